@@ -1,9 +1,12 @@
-#include "numerics/byte_stream.h"
-
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <limits>
+#include <vector>
+
+#include "numerics/byte_stream.h"
+#include "numerics/bytes.h"
 
 namespace mxcheck {
 namespace {
@@ -58,6 +61,21 @@ TEST(ByteStream, refuses_what_ends_early_goes_on_or_calls_for_more_than_there_is
   EXPECT_EQ(from.text(), "abc");
   EXPECT_EQ(refusal([&] { from.finish(); }), "x: 8 bytes too many");
   EXPECT_EQ(refusal([&] { from.list<std::uint64_t>(); }), "x: a length is more than what follows");
+}
+
+TEST(Bytes, are_those_of_memory_and_come_back) {
+  const std::vector<std::uint16_t> values{0x0102, 0x0304};
+  const std::vector<std::byte> bytes = to_bytes(values);
+  EXPECT_EQ(bytes, (std::vector<std::byte>{std::byte{2}, std::byte{1}, std::byte{4}, std::byte{3}}));
+  EXPECT_EQ(values_in<std::uint16_t>(bytes), values);
+  EXPECT_EQ(values_in<std::uint32_t>(bytes), std::vector<std::uint32_t>{0x03040102});
+}
+
+TEST(Bytes, that_are_no_whole_value_are_left_out_whatever_their_alignment) {
+  const std::vector<std::byte> bytes = to_bytes(std::vector<std::uint32_t>{0x04030201, 0x08070605});
+  EXPECT_EQ(values_in<std::uint32_t>(std::span(bytes).subspan(1)), std::vector<std::uint32_t>{0x05040302});
+  EXPECT_TRUE(values_in<std::uint64_t>(std::span(bytes).first(7)).empty());
+  EXPECT_TRUE(to_bytes(std::vector<double>{}).empty());
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
-#include "numerics/text.h"
-
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "numerics/names.h"
+#include "numerics/one_line.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -35,6 +38,35 @@ TEST(Text, takes_a_number_that_is_the_whole_text) {
   EXPECT_EQ(parse_number<std::uint8_t>("256"), std::nullopt);
   EXPECT_EQ(parse_number<std::uint8_t>("-1"), std::nullopt);
   EXPECT_EQ(parse_number<double>("1.0f"), std::nullopt);
+}
+
+TEST(OneLine, spells_control_characters_out) {
+  EXPECT_EQ(one_line(""), "");
+  EXPECT_EQ(one_line("a b~\xC3\xA4"), "a b~\xC3\xA4");
+  EXPECT_EQ(one_line(std::string_view("a\nb\0\x1F\x7F", 6)), "a\\x0Ab\\x00\\x1F\\x7F");
+}
+
+enum class Fruit { apple, pear, plum };
+
+constexpr std::array<Named<Fruit>, 2> kFruit{{{"apple", Fruit::apple}, {"pear", Fruit::pear}}};
+
+TEST(Names, are_found_in_either_direction) {
+  EXPECT_EQ(name_in(kFruit, Fruit::pear), "pear");
+  EXPECT_EQ(name_in(kFruit, Fruit::plum), "");
+  EXPECT_EQ(value_in(kFruit, "apple"), Fruit::apple);
+  EXPECT_EQ(value_in(kFruit, "Apple"), std::nullopt);
+  EXPECT_EQ(names_in(kFruit), (std::vector<std::string>{"apple", "pear"}));
+}
+
+TEST(Names, an_entry_is_itself_and_an_unknown_one_is_refused_with_the_list) {
+  EXPECT_EQ(&entry_named(kFruit, "fruit", "pear"), &kFruit[1]);
+  try {
+    (void)entry_named(kFruit, "fruit", "kiwi");
+    FAIL() << "expected an Error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    EXPECT_EQ(std::string(e.what()), "unknown fruit 'kiwi'; known are apple, pear");
+  }
 }
 
 }  // namespace

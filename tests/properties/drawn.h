@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "properties/core/candidate.h"
 #include "properties/core/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/matrix.h"
@@ -50,5 +53,17 @@ inline void expect_well_formed(const Case& c) {
     EXPECT_TRUE(p.row < c.rows && p.col < c.cols) << to_text(c);
   }
 }
+
+// A candidate of which only its limits are asked, to make cases for.
+class LimitsOnly final : public CandidateRunner {
+ public:
+  explicit LimitsOnly(OperationInfo operation) { info_.operations.push_back(std::move(operation)); }
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
+  Outcome run(const Call&) override { return {}; }
+  void restart() override {}
+
+ private:
+  CandidateInfo info_;
+};
 
 }  // namespace mxcheck::test

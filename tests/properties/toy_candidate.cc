@@ -17,7 +17,7 @@
 #include "kernels/candidate.h"
 #include "properties/core/rng.h"
 #include "reference/quantize/quantize.h"
-#include "tests/right_call.h"
+#include "tests/libraries/right/right_call.h"
 
 namespace {
 

@@ -1,14 +1,12 @@
 // The rules on planted violations, then on this repository.
 
-#include "tests/repository/header_rules.h"
+#include "tests/repository/rules.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "tests/repository/tree.h"
 
 namespace mxcheck::repository {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/repository/include_arrows.h"
+#include "tests/repository/rules.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // The arrows on planted violations, then on this repository.
 
-#include "tests/repository/include_arrows.h"
+#include "tests/repository/rules.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-
-#include "tests/repository/tree.h"
 
 namespace mxcheck::repository {
 namespace {

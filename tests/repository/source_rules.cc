@@ -1,4 +1,4 @@
-#include "tests/repository/source_rules.h"
+#include "tests/repository/rules.h"
 
 #include <algorithm>
 #include <array>

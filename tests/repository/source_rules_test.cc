@@ -1,6 +1,6 @@
 // The rules on planted violations, then the rules on this repository.
 
-#include "tests/repository/source_rules.h"
+#include "tests/repository/rules.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,6 @@
 #include <regex>
 #include <string>
 #include <vector>
-
-#include "tests/repository/tree.h"
 
 namespace mxcheck::repository {
 namespace {

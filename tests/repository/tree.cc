@@ -1,4 +1,4 @@
-#include "tests/repository/tree.h"
+#include "tests/repository/rules.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,16 @@ class ToolTest : public testing::Test {
     return answer;
   }
 
+  // x in BF16, 160 MiB of zeros, which need no disk.
+  void write_large_zeros(const std::string& file) const {
+    constexpr std::uint64_t kBytes = std::uint64_t{10240} * 8192 * 2;
+    std::string start =
+        R"({"x":{"dtype":"BF16","shape":[10240,8192],"data_offsets":[0,)" + std::to_string(kBytes) + "]}}";
+    start = std::string(1, static_cast<char>(start.size())) + std::string(7, '\0') + start;
+    write_file(dir / file, start);
+    std::filesystem::resize_file(dir / file, start.size() + kBytes);
+  }
+
   // Refused with this code, with one line that holds the text, with nothing on standard output and no new file.
   void expect_refused(int code, const std::string& text, const std::string& arguments, const std::string& before = "") {
     std::vector<std::string> files = dir.names();
@@ -54,6 +66,10 @@ class ToolTest : public testing::Test {
     EXPECT_EQ(files_after, files) << arguments;
   }
 };
+
+// The size of a matrix that the tool takes in several panels.
+inline constexpr std::int64_t kPanelsRows = 2210;  // of 16 KiB (BF16): three panels; no multiple of any block's rows
+inline constexpr std::int64_t kPanelsCols = 8200;
 
 inline void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;

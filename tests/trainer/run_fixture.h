@@ -40,4 +40,10 @@ inline RunRequest small_request(const std::string& out, const Corpus& corpus) {
   return {.out = out, .config = small_config(), .plan = small_plan(), .corpus = &corpus, .mxcheck = "test"};
 }
 
+// Computed on one thread of the CPU.
+inline RunRecord computed(const RunRequest& request, const RunWatch& watch = {}) {
+  const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, 1);
+  return run_training(request, *engine, watch);
+}
+
 }  // namespace mxcheck::test

@@ -1,6 +1,6 @@
 #pragma once
 // The GEMM: MXFP8 with 1x32 by 1x32 scales, BF16, or FP8 whose sums are promoted (tile.h); one CTA or a pair for a
-// tile, persistent, warps with roles. One section a role; tests/faults/sm100/faults.py names them.
+// tile, persistent, warps with roles. One section a role; tests/libraries/wrong/sm100.cmake names them.
 
 #include <cmath>
 #include <cstdint>

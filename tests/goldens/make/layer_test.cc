@@ -18,8 +18,7 @@
 #include "reference/quantize/quantize.h"
 #include "reference/router/loss.h"
 #include "reference/router/metadata.h"
-#include "tests/goldens/make/layer_specs.h"
-#include "tests/goldens/make/route_specs.h"
+#include "tests/goldens/make/specs.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {
@@ -30,7 +29,8 @@ using test::layer_of;
 using test::suite_with;
 using test::swiglu_of;
 
-class LayerGoldens : public testing::Test {
+// A suite of one golden, g.
+class OneGolden : public testing::Test {
  protected:
   void make(const std::string& golden) { make_suite(parse_suite(suite_with(golden), "t"), dir.path(), {}); }
   [[nodiscard]] GoldenInfo info() const { return GoldenReader(dir / "g.h5").info(); }
@@ -40,6 +40,8 @@ class LayerGoldens : public testing::Test {
   }
   test::TemporaryDirectory dir;
 };
+
+class LayerGoldens : public OneGolden {};
 
 float value(std::uint16_t bf16) { return std::bit_cast<float>(std::uint32_t{bf16} << 16); }
 
@@ -171,17 +173,10 @@ using test::golden_of;
 using test::suite_with;
 using test::ties;
 
-class RouteGoldens : public testing::Test {
+class RouteGoldens : public OneGolden {
  protected:
-  void make(const std::string& golden) { make_suite(parse_suite(suite_with(golden), "t"), dir.path(), {}); }
-  [[nodiscard]] GoldenInfo info() const { return GoldenReader(dir / "g.h5").info(); }
-  template <class T>
-  [[nodiscard]] std::vector<T> read(const std::string& dataset) const {
-    return values_in<T>(GoldenReader(dir / "g.h5").read(dataset).data);
-  }
   // The logits as the file has them.
   [[nodiscard]] std::vector<float> logits() const { return read<float>("logits"); }
-  test::TemporaryDirectory dir;
 };
 
 MatrixView view_of(const std::vector<float>& x, std::int64_t cols) {

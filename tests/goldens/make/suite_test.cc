@@ -7,8 +7,7 @@
 #include "goldens/make/suite.h"
 #include "goldens/make/suite_parse.h"
 #include "goldens/make/tables.h"
-#include "tests/goldens/make/layer_specs.h"
-#include "tests/goldens/make/route_specs.h"
+#include "tests/goldens/make/specs.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {

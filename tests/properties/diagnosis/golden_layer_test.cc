@@ -11,7 +11,7 @@
 #include "properties/diagnosis/golden_verdict.h"
 #include "reference/common/matrix.h"
 #include "reference/layer/layer.h"
-#include "tests/goldens/make/layer_specs.h"
+#include "tests/goldens/make/specs.h"
 #include "tests/properties/diagnosis/golden_parts.h"
 
 namespace mxcheck {

@@ -1,5 +1,5 @@
 #pragma once
-// A call of an operation of the test's own, on the driver of host memory of tests/cuda: copies its input to its output,
+// A call of an operation of the test's own, on the driver of host memory: copies its input to its output,
 // as a kernel in the stream.
 
 #include <array>
@@ -12,7 +12,7 @@
 #include "properties/core/policy.h"
 #include "properties/process/shared_call.h"
 #include "properties/process/worker_lane.h"
-#include "tests/cuda/fake.h"
+#include "tests/libraries/right/cuda/fake.h"
 
 namespace mxcheck::test {
 

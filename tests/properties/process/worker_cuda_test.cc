@@ -15,7 +15,7 @@
 #include "properties/process/cuda_driver.h"
 #include "properties/process/worker_cuda.h"
 #include "properties/process/worker_model.h"
-#include "tests/cuda/fake.h"
+#include "tests/libraries/right/cuda/fake.h"
 #include "tests/properties/process/device_call.h"
 
 extern "C" int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes);
@@ -159,7 +159,7 @@ TEST(CudaWorker, without_a_model_a_comparison_says_why) {
 
 }  // namespace
 
-// The driver's calls, on the driver of host memory of tests/cuda.
+// The driver's calls, on the driver of host memory of tests/libraries.
 
 namespace {
 

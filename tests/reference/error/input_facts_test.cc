@@ -1,10 +1,11 @@
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 
-#include <gtest/gtest.h>
-
 #include "reference/error/input_facts.h"
 #include "reference/error/matmul_error.h"
+#include "reference/error/scale_set.h"
 #include "tests/reference/common/test_matrix.h"
 
 namespace mxcheck {
@@ -115,6 +116,15 @@ TEST(MatmulErrorMeter, names_both_sizes_when_k_differs) {
   EXPECT_EQ(right.n(), 4);
   const auto across = thrown_by([&] { static_cast<void>(right.error(Format::e4m3, {32, 1}, kNorm)); });
   EXPECT_EQ(across.text, "block 32x1 lies across K; a matmul takes blocks along K");
+}
+
+TEST(ScaleSet, counts_floats_by_their_bits) {
+  ScaleSet set;
+  EXPECT_EQ(set.count(), 0U);
+  for (const float scale : {1.0F, 1.0F, 1.5F, -1.0F, 0.0F, -0.0F, 0x1p-149F, std::numeric_limits<float>::max(), 1.5F,
+                            std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::quiet_NaN()})
+    set.add(scale);
+  EXPECT_EQ(set.count(), 8U);
 }
 
 }  // namespace

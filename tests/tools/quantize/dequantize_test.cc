@@ -6,7 +6,6 @@
 #include "numerics/bytes.h"
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
-#include "tests/tools/quantize/panels.h"
 #include "tools/common/panels.h"
 #include "tools/quantize/dequantize_stream.h"
 

@@ -12,7 +12,6 @@
 #include "properties/core/rng.h"
 #include "reference/quantize/quantize.h"
 #include "tests/tools/command.h"
-#include "tests/tools/quantize/panels.h"
 #include "tools/quantize/quantize_stream.h"
 
 namespace mxcheck {
@@ -450,11 +449,7 @@ TEST_F(QuantizeStream, names_the_row_of_a_nan_in_a_later_panel_and_writes_nothin
 #if !defined(__SANITIZE_ADDRESS__)  // which takes memory of its own
 
 TEST_F(QuantizeStream, takes_memory_for_a_few_panels_and_not_for_the_matrix) {
-  constexpr std::int64_t kBytes = std::int64_t{10240} * 8192 * 2;  // 160 MiB of zeros, which need no disk
-  std::string start = fmt::format(R"({{"x":{{"dtype":"BF16","shape":[10240,8192],"data_offsets":[0,{}]}}}})", kBytes);
-  start = std::string(1, static_cast<char>(start.size())) + std::string(7, '\0') + start;
-  std::ofstream(dir / "x.safetensors", std::ios::binary) << start;
-  std::filesystem::resize_file(dir / "x.safetensors", start.size() + static_cast<std::uintmax_t>(kBytes));
+  write_large_zeros("x.safetensors");
   const test::Answer a = mxcheck("quantize x.safetensors -o q.safetensors --block 32x1", "ulimit -d 140000; ");  // KiB
   EXPECT_EQ(a.code, 0) << a.err;
 }

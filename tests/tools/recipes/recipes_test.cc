@@ -317,11 +317,7 @@ TEST_F(TensorStudyTest, names_the_row_of_a_nan_that_a_recipe_refuses) {
 #if !defined(__SANITIZE_ADDRESS__)  // which takes memory of its own
 
 TEST_F(TensorStudyTest, takes_memory_for_a_few_panels_and_not_for_the_tensor) {
-  constexpr std::int64_t kBytes = std::int64_t{10240} * 8192 * 2;  // 160 MiB of zeros, which need no disk
-  std::string start = fmt::format(R"({{"x":{{"dtype":"BF16","shape":[10240,8192],"data_offsets":[0,{}]}}}})", kBytes);
-  start = std::string(1, static_cast<char>(start.size())) + std::string(7, '\0') + start;
-  std::ofstream(dir / "x.safetensors", std::ios::binary) << start;
-  std::filesystem::resize_file(dir / "x.safetensors", start.size() + static_cast<std::uintmax_t>(kBytes));
+  write_large_zeros("x.safetensors");
   const test::Answer a =
       mxcheck("recipes x.safetensors --threads 2 --format e4m3 --recipe rceil", "ulimit -d 100000; ");
   EXPECT_EQ(a.code, 0) << a.err;

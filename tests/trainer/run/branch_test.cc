@@ -23,17 +23,13 @@
 namespace mxcheck {
 namespace {
 
+using test::computed;
 using test::small_config;
 using test::small_corpus;
 using test::small_request;
 using test::TemporaryDirectory;
 
 const EngineMaker kCpu = [](const TrainingConfig& config) { return cpu_engine(config, 1); };
-
-RunRecord computed(const RunRequest& request, const RunWatch& watch = {}) {
-  const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, 1);
-  return run_training(request, *engine, watch);
-}
 
 // A trunk of 12 steps under BF16 with a checkpoint before step 6, and its branches.
 class Branch : public testing::Test {

@@ -27,15 +27,11 @@
 namespace mxcheck {
 namespace {
 
+using test::computed;
 using test::small_config;
 using test::small_corpus;
 using test::small_request;
 using test::TemporaryDirectory;
-
-RunRecord run(const RunRequest& request, const RunWatch& watch = {}) {
-  const std::unique_ptr<TrainingEngine> engine = cpu_engine(request.config, 1);
-  return run_training(request, *engine, watch);
-}
 
 // The record of a run, without when and where.
 RunRecord bits_of(RunRecord run) {
@@ -48,7 +44,7 @@ TEST(Run, records_every_step_and_what_is_due) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
   const RunRequest request = small_request(dir / "run.h5", corpus);
-  const RunRecord record = run(request);
+  const RunRecord record = computed(request);
   EXPECT_EQ(read_run(request.out), record);
   std::vector<std::string> names = dir.names();
   std::sort(names.begin(), names.end());
@@ -86,7 +82,7 @@ TEST(Run, routes_that_agree_are_counted_whatever_their_order) {
   const Corpus corpus = small_corpus();
   RunRequest request = small_request(dir / "run.h5", corpus);
   request.config = small_config("bf16");
-  for (const RecordedEvaluation& e : run(request).evaluations) {
+  for (const RecordedEvaluation& e : computed(request).evaluations) {
     EXPECT_EQ(e.loss_own, e.loss_bf16);
     EXPECT_EQ(e.equal_routes, (std::vector<std::int64_t>{48, 48}));
   }
@@ -97,20 +93,20 @@ RunRecord interrupted_at(const std::vector<std::int64_t>& stops, RunRequest requ
                          const std::function<void()>& between) {
   RunRecord record;
   for (const std::int64_t stop : stops) {
-    record = run(request, [&](const RunProgress& p) { return p.step != stop; });
+    record = computed(request, [&](const RunProgress& p) { return p.step != stop; });
     EXPECT_EQ(record.end, RunEnd::unfinished);
     EXPECT_EQ(std::ssize(record.steps), stop);
     EXPECT_FALSE(std::filesystem::exists(request.out));
     if (between) between();
     request.resume = true;
   }
-  return run(request);
+  return computed(request);
 }
 
 TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
-  const RunRecord right = bits_of(run(small_request(dir / "whole.h5", corpus)));
+  const RunRecord right = bits_of(computed(small_request(dir / "whole.h5", corpus)));
   for (const std::vector<std::int64_t>& stops : {std::vector<std::int64_t>{1}, {4, 5, 11}, {6}, {3, 9}}) {
     const RunRequest request = small_request(dir / "stopped.h5", corpus);
     const RunRecord record = interrupted_at(stops, request, {});
@@ -126,21 +122,21 @@ TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
 TEST(Run, that_was_killed_goes_on_to_the_same_bits) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
-  const RunRecord right = bits_of(run(small_request(dir / "whole.h5", corpus)));
+  const RunRecord right = bits_of(computed(small_request(dir / "whole.h5", corpus)));
   for (const std::int64_t killed_at : {1, 3, 8}) {
     for (const bool loses_checkpoint : {false, true}) {
       RunRequest request = small_request(dir / "killed.h5", corpus);
       struct Kill {};
-      EXPECT_THROW(run(request,
-                       [&](const RunProgress& p) {
-                         if (p.step == killed_at) throw Kill();
-                         return true;
-                       }),
+      EXPECT_THROW(computed(request,
+                            [&](const RunProgress& p) {
+                              if (p.step == killed_at) throw Kill();
+                              return true;
+                            }),
                    Kill);
       EXPECT_EQ(std::ssize(read_journal(journal_of(request.out)).record.steps), killed_at);
       if (loses_checkpoint) std::filesystem::remove(checkpoint_of(request.out));
       request.resume = true;
-      EXPECT_EQ(bits_of(run(request)), right) << killed_at;
+      EXPECT_EQ(bits_of(computed(request)), right) << killed_at;
       std::filesystem::remove(request.out);
       std::filesystem::remove(dir / "killed.step6.h5");
     }
@@ -177,13 +173,13 @@ TEST(Run, a_step_that_comes_out_otherwise_the_second_time_is_an_error) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
   RunRequest request = small_request(dir / "run.h5", corpus);
-  run(request, [](const RunProgress& p) { return p.step != 5; });
+  computed(request, [](const RunProgress& p) { return p.step != 5; });
   std::filesystem::remove(checkpoint_of(request.out));
   request.resume = true;
   OtherEngine other(request.config, 2, [](StepOutcome& o) { o.gradient_norm = std::nextafter(o.gradient_norm, 0.0F); });
   EXPECT_THROW(run_training(request, other, {}), Error);
   EXPECT_EQ(read_journal(journal_of(request.out)).record.steps.size(), 5U);  // and nothing of it is kept
-  EXPECT_EQ(run(request).end, RunEnd::finished);
+  EXPECT_EQ(computed(request).end, RunEnd::finished);
 }
 
 void diverge(StepOutcome& o) {
@@ -274,7 +270,7 @@ TEST(Run, that_fails_before_a_step_leaves_nothing) {
     }
     EXPECT_TRUE(std::filesystem::exists(journal_of(request.out))) << "a run that was gone on with keeps its journal";
   }
-  EXPECT_EQ(run(request).end, RunEnd::finished);
+  EXPECT_EQ(computed(request).end, RunEnd::finished);
 }
 
 // Also one that was begun and has no step yet: what another sitting made is not this one's to remove.
@@ -282,7 +278,7 @@ TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
   RunRequest request = small_request(dir / "run.h5", corpus);
-  run(request, [](const RunProgress& p) { return p.step != 2; });
+  computed(request, [](const RunProgress& p) { return p.step != 2; });
   RunRecord head = read_journal(journal_of(request.out)).record;
   head.sittings = 1, head.seconds = 0;
   std::filesystem::remove(journal_of(request.out));
@@ -292,12 +288,12 @@ TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
   ShortEngine engine(request.config, ShortEngine::Where::step);
   EXPECT_THROW(run_training(request, engine, {}), Error);
   EXPECT_TRUE(std::filesystem::exists(journal_of(request.out)));
-  EXPECT_EQ(run(request).end, RunEnd::finished);
+  EXPECT_EQ(computed(request).end, RunEnd::finished);
 }
 
 void expect_refused(ErrorKind kind, const std::string& what, const RunRequest& request) {
   try {
-    run(request);
+    computed(request);
     ADD_FAILURE() << what << " is not refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), kind) << e.what();
@@ -334,7 +330,7 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
   expect_refused(ErrorKind::input, "validation part has 5 bytes", changed);
   EXPECT_TRUE(dir.names().empty());
 
-  run(request, [](const RunProgress& p) { return p.step != 5; });
+  computed(request, [](const RunProgress& p) { return p.step != 5; });
   expect_refused(ErrorKind::usage, "--resume", request);
   changed = request, changed.resume = true, changed.corpus = &other;
   expect_refused(ErrorKind::input, "other data", changed);
@@ -343,7 +339,7 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
   changed = request, changed.resume = true, changed.plan.observe_every = 9;
   expect_refused(ErrorKind::input, "other intervals", changed);
   changed = request, changed.resume = true;
-  run(changed);
+  computed(changed);
   expect_refused(ErrorKind::usage, "is there already", request);
 }
 
@@ -353,7 +349,7 @@ TEST(Run, does_not_begin_beside_a_checkpoint_of_another) {
   const Corpus corpus = small_corpus();
   RunRequest request = small_request(dir / "run.h5", corpus);
   request.plan.kept = {3};
-  run(request);
+  computed(request);
   std::filesystem::remove(request.out);
   request.config.seed += 1;
   expect_refused(ErrorKind::usage, "run.step3.h5: is there already, of another run", request);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/tools/held.h"
+#include "tests/libraries/gate_on.h"
 
 namespace {
 

@@ -13,8 +13,8 @@ namespace {
 using emulation::sm100::LaunchOptions;
 using emulation::sm100::Schedule;
 
-constexpr Variant kVariants[] = {{1, 64, 2},  {1, 128, 2}, {1, 192, 1}, {1, 256, 1},
-                                 {2, 128, 1}, {2, 192, 2}, {2, 256, 1}};
+const std::vector<Variant> kVariants = {{1, 64, 2},  {1, 128, 2}, {1, 192, 1}, {1, 256, 1},
+                                        {2, 128, 1}, {2, 192, 2}, {2, 256, 1}};
 
 std::vector<LaunchOptions> schedules(std::uint64_t seed) {
   return {{.schedule = Schedule::eager, .strict = true},
@@ -28,46 +28,50 @@ void expect_clean(const Case& c, const Variant& v, const LaunchOptions& o) {
                                << o.seed << text_of(outcome);
 }
 
-// Rows and columns past the last tile, and a k that ends inside of a block of 128 and of 32.
-TEST(Sm100Gemm, dense_tiles_have_the_references_bits_under_every_schedule) {
-  for (const Variant& v : kVariants) {
-    for (const LaunchOptions& o : schedules(7)) {
-      expect_clean({.m = 200, .n = 330, .k = 464, .seed = 3}, v, o);
+void expect_all_clean(const std::vector<Case>& cases, const std::vector<Variant>& variants, std::uint64_t seed) {
+  for (const Variant& v : variants) {
+    for (const LaunchOptions& o : schedules(seed)) {
+      for (const Case& c : cases) expect_clean(c, v, o);
     }
   }
 }
 
 // Groups of no row, of one, of 130: each begins scales of its own.
-TEST(Sm100Gemm, groups_of_rows_have_the_references_bits) {
-  for (const Variant& v : kVariants) {
-    for (const LaunchOptions& o : schedules(11)) {
-      expect_clean({.m = 300,
-                    .n = 72,
-                    .k = 160,
-                    .grouping = Grouping::rows,
-                    .offsets = {0, 0, 1, 131, 131, 300},
-                    .bf16 = true,
-                    .seed = 5},
-                   v, o);
-    }
-  }
+Case of_rows(Operands operands, std::int64_t n) {
+  return {.operands = operands,
+          .m = 300,
+          .n = n,
+          .k = 160,
+          .grouping = Grouping::rows,
+          .offsets = {0, 0, 1, 131, 131, 300},
+          .bf16 = true,
+          .seed = 5};
 }
 
 // Weight gradients: groups of no k, of 32, of three and a quarter blocks, of a last one that is no multiple of 32.
+Case of_depth(Operands operands) {
+  return {.operands = operands,
+          .m = 140,
+          .n = 200,
+          .k = 496,
+          .grouping = Grouping::depth,
+          .offsets = {0, 32, 32, 448, 496},
+          .adds = true,
+          .alpha = 0.3F,
+          .seed = 8};
+}
+
+// Rows and columns past the last tile, and a k that ends inside of a block of 128 and of 32.
+TEST(Sm100Gemm, dense_tiles_have_the_references_bits_under_every_schedule) {
+  expect_all_clean({{.m = 200, .n = 330, .k = 464, .seed = 3}}, kVariants, 7);
+}
+
+TEST(Sm100Gemm, groups_of_rows_have_the_references_bits) {
+  expect_all_clean({of_rows(Operands::scaled, 72)}, kVariants, 11);
+}
+
 TEST(Sm100Gemm, groups_of_depth_have_the_references_bits) {
-  for (const Variant& v : kVariants) {
-    for (const LaunchOptions& o : schedules(13)) {
-      expect_clean({.m = 140,
-                    .n = 200,
-                    .k = 496,
-                    .grouping = Grouping::depth,
-                    .offsets = {0, 32, 32, 448, 496},
-                    .adds = true,
-                    .alpha = 0.3F,
-                    .seed = 8},
-                   v, o);
-    }
-  }
+  expect_all_clean({of_depth(Operands::scaled)}, kVariants, 13);
 }
 
 TEST(Sm100Gemm, formats_alpha_c_and_special_values_have_the_references_bits) {
@@ -100,102 +104,40 @@ TEST(Sm100Gemm, random_schedules_change_nothing) {
 
 // BF16: blocks of 64 along k, mma of 16.
 TEST(Sm100Gemm, bf16_has_the_references_bits) {
-  for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 256, 1}}) {
-    for (const LaunchOptions& o : schedules(17)) {
-      expect_clean({.operands = Operands::half, .m = 200, .n = 330, .k = 232, .adds = true, .seed = 3}, v, o);
-      expect_clean({.operands = Operands::half,
-                    .m = 300,
-                    .n = 72,
-                    .k = 160,
-                    .grouping = Grouping::rows,
-                    .offsets = {0, 0, 1, 131, 131, 300},
-                    .bf16 = true,
-                    .seed = 5},
-                   v, o);
-      expect_clean({.operands = Operands::half,
-                    .m = 140,
-                    .n = 200,
-                    .k = 496,
-                    .grouping = Grouping::depth,
-                    .offsets = {0, 16, 16, 448, 496},
-                    .adds = true,
-                    .alpha = 0.3F,
-                    .seed = 8},
-                   v, o);
-    }
-  }
+  Case depth = of_depth(Operands::half);
+  depth.offsets = {0, 16, 16, 448, 496};
+  expect_all_clean({{.operands = Operands::half, .m = 200, .n = 330, .k = 232, .adds = true, .seed = 3},
+                    of_rows(Operands::half, 72),
+                    depth},
+                   {{1, 128, 2}, {2, 256, 1}}, 17);
 }
 
 // FP8 under FP32 scales: partial sums of 128 leave tensor memory one by one.
 TEST(Sm100Gemm, promoted_fp8_has_the_references_bits) {
-  for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 128, 1}}) {
-    for (const LaunchOptions& o : schedules(19)) {
-      expect_clean({.operands = Operands::promoted, .m = 200, .n = 330, .k = 464, .adds = true, .seed = 3}, v, o);
-      expect_clean({.operands = Operands::promoted,
-                    .m = 300,
-                    .n = 200,
-                    .k = 160,
-                    .grouping = Grouping::rows,
-                    .offsets = {0, 0, 1, 131, 131, 300},
-                    .bf16 = true,
-                    .seed = 5},
-                   v, o);
-      expect_clean({.operands = Operands::promoted,
-                    .m = 140,
-                    .n = 200,
-                    .k = 496,
-                    .grouping = Grouping::depth,
-                    .offsets = {0, 32, 32, 448, 496},
-                    .adds = true,
-                    .block_b = 1,
-                    .alpha = 0.3F,
-                    .seed = 8},
-                   v, o);
-    }
-  }
+  Case depth = of_depth(Operands::promoted);
+  depth.block_b = 1;
+  expect_all_clean({{.operands = Operands::promoted, .m = 200, .n = 330, .k = 464, .adds = true, .seed = 3},
+                    of_rows(Operands::promoted, 200),
+                    depth},
+                   {{1, 128, 2}, {2, 128, 1}}, 19);
 }
 
 // Rows of A by an index: fewer than the product has, so that most occur several times, or more, of which some must not
 // be read.
 TEST(Sm100Gemm, gathered_rows_have_the_references_bits) {
-  for (const Variant& v : kVariants) {
-    for (const LaunchOptions& o : schedules(23)) {
-      expect_clean({.m = 200, .n = 330, .k = 272, .rows_a = 61, .adds = true, .seed = 3}, v, o);
-      expect_clean({.m = 300,
-                    .n = 72,
-                    .k = 160,
-                    .grouping = Grouping::rows,
-                    .offsets = {0, 0, 1, 131, 131, 300},
-                    .rows_a = 700,
-                    .e5m2_a = true,
-                    .bf16 = true,
-                    .seed = 5},
-                   v, o);
-    }
-  }
+  Case rows = of_rows(Operands::scaled, 72);
+  rows.rows_a = 700, rows.e5m2_a = true;
+  expect_all_clean({{.m = 200, .n = 330, .k = 272, .rows_a = 61, .adds = true, .seed = 3}, rows}, kVariants, 23);
 }
 
 // The row of FP32 scales is that of A, not that of the product.
 TEST(Sm100Gemm, gathered_rows_of_bf16_and_promoted_fp8_have_the_references_bits) {
   for (const Operands operands : {Operands::half, Operands::promoted}) {
-    for (const Variant& v :
-         {Variant{1, 128, 2}, operands == Operands::half ? Variant{2, 256, 1} : Variant{2, 128, 1}}) {
-      for (const LaunchOptions& o : schedules(29)) {
-        expect_clean({.operands = operands, .m = 270, .n = 136, .k = 240, .rows_a = 400, .alpha = 0.3F, .seed = 3}, v,
-                     o);
-        expect_clean({.operands = operands,
-                      .m = 300,
-                      .n = 200,
-                      .k = 160,
-                      .grouping = Grouping::rows,
-                      .offsets = {0, 0, 1, 131, 131, 300},
-                      .rows_a = 100,
-                      .bf16 = true,
-                      .adds = true,
-                      .seed = 5},
-                     v, o);
-      }
-    }
+    Case rows = of_rows(operands, 200);
+    rows.rows_a = 100, rows.adds = true;
+    expect_all_clean(
+        {{.operands = operands, .m = 270, .n = 136, .k = 240, .rows_a = 400, .alpha = 0.3F, .seed = 3}, rows},
+        {{1, 128, 2}, operands == Operands::half ? Variant{2, 256, 1} : Variant{2, 128, 1}}, 29);
   }
 }
 

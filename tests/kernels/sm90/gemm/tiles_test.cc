@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/matmul.h"
-#include "tests/kernels/sm90/moe/device_arrays.h"
+#include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

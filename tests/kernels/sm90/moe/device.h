@@ -1,11 +1,19 @@
 #pragma once
-// Whether there is a CUDA device, and how long work on it takes. Speed tests print and decide nothing, and need seconds
-// and most of a GPU's memory: they are disabled, and run by name with --gtest_also_run_disabled_tests.
+// A CUDA device for tests: whether there is one, how long work on it takes, and arrays of it: inputs, and outputs that
+// are poisoned and lie between guards. Speed tests print and decide nothing, and need seconds and most of a GPU's
+// memory: they are disabled, and run by name with --gtest_also_run_disabled_tests.
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
+#include <new>
+#include <string>
+#include <vector>
 
 namespace mxcheck::test {
 
@@ -32,5 +40,132 @@ inline double seconds(const std::function<void()>& run) {
   EXPECT_EQ(cudaEventDestroy(end), cudaSuccess);
   return milliseconds / 1e3 / kRuns;
 }
+
+// The index of an element of a vector.
+inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(std::size_t bytes) : bytes_(bytes) {
+    if (cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)) != cudaSuccess) throw std::bad_alloc();
+  }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  ~DeviceBytes() { cudaFree(data_); }
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+template <class T>
+class Input {
+ public:
+  explicit Input(const std::vector<T>& values) : bytes_(values.size() * sizeof(T)) {
+    cudaMemcpy(bytes_.data(), values.data(), bytes_.size(), cudaMemcpyHostToDevice);
+  }
+  [[nodiscard]] const T* data() const { return static_cast<const T*>(bytes_.data()); }
+
+ private:
+  DeviceBytes bytes_;
+};
+
+inline constexpr std::uint8_t kPoison = 0xA5;
+
+template <class T>
+class Output {
+ public:
+  explicit Output(std::int64_t count)
+      : count_(static_cast<std::size_t>(count)), bytes_(count_ * sizeof(T) + 2 * kGuard) {
+    cudaMemset(bytes_.data(), kPoison, bytes_.size());
+  }
+  [[nodiscard]] T* data() const {
+    return static_cast<T*>(static_cast<void*>(static_cast<char*>(bytes_.data()) + kGuard));
+  }
+
+  // The values that were written; the test fails where a guard was overwritten.
+  [[nodiscard]] std::vector<T> read() const {
+    std::vector<std::uint8_t> all(bytes_.size());
+    EXPECT_EQ(cudaMemcpy(all.data(), bytes_.data(), all.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    for (std::size_t i = 0; i < kGuard; ++i) {
+      EXPECT_EQ(all[i], kPoison) << kGuard - i << " bytes before the output";
+      EXPECT_EQ(all[all.size() - kGuard + i], kPoison) << i << " bytes after the output";
+      if (::testing::Test::HasFailure()) break;
+    }
+    std::vector<T> values(count_);
+    if (count_ != 0) std::memcpy(values.data(), all.data() + kGuard, count_ * sizeof(T));
+    return values;
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 512;
+  std::size_t count_;
+  DeviceBytes bytes_;
+};
+
+template <class T>
+std::vector<T> poisoned(std::int64_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  if (count != 0) std::memset(values.data(), kPoison, values.size() * sizeof(T));
+  return values;
+}
+
+// "" where bits are equal, else the first place where they are not.
+template <class T>
+std::string first_difference(const std::vector<T>& expected, const std::vector<T>& got, std::int64_t cols) {
+  if (expected.size() != got.size()) return "other sizes";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    std::uint64_t e = 0;
+    std::uint64_t g = 0;
+    std::memcpy(&e, &expected[i], sizeof(T)), std::memcpy(&g, &got[i], sizeof(T));
+    if (e == g) continue;
+    const auto at = static_cast<std::int64_t>(i);
+    return "(" + std::to_string(at / cols) + ", " + std::to_string(at % cols) + ") is " + std::to_string(g) +
+           ": must be " + std::to_string(e);
+  }
+  return {};
+}
+
+// Both an input and an output: read, poisoned and asked for its guards as often as one likes.
+template <class T>
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t count) : count_(count) {
+    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&bytes_), size()), cudaSuccess);
+    poison();
+  }
+  explicit DeviceMemory(const std::vector<T>& values) : DeviceMemory(values.size()) {
+    EXPECT_EQ(cudaMemcpy(data(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() { cudaFree(bytes_); }
+
+  void poison() { EXPECT_EQ(cudaMemset(bytes_, kPoison, size()), cudaSuccess); }
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(bytes_ + kGuard); }
+  [[nodiscard]] std::vector<T> values() const {
+    std::vector<T> all(count_);
+    EXPECT_EQ(cudaMemcpy(all.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
+    return all;
+  }
+  [[nodiscard]] bool guards_intact() const { return poisoned(0, kGuard) && poisoned(size() - kGuard, kGuard); }
+  [[nodiscard]] bool untouched() const { return poisoned(0, size()); }
+
+ private:
+  static constexpr std::size_t kGuard = 4096;
+  static constexpr unsigned char kPoison = 0xA5;
+  [[nodiscard]] std::size_t size() const { return count_ * sizeof(T) + 2 * kGuard; }
+  [[nodiscard]] bool poisoned(std::size_t at, std::size_t count) const {
+    std::vector<unsigned char> bytes(count);
+    EXPECT_EQ(cudaMemcpy(bytes.data(), bytes_ + at, count, cudaMemcpyDeviceToHost), cudaSuccess);
+    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kPoison; });
+  }
+
+  std::size_t count_;
+  unsigned char* bytes_ = nullptr;
+};
 
 }  // namespace mxcheck::test

@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/sm90/moe/device.h"
-#include "tests/kernels/sm90/moe/device_arrays.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -14,7 +14,7 @@
 #include "kernels/sm90/moe/round_trip.h"
 #include "reference/quantize/quantize.h"
 #include "tests/kernels/sm90/moe/blocks.h"
-#include "tests/kernels/sm90/moe/device_memory.h"
+#include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck::test {
 

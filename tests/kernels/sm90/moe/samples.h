@@ -12,7 +12,7 @@
 #include "kernels/sm90/layer/steps/plan.h"
 #include "kernels/sm90/layer/steps/steps.h"
 #include "reference/quantize/quantize.h"
-#include "tests/kernels/sm90/moe/device_arrays.h"
+#include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck::test {
 

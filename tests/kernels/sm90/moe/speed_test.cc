@@ -11,7 +11,6 @@
 #include "kernels/sm90/moe/round_trip.h"
 #include "tests/kernels/sm90/moe/blocks.h"
 #include "tests/kernels/sm90/moe/device.h"
-#include "tests/kernels/sm90/moe/device_memory.h"
 
 namespace {
 

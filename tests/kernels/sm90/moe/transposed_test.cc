@@ -19,7 +19,6 @@
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
-#include "tests/kernels/sm90/moe/device_arrays.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -11,11 +11,11 @@
 #include "numerics/bytes.h"
 #include "properties/core/check.h"
 #include "properties/operations/layer/transposed_problem.h"
-#include "properties/process/wire.h"
 #include "properties/records/reference_runner.h"
 #include "reference/layer/swiglu.h"
 #include "reference/quantize/quantize.h"
 #include "tests/properties/operations/layer/some_steps.h"
+#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {
@@ -26,29 +26,18 @@ using Codes = std::vector<std::uint8_t>;
 TEST(StepProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
   for (const Case& c : test::some_steps()) {
     const auto p = make_problem(c);
-    const Call call = p->call();
-    const std::vector<ExpectedTensor> expected = p->answer();
-    ASSERT_EQ(call.outputs.size(), expected.size());
-    ASSERT_LE(call.inputs.size() + call.outputs.size() + 2, static_cast<std::size_t>(wire::kMaxTensors));
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << to_text(c) << ' ' << i;
-      EXPECT_EQ(expected[i].info.name, p->outputs[i].name);
-    }
+    test::expect_tensors_of_the_call(*p);
     std::vector<std::size_t> order = p->order();
     std::sort(order.begin(), order.end());
     for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
-    EXPECT_EQ(order.size(), expected.size());
+    EXPECT_EQ(order.size(), p->answer().size());
   }
 }
 
 TEST(StepProblems, a_call_gives_its_problem_back) {
   for (const Case& c : test::some_steps()) {
     const auto p = make_problem(c);
-    const std::vector<ExpectedTensor> want = p->answer();
-    const auto again = problem_of(p->call());
-    const std::vector<ExpectedTensor> got = again->answer();
-    ASSERT_EQ(want.size(), got.size());
-    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes) << to_text(c) << ' ' << i;
+    const auto again = test::expect_problem_of_the_call(*p);
     EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
     const Policy a = p->call().policy;
     const Policy b = again->call().policy;

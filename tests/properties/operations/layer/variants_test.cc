@@ -7,7 +7,6 @@
 
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"
-#include "tests/properties/limits_only.h"
 #include "tests/properties/operations/layer/some_steps.h"
 
 namespace mxcheck {

@@ -14,7 +14,6 @@
 #include "properties/operations/matmul/operation.h"
 #include "reference/common/matrix.h"
 #include "tests/properties/drawn.h"
-#include "tests/properties/limits_only.h"
 
 namespace mxcheck {
 namespace {

@@ -12,6 +12,7 @@
 #include "properties/core/check.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
+#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {
@@ -25,12 +26,7 @@ TEST(ScaledBlocksProblems, expected_tensors_have_the_sizes_that_the_call_hands_o
         const Case c = some_case(operation, {1, 32}, layout, experts);
         const std::unique_ptr<Problem> p = make_problem(c);
         const Call call = p->call();
-        const std::vector<ExpectedTensor> expected = p->answer();
-        ASSERT_EQ(call.outputs.size(), expected.size());
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << operation << ' ' << i;
-          EXPECT_EQ(expected[i].info.name, p->outputs[i].name);
-        }
+        test::expect_tensors_of_the_call(*p);
         const std::size_t inputs = (c.variant.operation == "dequantize" ? 2U : 1U) + (experts.empty() ? 0U : 1U);
         EXPECT_EQ(call.inputs.size(), inputs) << operation;
         EXPECT_EQ(read<mxcheck_policy>(call.policy).rows, 150);

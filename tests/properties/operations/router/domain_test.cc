@@ -19,7 +19,6 @@
 #include "reference/router/router.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"
-#include "tests/properties/limits_only.h"
 #include "tests/properties/operations/router/some_cases.h"
 
 namespace mxcheck {

@@ -20,7 +20,6 @@
 #include "properties/process/candidate_process.h"
 #include "reference/quantize/quantize.h"
 #include "tests/properties/drawn.h"
-#include "tests/properties/limits_only.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
 #include "tests/properties/toy.h"
 

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "reference/quantize/quantize.h"
-#include "tests/properties/operations/scaled_blocks/expanded.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
 
 namespace mxcheck {

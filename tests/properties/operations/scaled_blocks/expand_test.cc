@@ -14,7 +14,6 @@
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "reference/quantize/quantize.h"
 #include "tests/goldens/temporary_directory.h"
-#include "tests/properties/operations/scaled_blocks/expanded.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
 
 namespace mxcheck {

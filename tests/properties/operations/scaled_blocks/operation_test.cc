@@ -15,6 +15,7 @@
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
+#include "tests/properties/problem_checks.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {
@@ -76,11 +77,7 @@ TEST(ScaledBlocks, a_call_gives_its_problem_back) {
       Case c = test::some_case(name, {1, 32}, layout);
       if (std::string_view(name) != "cast") c.experts = {0, 40, 150};
       if (std::string_view(name) == "quantize") c.stride = 140;
-      const auto p = make_problem(c);
-      const std::vector<ExpectedTensor> want = p->answer();
-      const std::vector<ExpectedTensor> got = operation_named(name).problem_of(p->call())->answer();
-      ASSERT_EQ(want.size(), got.size()) << name;
-      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(want[i].bytes, got[i].bytes) << name << ' ' << i;
+      test::expect_problem_of_the_call(*make_problem(c));
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "numerics/format/codec.h"
+#include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck::test {
@@ -19,6 +21,28 @@ inline Case some_case(const char* operation, BlockShape block, int layout, std::
   c.rows = 150, c.cols = 131, c.data = Data::normal, c.seed = 3, c.experts = std::move(experts);
   blocks_case(c).pad = 90;
   return c;
+}
+
+inline constexpr Format kDtypesOfTests[] = {Format::bf16, Format::fp32, Format::fp16};
+
+inline Case make_case(Data data, std::int64_t rows, std::int64_t cols, std::uint64_t seed = 1) {
+  Case c;
+  c.variant.operation = "quantize", blocks_of(c.variant).block = {1, 32};
+  c.rows = rows, c.cols = cols, c.data = data, c.seed = seed;
+  return c;
+}
+
+inline double value_at(const Input& input, std::int64_t i, std::int64_t j) {
+  return decode(input.dtype, input.bits(i, j));
+}
+
+// visit(input, i, j)
+template <class Visit>
+void for_each(const Case& c, Visit visit) {
+  const Input input = expand(c);
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t j = 0; j < c.cols; ++j) visit(input, i, j);
+  }
 }
 
 }  // namespace mxcheck::test

@@ -1,0 +1,120 @@
+// The gate's way with CUDA candidates, on a driver of host memory: what it must let pass, and what it must catch.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "numerics/error.h"
+#include "properties/gate/soak.h"
+#include "properties/records/record.h"
+#include "properties/records/replay.h"
+#include "tests/goldens/temporary_directory.h"
+#include "tests/libraries/fake_cuda.h"
+
+namespace mxcheck {
+namespace {
+
+class CudaGate : public test::FakeCuda {
+ protected:
+  static GateReport gate(const char* mode, const std::string& only = "*", bool record = false) {
+    return FakeCuda::gate("libfake_candidate.so", mode, only, record);
+  }
+  // The statement that must find a library that is wrong in this way, asked alone.
+  static void expect_caught(const char* mode) {
+    const test::WrongLibrary wrong = test::wrong_library("cuda", mode);
+    expect_found(gate(mode, wrong.found_by), wrong);
+  }
+};
+
+// A recorded run of the gate on a right library. CTest runs these tests in one process, so that it is made once.
+class CudaGateOnARightLibrary : public CudaGate {
+ protected:
+  static const GateReport& whole_run() {
+    static const GateReport report = gate("", "*", true);
+    return report;
+  }
+};
+
+TEST_F(CudaGateOnARightLibrary, holds_and_says_what_it_ran_on) {
+  const GateReport& report = whole_run();
+  EXPECT_EQ(exit_code(report), 0) << found(report);
+  ASSERT_FALSE(report.candidate.device.empty());
+  EXPECT_EQ(report.candidate.device[0].second, "Fake GPU");
+  bool streams = false;
+  for (const StatementResult& r : report.statements) {
+    streams = streams || (r.statement->name == "the_stream_changes_nothing" && r.cases > 0);
+    EXPECT_NE(r.statement->name, "the_thread_count_changes_nothing");  // is about host libraries
+  }
+  EXPECT_TRUE(streams);
+}
+
+TEST_F(CudaGate, a_machine_without_a_device_is_no_fault_of_the_library) {
+  setenv("FAKE_NO_DEVICE", "1", 1);
+  try {
+    gate("");
+    FAIL() << "a gate ran";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::environment);
+    EXPECT_NE(std::string(e.what()).find("there is no CUDA device"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(CudaGate, a_library_that_waits_for_its_stream_is_caught) {
+  setenv("FAKE_CUDA", "waits", 1);
+  const GateReport report = reproduce(options("libfake_candidate.so", "*"),
+                                      "the_stream_changes_nothing: op=quantize format=e4m3 recipe=rceil block=1x32 "
+                                      "layout=compact x=bf16 rows=2 cols=3 data=normal seed=1");
+  expect_found(report, test::wrong_library("cuda", "waits"));
+}
+
+TEST_F(CudaGate, a_library_that_allocates_when_it_is_called_is_caught) { expect_caught("allocates"); }
+
+TEST_F(CudaGate, work_in_another_stream_is_caught) { expect_caught("uses_the_default_stream"); }
+
+TEST_F(CudaGate, work_that_does_not_wait_for_the_inputs_is_caught) { expect_caught("does_it_at_once"); }
+
+TEST_F(CudaGate, writing_past_the_end_is_caught) { expect_caught("writes_past_the_end"); }
+
+TEST_F(CudaGate, writing_past_the_end_is_a_fault_between_guards) {
+  const GateReport report = gate("writes_past_the_end", "nothing_is_acc*");
+  EXPECT_EQ(exit_code(report), 6);
+  EXPECT_NE(found(report).find("died (signal 11"), std::string::npos) << found(report);
+}
+
+TEST_F(CudaGate, a_soak_calls_in_several_streams) {
+  const auto soak = [](const char* mode) {
+    GateOptions o = options("libfake_candidate.so", "*");
+    o.soak_minutes = 0.01, o.fail_fast = true;
+    setenv("FAKE_CUDA", mode, 1);
+    return run_soak(o, [](const StatementResult&, bool) {});
+  };
+  const GateReport right = soak("");
+  EXPECT_EQ(exit_code(right), 0) << found(right);
+  EXPECT_GT(right.soak->calls, 50);
+  const GateReport wrong = soak("uses_the_default_stream");
+  EXPECT_EQ(exit_code(wrong), 1);
+  EXPECT_NE(found(wrong).find("differ"), std::string::npos) << found(wrong);
+  expect_found(soak("faults"), test::wrong_library("cuda", "faults"));
+}
+
+TEST_F(CudaGate, an_error_of_the_device_ends_the_process_and_not_the_gate) { expect_caught("faults"); }
+
+TEST_F(CudaGate, offsets_that_are_not_checked_on_the_device_are_caught) { expect_caught("trusts_offsets"); }
+
+TEST_F(CudaGateOnARightLibrary, leaves_a_record_that_replays_without_the_driver) {
+  const GateReport& report = whole_run();
+  ASSERT_TRUE(report.record);
+  EXPECT_EQ(report.record->candidate.sources, "00000000000000000000000000000000  tests/libraries/no_such_file.cc\n");
+  const test::TemporaryDirectory dir;
+  write_record(dir / "r.h5", *report.record);
+  unsetenv("LD_LIBRARY_PATH");
+  const Record read = read_record(dir / "r.h5");
+  EXPECT_EQ(read.candidate.device[0], (std::pair<std::string, std::string>{"device", "Fake GPU"}));
+  const ReplayReport replayed = replay(read, 2, [](const ReplayedStatement&) {});
+  EXPECT_TRUE(replayed.equal());
+  EXPECT_GT(replayed.cases(), 500);
+}
+
+}  // namespace
+}  // namespace mxcheck

@@ -1,0 +1,52 @@
+// The gate against libraries that accept one kind of bad argument each, and are right otherwise: every kind is found,
+// by the statement about bad arguments, and named.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/libraries/gate_on.h"
+
+namespace {
+
+using mxcheck::test::ShellAnswer;
+using mxcheck::test::WrongLibrary;
+
+ShellAnswer gate(const WrongLibrary& one) {
+  const char* const right = one.value("of", "cpu") == "matmul" ? MXCHECK_HOST_MATMUL : MXCHECK_CPU_LIBRARY;
+  return mxcheck::test::gate_on(
+      MXCHECK_LENIENT_LIBRARY,
+      std::string("LENIENT_OF=") + right + " LENIENT_OPERATION=" + one.value("operation", "") + " LENIENT=" + one.name,
+      "--only bad_arguments_are_refused_and_nothing_is_written --cases 60 --seed 1 --jobs 1 2>&1");
+}
+
+class LenientLibraries : public testing::TestWithParam<WrongLibrary> {};
+
+TEST_P(LenientLibraries, are_found_and_named) {
+  const ShellAnswer ran = gate(GetParam());
+  EXPECT_EQ(ran.code, GetParam().exit_code()) << ran.out;
+  EXPECT_TRUE(ran.says(GetParam().says)) << GetParam().says << "\n" << ran.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LenientLibraries, testing::ValuesIn(mxcheck::test::tabled_libraries("lenient")),
+                         [](const auto& info) { return info.param.name + "_" + info.param.value("operation", ""); });
+
+TEST(LenientLibraries, limits_that_no_shape_has_are_refused_by_name) {
+  int limits = 0;
+  for (const WrongLibrary& one : mxcheck::test::wrong_libraries("lenient")) {
+    if (one.exit != "2") continue;
+    ++limits;
+    const ShellAnswer ran = gate(one);
+    EXPECT_EQ(ran.code, 2) << one.name << ran.out;
+    EXPECT_TRUE(ran.says(one.says)) << one.name << ran.out;
+  }
+  EXPECT_EQ(limits, 5);
+}
+
+// The wrapper itself does no harm: with nothing that it lets through, the library is right.
+TEST(LenientLibraries, that_accept_nothing_hold) {
+  const ShellAnswer ran = gate(mxcheck::test::wrong_library("lenient", "nothing"));
+  EXPECT_EQ(ran.code, 0) << ran.out;
+}
+
+}  // namespace

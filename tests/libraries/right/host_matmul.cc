@@ -1,0 +1,208 @@
+// A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
+// named by MATMUL_FAULT, the faults that kernels make.
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/libraries/right/matmul_call.h"
+#include "tests/libraries/right/right_call.h"
+
+namespace {
+
+using mxcheck::Format;
+
+std::string_view fault() { return right::variable("MATMUL_FAULT"); }
+
+using right::refuse;
+
+const mxcheck_matmul_policy* policy_of(const mxcheck_policy* p) {
+  return p != nullptr && p->size >= sizeof(mxcheck_matmul_policy) ? reinterpret_cast<const mxcheck_matmul_policy*>(p)
+                                                                  : nullptr;
+}
+
+mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
+  const mxcheck_matmul_policy* p = policy_of(base);
+  if (p == nullptr) return MXCHECK_INVALID;
+  return p->policy.block_cols == 128 || p->scale_type == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
+}
+
+bool has_shape(const DLTensor& t, std::int64_t rows, std::int64_t cols, int code, int bits) {
+  return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits;
+}
+
+std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + block - 1) / block; }
+
+// Blocks as a policy may have them: of scales, or none.
+bool has_blocks(const mxcheck_matmul_policy& p) {
+  const auto is = [](std::int64_t value, std::int64_t a, std::int64_t b) { return value == a || value == b; };
+  if (p.scale_type == MXCHECK_NO_SCALES)
+    return p.policy.block_rows == 0 && p.policy.block_cols == 0 && p.block_b_rows == 0 && p.block_b_cols == 0;
+  return p.policy.block_rows == 1 && is(p.policy.block_cols, 32, 128) && is(p.block_b_rows, 1, 128) &&
+         is(p.block_b_cols, 32, 128);
+}
+
+// The inputs after A, B, their scales and C: offsets, an index, each at most once.
+struct Groups {
+  const DLTensor* offsets = nullptr;
+  const DLTensor* index = nullptr;
+  [[nodiscard]] bool none() const { return offsets == nullptr || offsets->shape[0] == 0; }
+  [[nodiscard]] std::int64_t experts() const { return none() ? 1 : offsets->shape[0] - 1; }
+  // Columns of scales: blocks of 128 of k, of each group along k.
+  [[nodiscard]] std::int64_t scale_columns(const mxcheck_matmul_policy& p) const {
+    if (p.grouping != MXCHECK_DEPTH) return blocks(p.depth, 128);
+    const auto* values = reinterpret_cast<const std::int64_t*>(right::data_of(*offsets));
+    std::int64_t columns = 0;
+    for (std::int64_t e = 0; e < experts(); ++e) columns += blocks(values[e + 1] - values[e], 128);
+    return columns;
+  }
+};
+
+int inputs_before_groups(const mxcheck_matmul_policy& p) {
+  return 2 + (p.scale_type != 0 ? 2 : 0) + (p.accumulate != 0 ? 1 : 0);
+}
+
+// Empty (null) where nothing is wrong.
+const char* problem_of_policy(const mxcheck_call& call, const mxcheck_matmul_policy& p) {
+  const auto is = [](std::int64_t value, std::int64_t last) { return value >= 0 && value <= last; };
+  const int needed = inputs_before_groups(p);
+  const bool right = mxcheck::find_format(p.policy.format) && mxcheck::find_format(p.format_b) &&
+                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 2) && is(p.scale_type, 2) &&
+                     call.num_outputs == 1 && call.num_inputs >= needed && call.num_inputs <= needed + 2 &&
+                     has_blocks(p) && is(p.accumulate, 1);
+  return right ? nullptr : "policy and tensors make no matmul";
+}
+
+const char* find_groups(const mxcheck_call& call, const mxcheck_matmul_policy& p, Groups& groups) {
+  for (int i = inputs_before_groups(p); i < call.num_inputs; ++i) {
+    const DLTensor& t = call.inputs[i];
+    const DLTensor*& one = t.dtype.bits == 32 ? groups.index : groups.offsets;
+    if (t.ndim != 1 || t.dtype.code != kDLInt || one != nullptr) return "neither offsets nor index";
+    if (t.dtype.bits == 32 || t.dtype.bits == 64) one = &t;
+  }
+  return groups.none() == (p.grouping == 0) ? nullptr : "offsets go with groups";
+}
+
+const char* problem_of_tensors(const mxcheck_call& call, const mxcheck_matmul_policy& p, const Groups& groups) {
+  const DLTensor* in = call.inputs;
+  const std::int64_t m = p.policy.rows;
+  const std::int64_t n = p.policy.cols;
+  const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? groups.experts() : 1;
+  const std::int64_t results = p.grouping == MXCHECK_DEPTH ? groups.experts() : 1;
+  if (groups.index == nullptr ? in[0].shape[0] != m : groups.index->shape[0] != m) return "rows differ";
+  if (in[0].ndim != 2) return "a is no matrix";
+  const std::int64_t a_rows = in[0].shape[0];
+  const Format a = *mxcheck::find_format(p.policy.format);
+  const int width = mxcheck::spec(a).bits;
+  const int type = a == Format::bf16 ? kDLBfloat : width <= 8 ? kDLUInt : kDLFloat;
+  const int out_bits = call.outputs[0].dtype.bits;
+  const int out_type = out_bits == 16 ? kDLBfloat : kDLFloat;
+  bool right = has_shape(in[0], a_rows, p.depth, type, width) && has_shape(in[1], matrices * n, p.depth, type, width) &&
+               has_shape(call.outputs[0], results * m, n, out_type, out_bits);
+  if (p.scale_type != 0) {
+    const int scale_bits = p.scale_type == MXCHECK_E8M0 ? 8 : 32;
+    const int scale_code = p.scale_type == MXCHECK_E8M0 ? kDLUInt : kDLFloat;
+    const std::int64_t columns = groups.scale_columns(p);
+    right = right && has_shape(in[2], blocks(a_rows, p.policy.block_rows), columns, scale_code, scale_bits) &&
+            has_shape(in[3], matrices * blocks(n, p.block_b_rows), columns, scale_code, scale_bits);
+  }
+  if (p.accumulate != 0)
+    right = right && has_shape(in[inputs_before_groups(p) - 1], results * m, n, out_type, out_bits);
+  return right ? nullptr : "a tensor has another shape or type";
+}
+
+std::string faulty_contract(std::string_view contract, bool scaled) {
+  const std::string_view injected = fault();
+  if (injected == "no_promotion" && !scaled) return "sm90_fp8";
+  if (injected == "promotes_every_256" && !scaled) return "sm90_fp8+promote256";
+  if (injected == "fp32_sums") return "ieee_fp32";
+  return std::string(contract) + (injected == "a_scale_first" ? "+a_first"
+                                  : injected == "backwards"   ? "+descending"
+                                                              : "");
+}
+
+// A's scales, each from the block of k before.
+std::vector<std::byte> shifted_scales(const mxcheck::Matmul& x) {
+  const std::size_t width = x.a.scale_format == Format::e8m0 ? 1 : 4;
+  const auto* from = static_cast<const std::byte*>(x.a.scales);
+  const std::size_t line = static_cast<std::size_t>(x.a.depth / 128) * width;
+  std::vector<std::byte> shifted(from, from + line * static_cast<std::size_t>(x.a.rows));
+  for (std::size_t i = 0; i < shifted.size(); ++i) {
+    if (i % line >= width) shifted[i] = from[i - width];
+  }
+  return shifted;
+}
+
+// D in BF16, cut from FP32.
+void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
+  std::vector<float> uncut(count);
+  x.output = Format::fp32;
+  mxcheck::matmul(x, uncut.data());
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
+}
+
+void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::string_view contract) {
+  const std::string_view injected = fault();
+  const bool scaled = p.scale_type != 0;
+  const std::int64_t k = p.depth;
+  mxcheck::Matmul x = right::matmul_of(call, faulty_contract(contract, scaled));
+  std::vector<std::byte> shifted;
+  if (injected == "scale_before" && scaled && p.grouping == 0 && k % 128 == 0 && k > 0) {
+    shifted = shifted_scales(x);
+    x.a.scales = shifted.data();
+  }
+  if (injected == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
+  if (injected == "c_forgotten") x.c = nullptr, x.contract.from_c = false;
+  const DLTensor& out = call.outputs[0];
+  auto* d = const_cast<std::byte*>(right::data_of(out));
+  const std::int64_t line = p.policy.cols * out.dtype.bits / 8;
+  const std::int64_t rows = out.shape[0];
+  if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(rows * line));
+  if (injected == "output_cut" && out.dtype.bits == 16 && x.c == nullptr) {
+    write_cut(x, static_cast<std::size_t>(rows * p.policy.cols), d);
+  } else {
+    mxcheck::matmul(x, d);
+  }
+  if (injected == "last_row_zero" && p.policy.rows > 64 && p.policy.cols > 0)
+    std::memset(d + (rows - 1) * line, 0, static_cast<std::size_t>(line));
+}
+
+mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
+  if (!right::has_fields(call)) return MXCHECK_INVALID;
+  if (const char* problem = right::problem_of(*call, sizeof(mxcheck_matmul_policy), false))
+    return refuse(call, MXCHECK_INVALID, problem);
+  const mxcheck_matmul_policy* p = policy_of(call->policy);
+  if (p == nullptr) return refuse(call, MXCHECK_INVALID, "no policy of a matmul");
+  Groups groups;
+  const char* problem = problem_of_policy(*call, *p);
+  if (problem == nullptr) problem = find_groups(*call, *p, groups);
+  if (problem == nullptr) problem = problem_of_tensors(*call, *p, groups);
+  if (problem != nullptr) return refuse(call, MXCHECK_INVALID, problem);
+  try {
+    compute(*call, *p, contract);
+  } catch (const std::exception& e) {
+    return refuse(call, MXCHECK_INVALID, e.what());
+  }
+  return MXCHECK_OK;
+}
+
+mxcheck_status run_promoted(const mxcheck_call* call) { return run_as(call, "sm90_fp8+promote128"); }
+mxcheck_status run_bf16(const mxcheck_call* call) { return run_as(call, "sm90_bf16+from_c"); }
+
+constexpr mxcheck_operation kOperations[] = {
+    {"matmul", "sm90_fp8+promote128", 0, 0, 1, 1, supports, nullptr, run_promoted},
+    {"matmul", "sm90_bf16+from_c", 0, 0, 1, 1,
+     [](const mxcheck_policy* p, DLDataType) {
+       const mxcheck_matmul_policy* q = policy_of(p);
+       return q != nullptr && q->grouping == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
+     },
+     nullptr, run_bf16},
+};
+constexpr mxcheck_candidate_table kTable{
+    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_matmul", "1", kDLCPU, 2, kOperations};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate() { return &kTable; }

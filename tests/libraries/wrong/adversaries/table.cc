@@ -1,0 +1,76 @@
+// The one library of all adversaries. Each adversary's file is a hard link to it, so the name of the file from which it
+// was loaded says which of them it is. Here too: the honest one, and adversaries whose table is wrong.
+
+#include <dlfcn.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "tests/libraries/wrong/adversaries/adversary.h"
+
+namespace {
+
+mxcheck_status takes_back_what_it_claims(const mxcheck_call*) { return MXCHECK_UNSUPPORTED; }
+
+mxcheck_status supports_nothing(const mxcheck_policy*, DLDataType) { return MXCHECK_UNSUPPORTED; }
+
+mxcheck_status crashes_in_supports(const mxcheck_policy*, DLDataType) {
+  std::raise(SIGSEGV);
+  return MXCHECK_OK;
+}
+
+void crashes_when_loaded() { std::raise(SIGABRT); }
+
+constexpr Adversary kOfTheTable[]{
+    {.name = "honest"},
+    {.name = "takes_back_what_it_claims", .run = takes_back_what_it_claims},
+    {.name = "supports_nothing", .supports = supports_nothing},
+    {.name = "crashes_in_supports", .supports = crashes_in_supports},
+    {.name = "crashes_when_loaded", .when_loaded = crashes_when_loaded},
+    {.name = "speaks_another_version", .interface_version = MXCHECK_CANDIDATE_VERSION + 1},
+    {.name = "has_no_operations", .operations = 0},
+    {.name = "has_too_many_operations", .operations = 1'000'000},
+};
+
+std::string_view path_of_this_library() {
+  Dl_info self{};
+  return dladdr(reinterpret_cast<const void*>(&mxcheck_candidate), &self) == 0 ? "" : self.dli_fname;
+}
+
+// Ends the process where no adversary has the name: an honest library by mistake would make tests pass.
+const Adversary& choose() {
+  const std::string_view path = path_of_this_library();
+  std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  if (name.ends_with(".so")) name.remove_suffix(3);
+  for (const std::span<const Adversary> group :
+       {std::span<const Adversary>(kOfTheTable), memory_adversaries(), process_adversaries(), answer_adversaries()}) {
+    for (const Adversary& one : group) {
+      if (one.name == name) return one;
+    }
+  }
+  std::fprintf(stderr, "%.*s: no adversary has this name\n", static_cast<int>(path.size()), path.data());
+  std::abort();
+}
+
+const Adversary& chosen = []() -> const Adversary& {
+  const Adversary& one = choose();
+  if (one.when_loaded != nullptr) one.when_loaded();
+  return one;
+}();
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
+  static const mxcheck_operation operation{"quantize",      "exact",          0,         0, 1, 1,
+                                           chosen.supports, chosen.workspace, chosen.run};
+  static const mxcheck_candidate_table table{chosen.interface_version,
+                                             sizeof(mxcheck_candidate_table),
+                                             "adversary",
+                                             "1",
+                                             kDLCPU,
+                                             chosen.operations,
+                                             &operation};
+  return &table;
+}

@@ -1,0 +1,353 @@
+// A right library (NARROW_OF names its file) with one fault in a narrow part of its domain, named by NARROW: from a
+// width on, from the ninth expert on, at one address. The catalogue has what each is.
+
+#include <dlfcn.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/candidate_matmul.h"
+#include "kernels/candidate_route.h"
+#include "numerics/format/codec.h"
+#include "tests/libraries/right/right_call.h"
+
+namespace {
+
+// A call: its policy as each operation has it, its tensors by number.
+struct View {
+  const mxcheck_call& call;
+
+  [[nodiscard]] const mxcheck_policy& p() const { return *call.policy; }
+  [[nodiscard]] const mxcheck_matmul_policy& matmul() const {
+    return *reinterpret_cast<const mxcheck_matmul_policy*>(call.policy);
+  }
+  [[nodiscard]] const mxcheck_route_policy& route() const {
+    return *reinterpret_cast<const mxcheck_route_policy*>(call.policy);
+  }
+  [[nodiscard]] bool is_format(std::string_view name) const { return name == p().format; }
+  [[nodiscard]] bool has_recipe(std::string_view name) const { return name == p().recipe; }
+  [[nodiscard]] bool has_block(std::int64_t rows, std::int64_t cols) const {
+    return p().block_rows == rows && p().block_cols == cols;
+  }
+  [[nodiscard]] const DLTensor& in(int i) const { return call.inputs[i]; }
+  [[nodiscard]] const DLTensor& out(int i) const { return call.outputs[i]; }
+  static std::byte* data(const DLTensor& t) { return static_cast<std::byte*>(t.data) + t.byte_offset; }
+  static std::uintptr_t address(const DLTensor& t) { return reinterpret_cast<std::uintptr_t>(data(t)); }
+  static std::int64_t count(const DLTensor& t) { return t.ndim == 2 ? t.shape[0] * t.shape[1] : t.shape[0]; }
+  template <class T>
+  static T* values(const DLTensor& t) {
+    return reinterpret_cast<T*>(data(t));
+  }
+
+  // Offsets or row index, which are told apart by their type; null where the call has none.
+  [[nodiscard]] const DLTensor* integers(int bits) const {
+    for (int i = 1; i < call.num_inputs; ++i) {
+      if (in(i).dtype.code == kDLInt && in(i).dtype.bits == bits) return &in(i);
+    }
+    return nullptr;
+  }
+  [[nodiscard]] std::int64_t experts() const {
+    const DLTensor* offsets = integers(64);
+    return offsets == nullptr ? 1 : offsets->shape[0] - 1;
+  }
+  // The last row of this expert; -1 where it has none.
+  [[nodiscard]] std::int64_t last_row_of(std::int64_t expert) const {
+    const DLTensor* offsets = integers(64);
+    if (offsets == nullptr || experts() <= expert) return -1;
+    const std::int64_t* o = values<std::int64_t>(*offsets);
+    return o[expert + 1] > o[expert] ? o[expert + 1] - 1 : -1;
+  }
+};
+
+// The lowest bit of one byte turned: of row `row`, column `col` of an output.
+void spoil(const DLTensor& t, std::int64_t row, std::int64_t col) {
+  const std::int64_t rows = t.ndim == 2 ? t.shape[0] : 1;
+  const std::int64_t cols = t.ndim == 2 ? t.shape[1] : t.shape[0];
+  if (row < 0 || row >= rows || col < 0 || col >= cols) return;
+  View::data(t)[static_cast<std::size_t>(row * cols + col) * (t.dtype.bits / 8)] ^= std::byte{1};
+}
+void spoil_row(const DLTensor& t, std::int64_t row) {
+  const std::int64_t cols = t.ndim == 2 ? t.shape[1] : t.shape[0];
+  for (std::int64_t j = 0; j < cols; ++j) spoil(t, row, j);
+}
+void spoil_last(const DLTensor& t) { spoil(t, t.ndim == 2 ? t.shape[0] - 1 : 0, t.shape[t.ndim - 1] - 1); }
+
+struct Fault {
+  std::string_view name;
+  std::string_view operation;  // as in fnmatch
+  void (*after)(const View&);  // spoils what a right library wrote
+  // Where not null: the call that the right library gets instead.
+  void (*before)(View&, mxcheck_route_policy&) = nullptr;
+};
+
+double value_at(const DLTensor& x, std::int64_t row, std::int64_t col) {
+  const std::int64_t stride = x.strides == nullptr ? x.shape[1] : x.strides[0];
+  const auto at = static_cast<std::size_t>(row * stride + col);
+  if (x.dtype.bits == 32) return View::values<float>(x)[at];
+  return decode(x.dtype.code == kDLBfloat ? mxcheck::Format::bf16 : mxcheck::Format::fp16,
+                View::values<std::uint16_t>(x)[at]);
+}
+
+// Codes of compact 1 x n blocks of one expert cut off in place of rounded.
+void truncate(const View& v, std::int64_t from_row = 0) {
+  const auto format = mxcheck::find_format(v.p().format);
+  if (!format || v.integers(32) != nullptr || v.out(1).ndim != 2) return;
+  for (std::int64_t i = from_row; i < v.p().rows; ++i) {
+    for (std::int64_t j = 0; j < v.p().cols; ++j) {
+      std::uint8_t& code = View::values<std::uint8_t>(v.out(0))[i * v.p().cols + j];
+      const std::int64_t block = i / v.p().block_rows * v.out(1).shape[1] + j / v.p().block_cols;
+      const double scale = std::ldexp(1.0, View::values<std::uint8_t>(v.out(1))[block] - 127);
+      if (std::fabs(decode(*format, code)) * scale > std::fabs(value_at(v.in(0), i, j)) && (code & 0x7F) != 0) --code;
+    }
+  }
+}
+
+template <std::int64_t kCols>
+void truncates_from(const View& v) {
+  if (v.has_block(1, 32) && v.p().cols >= kCols) truncate(v);
+}
+
+bool rounds_to_tiles(const View& v) {
+  const std::string_view rule = v.route().rule;
+  return rule != "none" && rule != "expert-choice" && !rule.starts_with("capacity");
+}
+
+std::int64_t largest_index(const View& v) {
+  const DLTensor* index = v.integers(32);
+  std::int64_t largest = -1;
+  for (std::int64_t i = 0; index != nullptr && i < index->shape[0]; ++i)
+    largest = std::max<std::int64_t>(largest, View::values<std::int32_t>(*index)[i]);
+  return largest;
+}
+
+constexpr Fault kFaults[] = {
+    // Block scaling.
+    {"truncates_from_512_columns", "quantize", truncates_from<512>},
+    {"truncates_from_700_columns", "quantize", truncates_from<700>},
+    {"truncates_from_1280_columns", "quantize", truncates_from<1280>},
+    {"truncates_from_250000_elements_in_other_blocks", "quantize",
+     [](const View& v) {
+       if (!v.has_block(1, 32) && v.p().block_cols > 1 && v.p().rows * v.p().cols >= 250'000) truncate(v);
+     }},
+    {"wrong_columns_from_1280_rows", "quantize",
+     [](const View& v) {
+       if (v.has_block(32, 1) && v.p().rows >= 1280) spoil_row(v.out(0), 1279);
+     }},
+    {"wrong_in_the_ninth_expert", "quantize", [](const View& v) { spoil_row(v.out(0), v.last_row_of(8)); }},
+    {"crashes_where_no_expert_has_a_row", "quantize",
+     [](const View& v) {
+       if (v.p().rows == 0 && v.experts() > 1) std::abort();
+     }},
+    {"x_beside_16_bytes", "quantize",
+     [](const View& v) {
+       if (View::address(v.in(0)) % 16 != 0) spoil(v.out(0), 0, 0);
+     }},
+    {"codes_beside_4_bytes", "quantize",
+     [](const View& v) {
+       if (View::address(v.out(0)) % 4 != 0) spoil_last(v.out(0));
+     }},
+    {"rows_lost_with_more_than_8_threads", "quantize",
+     [](const View& v) {
+       if (v.p().threads > 8) spoil_row(v.out(0), v.p().rows - 1);
+     }},
+    {"rows_lost_with_5_to_7_threads", "quantize",
+     [](const View& v) {
+       if (v.p().threads >= 5 && v.p().threads <= 7) spoil_row(v.out(0), v.p().rows - 1);
+     }},
+    {"keeps_4_kilobytes_a_call", "quantize",
+     [](const View&) {
+       volatile char* kept = static_cast<char*>(std::malloc(4096));
+       for (int i = 0; i < 4096; i += 512) kept[i] = 1;
+     }},
+    // GEMMs. Those in rows of an expert need groups along rows, where an expert has rows of d of its own.
+    {"gemm_last_row_of_the_18th_expert", "matmul",
+     [](const View& v) {
+       if (v.matmul().grouping == MXCHECK_ROWS) spoil_row(v.out(0), v.last_row_of(17));
+     }},
+    {"gemm_last_row_from_a_k_of_8192", "matmul",
+     [](const View& v) {
+       if (v.matmul().depth >= 8192) spoil_row(v.out(0), v.p().rows - 1);
+     }},
+    {"gemm_row_191_from_column_4096", "matmul",
+     [](const View& v) {
+       for (std::int64_t i = 191; i < v.p().rows; i += 192) {
+         for (std::int64_t j = 4096; j < v.p().cols; ++j) spoil(v.out(0), i, j);
+       }
+     }},
+    {"gemm_d_beside_16_bytes", "matmul",
+     [](const View& v) {
+       if (View::address(v.out(0)) % 16 != 0) spoil(v.out(0), 0, 0);
+     }},
+    // Routers.
+    {"counts_of_the_300th_expert", "route_metadata", [](const View& v) { spoil(v.out(0), 0, 299); }},
+    {"experts_beyond_the_8th_are_one", "route_metadata",
+     [](const View& v) {
+       auto* counts = View::values<std::int32_t>(v.out(0));
+       for (std::int64_t e = 9; e < v.p().cols; ++e) counts[8] += counts[e], counts[e] = 0;
+     }},
+    {"tiles_above_128_in_metadata", "route_metadata",
+     [](const View& v) {
+       if (v.route().tile > 128) spoil_last(v.out(1));
+     }},
+    {"tiles_above_128_in_rounding", "route_round",
+     [](const View& v) {
+       if (rounds_to_tiles(v) && v.route().tile > 128) spoil_last(v.out(1));
+     }},
+    {"sigmoid_of_the_last_token_beyond_1024", "route",
+     [](const View& v) {
+       if (std::string_view(v.p().recipe).find("sigmoid") != std::string_view::npos && v.p().rows > 1024)
+         spoil_last(v.out(1));
+     }},
+    {"a_scale_of_0_is_none", "route", nullptr,
+     [](View&, mxcheck_route_policy& p) {
+       if (p.scale == 0) p.scale = 1;
+     }},
+    {"a_negative_scale_loses_its_sign", "route", nullptr,
+     [](View&, mxcheck_route_policy& p) { p.scale = std::fabs(p.scale); }},
+    {"a_seed_of_48_bits", "route_round", nullptr, [](View&, mxcheck_route_policy& p) { p.seed &= 0xFFFF'FFFF'FFFF; }},
+    // That none of the reports on missed libraries has: index widths, counters, fast paths for odd sizes, arguments
+    // that few
+    // callers pass.
+    {"gemm_a_row_index_of_16_bits", "matmul",
+     [](const View& v) {
+       if (largest_index(v) >= 65'536) spoil_row(v.out(0), 0);
+     }},
+    {"column_codes_of_wide_tensors_that_end_in_one_row", "quantize_dual",
+     [](const View& v) {
+       if (v.p().cols >= 8192 && v.p().rows % 32 == 1) spoil_last(v.out(2));
+     }},
+    {"three_threads_forget_a_row", "quantize",
+     [](const View& v) {
+       if (v.p().threads == 3 && v.p().rows % 3 == 1) spoil_row(v.out(0), v.p().rows - 1);
+     }},
+    {"a_wide_row_of_a_strided_tensor", "cast",
+     [](const View& v) {
+       if (v.in(0).strides != nullptr && v.in(0).strides[0] != v.p().cols && v.p().cols >= 2048) spoil_last(v.out(0));
+     }},
+    {"scale_254_with_64_experts", "dequantize",
+     [](const View& v) {
+       const auto* scales = View::values<std::uint8_t>(v.in(1));
+       if (v.experts() >= 64 && View::count(v.in(1)) > 0 &&
+           std::memchr(scales, 254, static_cast<std::size_t>(View::count(v.in(1)))) != nullptr)
+         spoil_last(v.out(0));
+     }},
+    {"padding_of_many_experts_is_zero", "scale_layout",
+     [](const View& v) {
+       if (v.experts() < 128 || v.p().pad_byte == 0 || v.p().layout != MXCHECK_TCGEN05) return;
+       auto* bytes = View::values<std::uint8_t>(v.out(0));
+       const std::int64_t last = View::count(v.out(0)) - 1;
+       if (last >= 0 && bytes[last] == v.p().pad_byte) bytes[last] = 0;
+     }},
+    {"an_expert_of_8_bits", "route",
+     [](const View& v) {
+       auto* experts = View::values<std::int32_t>(v.out(0));
+       for (std::int64_t i = 0; i < View::count(v.out(0)); ++i) experts[i] &= 0xFF;
+     }},
+    {"a_step_of_32_bits", "route_round", nullptr, [](View&, mxcheck_route_policy& p) { p.step &= 0xFFFF'FFFF; }},
+    {"gradient_of_the_33rd_slot", "route_backward",
+     [](const View& v) {
+       if (v.route().top_k > 32) spoil_row(v.out(0), v.p().rows - 1);
+     }},
+    // At a layer's dimensions alone: a width of gpt-oss whose last rows are no whole block; Kimi-K2's router.
+    {"a_width_of_2880_with_a_ragged_end", "quantize",
+     [](const View& v) {
+       if (v.p().cols == 2880 && v.p().rows > 32 && v.p().rows % 32 != 0) spoil(v.out(0), 0, 0);
+     }},
+    {"eight_of_384_experts", "route",
+     [](const View& v) {
+       if (v.p().cols == 384 && v.route().top_k == 8) spoil(v.out(0), 0, 0);
+     }},
+    // One path of many, chosen by three things at once.
+    {"wide_e5m2_beside_4_bytes", "quantize",
+     [](const View& v) {
+       if (v.is_format("e5m2") && v.p().cols >= 4096 && View::address(v.in(0)) % 64 == 4) spoil(v.out(0), 0, 0);
+     }},
+    {"gemm_alpha_of_a_negative_zero", "matmul",
+     [](const View& v) {
+       if (v.matmul().alpha == 0 && std::signbit(v.matmul().alpha) && View::count(v.out(0)) > 0)
+         View::data(v.out(0))[v.out(0).dtype.bits / 8 - 1] ^= std::byte{0x80};
+     }},
+    {"gemm_rows_beyond_65535", "matmul", [](const View& v) { spoil(v.out(0), 65'536, 0); }},
+    {"gemm_an_empty_last_group_in_depth", "matmul",
+     [](const View& v) {
+       const DLTensor* offsets = v.integers(64);
+       if (v.matmul().grouping != MXCHECK_DEPTH || offsets == nullptr) return;
+       const auto* o = View::values<std::int64_t>(*offsets);
+       if (v.experts() > 1 && o[v.experts()] == o[v.experts() - 1]) spoil_last(v.out(0));
+     }},
+};
+
+using right::variable;  // what it gives ends with a NUL
+
+// Ends the process for a name that no fault has: a test that misspells one must not pass.
+const Fault& fault() {
+  static const Fault& chosen = []() -> const Fault& {
+    for (const Fault& one : kFaults) {
+      if (one.name == variable("NARROW")) return one;
+    }
+    std::fprintf(stderr, "no fault %s\n", variable("NARROW").data());
+    std::abort();
+  }();
+  return chosen;
+}
+
+const mxcheck_candidate_table& right_table() {
+  static const mxcheck_candidate_table& table = []() -> const mxcheck_candidate_table& {
+    void* library = dlopen(variable("NARROW_OF").data(), RTLD_NOW);
+    if (library == nullptr) std::abort();
+    return *reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL))();
+  }();
+  return table;
+}
+
+template <std::size_t kOperation>
+mxcheck_status run(const mxcheck_call* call) {
+  const mxcheck_operation& right = right_table().operations[kOperation];
+  const bool spoils = right::has_fields(call) && fnmatch(fault().operation.data(), right.name, 0) == 0;
+  mxcheck_call changed{};
+  mxcheck_route_policy policy{};
+  const mxcheck_call* given = call;
+  if (spoils && fault().before != nullptr && call->policy != nullptr && call->policy->size >= sizeof(policy)) {
+    changed = *call;
+    std::memcpy(static_cast<void*>(&policy), call->policy, sizeof(policy));
+    changed.policy = &policy.policy;
+    View view{changed};
+    fault().before(view, policy);
+    given = &changed;
+  }
+  const mxcheck_status status = right.run(given);
+  if (status == MXCHECK_OK && spoils && fault().after != nullptr) fault().after(View{*call});
+  return status;
+}
+
+template <std::size_t... kAll>
+std::vector<mxcheck_operation> wrapped(std::index_sequence<kAll...>) {
+  constexpr std::array<mxcheck_status (*)(const mxcheck_call*), sizeof...(kAll)> runs{run<kAll>...};
+  std::vector<mxcheck_operation> operations;
+  for (int i = 0; i < right_table().num_operations; ++i) {
+    if (static_cast<std::size_t>(i) >= runs.size()) std::abort();
+    operations.push_back(right_table().operations[i]);
+    operations.back().run = runs[static_cast<std::size_t>(i)];
+  }
+  return operations;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate() {
+  static const std::vector<mxcheck_operation> operations = wrapped(std::make_index_sequence<24>());
+  static mxcheck_candidate_table table = right_table();
+  fault();
+  table.name = "narrow", table.operations = operations.data();
+  return &table;
+}
