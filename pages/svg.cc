@@ -47,7 +47,7 @@ void Drawing::line(Length x1, Length y1, Length x2, Length y2, const Look& look)
 void Drawing::arrow(double x1, double y1, double x2, double y2, const Look& look) {
   line(x1, y1, x2, y2, look);
   constexpr double kLength = 8, kHalf = 4;
-  const double length = std::max(1e-9, std::hypot(x2 - x1, y2 - y1));
+  const double length = std::max(1e-9, std::sqrt((x2 - x1) * (x2 - x1) + (y2 - y1) * (y2 - y1)));
   const double along_x = (x2 - x1) / length, along_y = (y2 - y1) / length;
   const auto corner = [&](double side) {
     return number(x2 - kLength * along_x - side * along_y) + "," + number(y2 - kLength * along_y + side * along_x);
