@@ -283,11 +283,13 @@ TEST_F(Gate, a_signal_ends_it_as_inconclusive_with_its_files_written) {
   for (const char* mode : {"slow", "hangs"}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       SCOPED_TRACE(std::string(mode) + " " + std::to_string(signal));
-      // The shell starts the gate, signals the whole group's leader after half a second, and returns the gate's status.
+      // The shell starts the gate, signals the whole group's leader when its worker has run for a while, and returns
+      // the gate's status.
       const std::string script =
           "cd " + dir.path() + "; TOY=" + mode + " '" MXCHECK_TOOL "' " + kToy +
           "--seed 1 --cases 100000 --only 'quantize*' --time-limit 60 --junit r.xml > out 2> err & gate=$!; "
-          "sleep 0.7; worker=$(cat /proc/$gate/task/$gate/children); kill -" +
+          "for i in $(seq 80); do worker=$(cat /proc/$gate/task/$gate/children); [ -z \"$worker\" ] || break; "
+          "sleep 0.1; done; sleep 0.7; kill -" +
           std::to_string(signal) +
           " $gate; wait $gate; echo $? > code; sleep 0.2; [ -n \"$worker\" ] && [ ! -e /proc/$worker ] && "
           "echo gone > worker";
