@@ -79,8 +79,10 @@ __device__ __forceinline__ std::uint64_t make_smem_desc_mn_major(std::uint32_t a
 #define MXCHECK_NAMES_128 MXCHECK_NAMES_96 \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+// NOLINTBEGIN(bugprone-macro-parentheses): i is a literal or a literal plus one.
 #define MXCHECK_D(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define MXCHECK_D16(i) MXCHECK_D(i), MXCHECK_D(i + 4), MXCHECK_D(i + 8), MXCHECK_D(i + 12)
+// NOLINTEND(bugprone-macro-parentheses)
 #define MXCHECK_D_4 MXCHECK_D(0)
 #define MXCHECK_D_16 MXCHECK_D16(0)
 #define MXCHECK_D_32 MXCHECK_D_16, MXCHECK_D16(16)

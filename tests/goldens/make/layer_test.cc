@@ -170,7 +170,6 @@ namespace {
 
 using test::expect_error;
 using test::golden_of;
-using test::suite_with;
 using test::ties;
 
 class RouteGoldens : public OneGolden {

@@ -108,7 +108,7 @@ TEST(Expand, boundaries_hit_every_midpoint_of_e4m3_and_both_neighbours) {
     const QuantizedTensor q = quantize(x.view(), Format::e4m3, {1, 32}, rceil);
     for (std::int64_t i = 0; i < c.rows; ++i) {
       for (std::int64_t j = 0; j < c.cols; ++j) {
-        const int byte = q.scales().code(static_cast<std::size_t>(i * q.scale_cols() + j / 32));
+        const auto byte = static_cast<int>(q.scales().code(static_cast<std::size_t>(i * q.scale_cols() + j / 32)));
         const std::uint32_t bits = x.bits(i, j) & 0x7FFF;
         if (byte == 255) continue;
         for (int step : {-1, 0, 1}) {  // is the value `step` away from this one a midpoint of the scaled grid?
