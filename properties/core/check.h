@@ -63,13 +63,16 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 std::optional<Finding> first_difference(const Problem& problem, const std::vector<ExpectedTensor>& expected,
                                         const std::vector<std::vector<std::byte>>& outputs, const std::string& of);
 
-// The candidate's outputs are the reference's, over each poison; of large cases over one of them. matches: which other
-// recipe, contract or fault gives exactly these outputs, called where the context is thorough.
+// Says in the finding which rows of the problem's table give all outputs.
+void tell_matches(const Problem& problem, const std::vector<ExpectedTensor>& expected,
+                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding);
+
+// The candidate's outputs are the reference's, over each poison; of large cases over one of them. Where the context is
+// thorough, the finding has its matches.
 struct EqualityOptions {
   std::int64_t one_poison_above = 100'000;           // elements
   std::optional<std::uint8_t> poison_of_large = {};  // none: one that the case's seed chooses
   std::string of = " from the reference";            // in "codes differ from the reference"
-  std::function<std::vector<std::string>(const Problem&, const std::vector<std::vector<std::byte>>&)> matches = {};
 };
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& problem,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options);

@@ -383,6 +383,16 @@ std::optional<Finding> first_difference(const Problem& p, const std::vector<Expe
   return std::nullopt;
 }
 
+void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
+                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding) {
+  std::vector<AnswerTensor> answers;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    answers.push_back({expected[i].info, expected[i].bytes, outputs[i]});
+    finding.matched += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
+  }
+  finding.matches = names_that_explain(answers, p.definitions(outputs));
+}
+
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options) {
   for (const std::uint8_t poison : kPoisons) {
@@ -392,7 +402,7 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
     if (!got.usable()) return propagate(context, got);
     std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
     if (!finding) continue;
-    if (context.thorough && options.matches) finding->matches = options.matches(p, got.outputs);
+    if (context.thorough) tell_matches(p, expected, got.outputs, *finding);
     return finding;
   }
   return std::nullopt;

@@ -28,7 +28,8 @@ struct Finding {
   std::string summary;                   // one line: what must hold and does not
   std::optional<Difference> difference;  // mismatch
   std::vector<std::string> element;      // lines about the first differing element: inputs, expected, observed
-  std::vector<std::string> matches;      // other recipes or layouts whose bytes are exactly the observed ones
+  std::vector<std::string> matches;      // rows of the operation's table that give every observed bit
+  std::int64_t matched = 0;              // elements of all outputs of the case that `matches` were compared with
   // The input elements that the first differing element follows from: shrinking tries them alone.
   std::vector<Plant> relevant;
   bool again_in_fresh_process = false;  // a fault: the call was repeated, and ended so again

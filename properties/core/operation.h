@@ -17,6 +17,7 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/compare.h"
+#include "properties/core/definitions.h"
 #include "properties/core/domain/domain.h"
 #include "properties/core/finding.h"
 #include "properties/core/rng.h"
@@ -55,6 +56,9 @@ class Problem {
   virtual void explain(std::size_t output, Finding& finding) const = 0;
   // The tensors that a saved counterexample holds beside expected and observed outputs.
   [[nodiscard]] virtual std::vector<SavedTensor> saved() const = 0;
+  // Other definitions and named slips that may explain outputs; observed: the candidate's, under whose scales codes may
+  // be right. Rows point into this. None where computing their answers would take too long.
+  [[nodiscard]] virtual Table definitions(std::span<const Bytes>) const { return {}; }
   // The outputs in the order in which a difference is most informative: scales before the codes that follow from them.
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
 };

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "properties/core/definitions.h"
+
 namespace mxcheck {
 
 // The expected and the observed bytes of a dataset, with elements of `width` bytes each.
@@ -26,25 +28,8 @@ struct Hypothesis {
   bool derived = false;
 };
 
-// How much of what is wrong a hypothesis explains, and how much of what is right it contradicts.
-struct Fit {
-  std::int64_t wrong = 0;         // elements that differ from the expected
-  std::int64_t explained = 0;     // of these, as the hypothesis has them
-  std::int64_t contradicted = 0;  // right elements that the hypothesis has otherwise
-  [[nodiscard]] bool exact() const { return wrong > 0 && explained == wrong && contradicted == 0; }
-  // Half of what is wrong, and hardly anything that is right: less is no cause.
-  [[nodiscard]] bool likely() const { return 2 * explained >= wrong && 10 * contradicted <= explained; }
-};
-
-Fit fit_of(const Observed& data, std::span<const std::byte> bytes);
-
-// Lines about the hypotheses that explain everything, or else about the best of the likely ones; at most `most`, in the
-// order given. Those that give the same bytes are one cause: "recipe floor (the same here: recipe ocp)". A derived
-// one that explains everything is the only one.
 std::vector<std::string> likeliest_causes(const Observed& data, const std::vector<Hypothesis>& hypotheses,
                                           const std::string& unit, std::size_t most = 5);
-
-// "from element 1234 on everything is 0x00: not written?", when that holds for most of what is wrong.
 std::vector<std::string> constant_tail(const Observed& data, const std::string& unit);
 
 }  // namespace mxcheck

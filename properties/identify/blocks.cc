@@ -40,8 +40,8 @@ QuantizeAnswer answer_of(const Recipe& recipe, const QuantizeCall& call) {
 
 // x: of floats, or of doubles that are no float.
 template <class Number>
-std::vector<Definition> casts_of(Format format, std::span<const Number> x, std::int64_t cols) {
-  std::vector<Definition> definitions;
+std::vector<BoxDefinition> casts_of(Format format, std::span<const Number> x, std::int64_t cols) {
+  std::vector<BoxDefinition> definitions;
   for (const auto& [rounding_name, rounding] : kRoundings) {
     if (rounding == Rounding::stochastic) continue;
     for (const auto& [overflow_name, overflow] : kOverflows) {
@@ -95,7 +95,7 @@ Match quantize_match(std::span<const std::pair<std::string, QuantizeCall>> probe
     names.push_back(probes[p].first);
     answers.push_back(parts_of(probes[p].second, given[p]));
   }
-  std::vector<Definition> definitions;
+  std::vector<BoxDefinition> definitions;
   for (const Recipe& recipe : all_recipes()) {
     if (recipe.has_e8m0_scales() == given[0].fp32_scales) continue;
     definitions.push_back(
@@ -159,7 +159,7 @@ Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& q
     for (float amax : probe) part.words.push_back(scale(amax));
     return {part};
   };
-  std::vector<Definition> definitions;
+  std::vector<BoxDefinition> definitions;
   for (const Recipe& recipe : all_recipes()) {
     if (!recipe.has_e8m0_scales()) continue;
     definitions.push_back(

@@ -28,8 +28,8 @@ AnswerPart part_of(const ProductCall& call, std::vector<std::uint32_t> words) {
   return {"D", call.output, std::move(words), call.n, true};
 }
 
-std::vector<Definition> definitions_of(const std::vector<std::string>& texts, std::span<const ProductCall> calls) {
-  std::vector<Definition> definitions;
+std::vector<BoxDefinition> definitions_of(const std::vector<std::string>& texts, std::span<const ProductCall> calls) {
+  std::vector<BoxDefinition> definitions;
   for (const std::string& text : texts) {
     definitions.push_back({text, [calls, text](std::size_t p) -> BoxAnswer {
                              return {part_of(calls[p], answer_of_contract(text, calls[p]))};

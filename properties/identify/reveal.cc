@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -235,126 +237,46 @@ TreeReport reveal_order(const ProductSpace& s, const ProductBox& box) {
 
 namespace {
 
-bool equal(const AnswerPart& part, std::uint32_t a, std::uint32_t b) {
-  if (a == b) return true;
-  return part.any_nan && part.format && std::isnan(decode(*part.format, a)) && std::isnan(decode(*part.format, b));
-}
-
-struct Tally {
-  std::int64_t equal = 0;
-  std::int64_t compared = 0;
-  std::optional<ProbeDifference> first;
-  std::vector<std::string> probes;  // explained
-};
-
-void compare(const std::string& probe, const AnswerPart& expected, const AnswerPart& observed, Tally& tally) {
-  const std::size_t n = observed.words.size();
-  tally.compared += static_cast<std::int64_t>(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    if (i < expected.words.size() && equal(expected, expected.words[i], observed.words[i])) {
-      ++tally.equal;
-    } else if (!tally.first && i < expected.words.size()) {
-      const auto at = static_cast<std::int64_t>(i);
-      const std::int64_t cols = std::max<std::int64_t>(1, observed.cols);
-      tally.first = {probe, observed.name, at / cols, at % cols, expected.format, expected.words[i], observed.words[i]};
-    }
+Probe probe_of(const std::string& name, std::size_t at, const BoxAnswer& observed,
+               std::span<const BoxDefinition> definitions) {
+  Probe probe{name, {}, {}, {}};
+  const auto bytes_of = [](const TensorInfo& info, const std::vector<std::uint32_t>& words) {
+    const std::size_t width = bytes_of_element(info);
+    Bytes bytes(words.size() * width);
+    for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(bytes.data() + i * width, &words[i], width);
+    return bytes;
+  };
+  for (const AnswerPart& part : observed) {
+    TensorInfo info;
+    info.name = part.name, info.format = part.format.value_or(Format::fp32);
+    info.integer_bits = part.format ? 0 : 32;
+    info.cols = std::max<std::int64_t>(1, part.cols);
+    info.rows = static_cast<std::int64_t>(part.words.size()) / info.cols;
+    info.any_nan_is_equal = part.any_nan;
+    probe.observed.push_back(bytes_of(info, part.words));
+    probe.outputs.push_back(std::move(info));
   }
-}
-
-std::string notation(const std::optional<Format>& format, std::uint32_t word) {
-  return format ? notations(*format, word) : std::to_string(static_cast<std::int32_t>(word));
-}
-
-std::optional<Tally> tally_of(const Definition& h, std::span<const std::string> probes,
-                              std::span<const BoxAnswer> answers) {
-  Tally tally;
-  try {
-    for (std::size_t p = 0; p < probes.size(); ++p) {
-      const BoxAnswer expected = h.answer(p);
-      if (expected.size() != answers[p].size()) return std::nullopt;
-      const std::int64_t differing = tally.compared - tally.equal;
-      for (std::size_t i = 0; i < expected.size(); ++i) compare(probes[p], expected[i], answers[p][i], tally);
-      if (tally.compared - tally.equal == differing) tally.probes.push_back(probes[p]);
-    }
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::usage) throw;
-    return std::nullopt;  // it is not defined for these operands
+  for (const BoxDefinition& d : definitions) {
+    probe.table.push_back(definition_of_all(
+        d.name,
+        [&d, at, outputs = probe.outputs, bytes_of] {
+          std::vector<Bytes> answer;
+          const BoxAnswer parts = d.answer(at);
+          for (std::size_t i = 0; i < parts.size(); ++i) answer.push_back(bytes_of(outputs.at(i), parts[i].words));
+          return answer;
+        },
+        std::make_shared<AnswerMemo>()));
   }
-  return tally;
+  return probe;
 }
 
 }  // namespace
 
 Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
-                    std::span<const Definition> definitions, const std::string& declared) {
-  Match match;
-  match.declared = declared;
-  match.probes = probes.size();
-  for (const BoxAnswer& answer : answers) {
-    for (const AnswerPart& part : answer) match.compared += static_cast<std::int64_t>(part.words.size());
-  }
-  for (const Definition& h : definitions) {
-    const std::optional<Tally> tally = tally_of(h, probes, answers);
-    if (!tally) continue;
-    ++match.tried;
-    if (tally->equal == match.compared) {
-      match.explaining.push_back(h.name);
-    } else if (tally->first) {
-      match.closest.push_back({h.name, tally->equal, *tally->first, tally->probes});
-      if (h.name == declared) match.not_declared = match.closest.back();
-    }
-  }
-  std::stable_partition(match.explaining.begin(), match.explaining.end(),
-                        [&](const std::string& name) { return name == declared; });
-  keep_closest(match);
-  return match;
-}
-
-void keep_closest(Match& match) {
-  std::ranges::stable_sort(match.closest, [](const Explained& a, const Explained& b) { return a.equal > b.equal; });
-  if (match.closest.size() > 3) match.closest.resize(3);
-}
-
-namespace {
-
-std::string first_words(const Explained& e) {
-  const ProbeDifference& d = e.first;
-  const std::string whole = e.probes.empty() ? "" : "  explains    every bit of " + join(e.probes) + "\n";
-  return whole + "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) +
-         ") of probe '" + d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" +
-         "  observed    " + notation(d.format, d.observed) + "\n";
-}
-
-std::string declared_text(const Match& match) {
-  if (match.declared.empty()) return "";
-  const std::string name = "declared      " + match.declared;
-  if (match.holds()) return name + ", which holds\n";
-  if (!match.not_declared) return name + ", which is WRONG: it is not defined for these operands\n";
-  return name + ", which is WRONG: " + std::to_string(match.not_declared->equal) + " of " +
-         std::to_string(match.compared) + " words equal\n" + first_words(*match.not_declared);
-}
-
-}  // namespace
-
-std::string to_text(const Match& match) {
-  const std::string scope = std::to_string(match.compared) + " words of " + std::to_string(match.probes) +
-                            " probes compared with " + std::to_string(match.tried) + " definitions\n";
-  if (match.compared == 0) return "nothing was compared\n";
-  if (!match.explaining.empty()) {
-    std::string text = declared_text(match) + "explained by  " + match.explaining.front() + ", every bit\n";
-    if (match.explaining.size() > 1) {
-      text += "the same here " + join(std::span(match.explaining).subspan(1)) + "\n";
-    }
-    for (const std::string& note : match.notes) text += "that is also  " + note + "\n";
-    return text + "compared      " + scope;
-  }
-  std::string text = declared_text(match) + "explained by  none of the definitions\ncompared      " + scope;
-  for (const Explained& e : match.closest) {
-    if (e.name == match.declared) continue;
-    text += "closest       " + e.name + ": " + std::to_string(e.equal) + " of " + std::to_string(match.compared) +
-            " words equal\n" + first_words(e);
-  }
-  return text;
+                    std::span<const BoxDefinition> definitions, const std::string& declared) {
+  std::vector<Probe> all;
+  for (std::size_t p = 0; p < probes.size(); ++p) all.push_back(probe_of(probes[p], p, answers[p], definitions));
+  return match_answers(all, declared);
 }
 
 namespace {
@@ -406,8 +328,8 @@ BoxAnswer reveal_parts_of(const RouteCall& call, const RouteAnswer& a) {
   return {std::move(experts), std::move(weights)};
 }
 
-std::vector<Definition> variants(std::span<const std::pair<std::string, RouteCall>> probes) {
-  std::vector<Definition> definitions;
+std::vector<BoxDefinition> variants(std::span<const std::pair<std::string, RouteCall>> probes) {
+  std::vector<BoxDefinition> definitions;
   for (const RouterVariant& variant : all_router_variants()) {
     definitions.push_back({std::string(variant.name), [&variant, probes](std::size_t p) {
                              const RouteCall& call = probes[p].second;

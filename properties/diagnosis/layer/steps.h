@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "goldens/layer/layer_data.h"
+#include "properties/core/definitions.h"
 
 namespace mxcheck {
-
-using Bytes = std::vector<std::byte>;
 
 enum class Side : std::uint8_t { a, b };
 

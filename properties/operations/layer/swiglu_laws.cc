@@ -19,7 +19,6 @@ namespace {
 
 using What = SwigluOutput::What;
 using Part = SwigluOutput::Part;
-using Bytes = std::vector<std::byte>;
 
 // The variant with these outputs, its other fields those that such a one has.
 Variant with_outputs(Variant v, int outputs) {

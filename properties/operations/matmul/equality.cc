@@ -23,104 +23,6 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
-
-// The scales of an operand, each of them that of the block of k before it; the first keeps its own.
-std::vector<std::byte> scales_of_the_block_before(const MatmulProblem& p, const std::vector<std::byte>& scales) {
-  const std::size_t width = matmul_of(p.c.variant).scales == MXCHECK_FP32 ? 4 : 1;
-  const std::size_t line = static_cast<std::size_t>(matmul_case(p.c).depth / 128) * width;
-  std::vector<std::byte> shifted = scales;
-  if (line == 0 || matmul_of(p.c.variant).block.cols != 128 || matmul_case(p.c).depth % 128 != 0) return shifted;
-  for (std::size_t i = 0; i < shifted.size(); ++i) {
-    if (i % line >= width) shifted[i] = scales[i - width];
-  }
-  return shifted;
-}
-
-// D under each of the common faults, by the fault's name.
-std::vector<std::pair<std::string, std::vector<std::byte>>> faults(const MatmulProblem& p, const MatmulContract& own) {
-  std::vector<std::pair<std::string, std::vector<std::byte>>> all;
-  const ExpectedTensor right = p.answer(own);
-  if (p.c.variant.dtype == Format::bf16) {  // FP32 first, then its upper half
-    MatmulProblem single = p;
-    single.c.variant.dtype = Format::fp32;
-    if (!matmul_case(p.c).adds) {
-      const std::vector<std::byte> words = single.answer(own).bytes;
-      std::vector<std::byte> cut(right.bytes.size());
-      for (std::size_t i = 0; i + 1 < cut.size(); i += 2) cut[i] = words[2 * i + 2], cut[i + 1] = words[2 * i + 3];
-      all.emplace_back("D cut to BF16 in place of rounded", std::move(cut));
-    }
-  }
-  if (matmul_case(p.c).depth > 128 && matmul_of(p.c.variant).groups != MXCHECK_DEPTH) {
-    Matmul shorter = p.matmul(own);
-    shorter.a.depth = shorter.b.depth = (matmul_case(p.c).depth - 1) / 128 * 128;
-    std::vector<std::byte> d(right.bytes.size());
-    mxcheck::matmul(shorter, d.data());
-    all.emplace_back("the last block of 128 of k left out", std::move(d));
-  }
-  if (matmul_of(p.c.variant).scales != MXCHECK_NO_SCALES) {
-    MatmulProblem shifted = p;
-    shifted.scales_a = scales_of_the_block_before(p, p.scales_a);
-    all.emplace_back("A's scales taken from the block of k before", shifted.answer(own).bytes);
-    shifted.scales_a = p.scales_a, shifted.scales_b = scales_of_the_block_before(p, p.scales_b);
-    all.emplace_back("B's scales taken from the block of k before", shifted.answer(own).bytes);
-  }
-  return all;
-}
-
-// Under which other contract, or with which common fault, D would be exactly what was observed.
-std::vector<std::string> contracts_that_match(const MatmulProblem& p, const std::vector<std::byte>& observed) {
-  std::vector<std::string> names;
-  const MatmulContract own = parse_matmul_contract(contract_text(p.c.variant.operation));
-  const auto try_problem = [&](const MatmulProblem& other, const MatmulContract& contract, const std::string& name) {
-    try {
-      if (other.answer(contract).bytes == observed) names.push_back(name);
-    } catch (const std::exception&) {  // a contract that does not take this product
-    }
-  };
-  const auto try_contract = [&](const MatmulContract& contract) {
-    if (to_text(contract) != to_text(own)) try_problem(p, contract, "contract " + to_text(contract));
-  };
-  for (std::int64_t interval : {0, 32, 64, 128, 256}) {
-    MatmulContract other = own;
-    other.promotion = interval;
-    if (own.promotion != 0 && (interval != 0 || matmul_of(p.c.variant).scales == MXCHECK_NO_SCALES))
-      try_contract(other);
-  }
-  for (const MatmulContract::Order order : {MatmulContract::Order::a_first, MatmulContract::Order::b_first}) {
-    MatmulContract other = own;
-    other.order = order;
-    if (own.promotion != 0) try_contract(other);
-  }
-  MatmulContract other = own;
-  other.descending = !own.descending;
-  if (own.sum->arithmetic == Arithmetic::fused) try_contract(other);
-  for (const char* name : {"exact", "ieee_fp32"}) try_contract(parse_matmul_contract(name));
-  if (matmul_case(p.c).adds) {
-    MatmulProblem without = p;
-    matmul_case(without.c).adds = false;
-    try_problem(without, own, "C not added");
-  }
-  if (matmul_case(p.c).alpha != 1) {
-    MatmulProblem without = p;
-    matmul_case(without.c).alpha = 1;
-    try_problem(without, own, "alpha of 1");
-  }
-  if (matmul_of(p.c.variant).scales != MXCHECK_NO_SCALES) {
-    for (const bool first : {true, false}) {
-      MatmulProblem without = p;
-      std::vector<std::byte>& scales = first ? without.scales_a : without.scales_b;
-      const std::uint32_t one = matmul_of(p.c.variant).scales == MXCHECK_FP32 ? 0x3F800000 : 0x7F7F7F7F;
-      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(one >> (8 * (i % 4)));
-      try_problem(without, own, first ? "A's scales taken as 1" : "B's scales taken as 1");
-    }
-  }
-  for (const auto& [name, bytes] : faults(p, own)) {
-    if (bytes == observed) names.push_back(name);
-  }
-  return names;
-}
-
 std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
   const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   const auto& p = static_cast<const MatmulProblem&>(*posed.problem);
@@ -134,8 +36,7 @@ std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
                           "D differs from its contract, " + std::string(contract_text(c.variant.operation)));
     if (!finding) continue;
     p.explain(0, *finding);
-    if (context.thorough && c.elements() * matmul_case(c).depth <= kMostToMatch)
-      finding->matches = contracts_that_match(p, got.outputs[0]);
+    if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding);
     return finding;
   }
   return std::nullopt;

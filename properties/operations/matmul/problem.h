@@ -25,6 +25,7 @@ class MatmulProblem final : public Problem {
   [[nodiscard]] ExpectedTensor answer(const MatmulContract& contract) const;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override { return {}; }
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   // As the reference takes it; pointers into this.
   [[nodiscard]] Matmul matmul(const MatmulContract& contract) const;

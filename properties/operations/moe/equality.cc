@@ -18,7 +18,6 @@ namespace {
 std::optional<Finding> layer_equals_reference(CheckContext& context, const Case& c) {
   const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
-  options.matches = moe_matches;
   return equals_answer(context, *posed.problem, posed.answer, options);
 }
 
@@ -176,15 +175,6 @@ std::vector<Mistake> mistakes() {
   };
 }
 
-// The same outputs, whatever their NaNs. Answers that are those of the reference itself say nothing.
-bool gives(const std::vector<ExpectedTensor>& answer, const std::vector<std::vector<std::byte>>& outputs) {
-  if (answer.size() != outputs.size()) return false;
-  for (std::size_t i = 0; i < answer.size(); ++i) {
-    if (compare(answer[i].info, answer[i].bytes, outputs[i], 0)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 void MoeProblem::explain(std::size_t output, Finding& finding) const {
@@ -211,23 +201,30 @@ void MoeProblem::explain(std::size_t output, Finding& finding) const {
   add("observed  " + observed_text(*finding.difference));
 }
 
-std::vector<std::string> moe_matches(const Problem& problem, const std::vector<std::vector<std::byte>>& outputs) {
-  const auto& p = dynamic_cast<const MoeProblem&>(problem);
-  std::vector<std::string> found;
-  if (operation_named(p.c.variant.operation).work(p.c) > kMostOfMatches) return found;
+Table MoeProblem::definitions(std::span<const Bytes>) const {
+  Table table;
+  if (operation_named(c.variant.operation).work(c) > kMostOfMatches) return table;
+  const auto memo = std::make_shared<AnswerMemo>();
+  const auto add = [&](const std::string& name, std::function<void(Layer&, LayerRoutes&)> change) {
+    table.push_back(definition_of_all(
+        name,
+        [this, change = std::move(change)] {
+          Layer other = layer();
+          LayerRoutes changed = routes;
+          change(other, changed);
+          std::vector<Bytes> answer;
+          for (ExpectedTensor& t : answer_with(other, changed)) answer.push_back(std::move(t.bytes));
+          return answer;
+        },
+        memo));
+  };
   for (const LayerRecipe& recipe : all_layer_recipes()) {
-    Layer other = p.layer();
-    if (recipe.name == other.recipe->name) continue;
-    other.recipe = &recipe;
-    if (gives(p.answer_with(other, p.routes), outputs)) found.push_back("recipe " + recipe.name);
+    if (recipe.name != layer().recipe->name) {
+      add("recipe " + recipe.name, [&recipe](Layer& other, LayerRoutes&) { other.recipe = &recipe; });
+    }
   }
-  for (const Mistake& mistake : mistakes()) {
-    Layer other = p.layer();
-    LayerRoutes routes = p.routes;
-    mistake.make(other, routes);
-    if (gives(p.answer_with(other, routes), outputs)) found.emplace_back(mistake.name);
-  }
-  return found;
+  for (const Mistake& mistake : mistakes()) add(mistake.name, mistake.make);
+  return table;
 }
 
 }  // namespace mxcheck

@@ -28,6 +28,7 @@ class MoeProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   [[nodiscard]] Layer layer() const;  // pointers into this
   // The answer under another recipe, order of gate and up value or routes; none where the recipe keeps other tensors.
@@ -36,8 +37,5 @@ class MoeProblem final : public Problem {
  private:
   void describe_outputs();
 };
-
-// Which other recipe or mistake gives exactly these outputs: EqualityOptions::matches.
-std::vector<std::string> moe_matches(const Problem& problem, const std::vector<std::vector<std::byte>>& outputs);
 
 }  // namespace mxcheck

@@ -19,8 +19,6 @@
 namespace mxcheck {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-
 // Whether operands of these GEMMs have scales that several tokens share.
 bool shares(const Variant& v, bool whole_tensors, bool blocks_of_rows) {
   const LayerRecipe& recipe = layer_recipe_of(v);

@@ -20,39 +20,13 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: a reference answer for each recipe costs time
 constexpr std::uint64_t kChunk = std::uint64_t{1} << 24;
-
-// Which other recipe would give exactly the observed bytes: the likeliest cause, by name.
-std::vector<std::string> recipes_that_match(const Problem& problem,
-                                            const std::vector<std::vector<std::byte>>& observed) {
-  const auto& p = dynamic_cast<const QuantizeProblem&>(problem);
-  if (p.c.elements() > kMostToMatch) return {};
-  const std::string& own = blocks_of(p.c.variant).recipe;
-  std::vector<std::string> names;
-  const auto try_recipe = [&](const Recipe& recipe, const std::string& name) {
-    const std::vector<ExpectedTensor> answer = p.answer(recipe);
-    bool equal = true;
-    for (std::size_t i = 0; i < answer.size(); ++i) equal = equal && answer[i].bytes == observed[i];
-    if (equal) names.push_back(name);
-  };
-  for (const Recipe& recipe : all_recipes()) {
-    if (recipe.has_e8m0_scales() && recipe.name != own) try_recipe(recipe, "recipe " + recipe.name);
-  }
-  Recipe changed = recipe_named(own);
-  changed.rounding = Rounding::nearest_away, try_recipe(changed, "ties away from zero");
-  changed.rounding = Rounding::toward_zero, try_recipe(changed, "rounding toward zero");
-  changed = recipe_named(own);
-  changed.overflow = Overflow::non_saturate, try_recipe(changed, "a non-saturating cast");
-  return names;
-}
 
 std::optional<Finding> quantize_equals_reference(CheckContext& context, const Case& c) {
   const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
   const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
   if (one_of_many) options.poison_of_large = kPoisons[c.seed >> 24 & 1];
-  if (c.variant.operation != "cast") options.matches = recipes_that_match;
   return equals_answer(context, *posed.problem, posed.answer, options);
 }
 

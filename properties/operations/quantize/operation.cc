@@ -58,6 +58,8 @@ OperationModule quantize_module() {
 
 namespace {
 
+constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: each row computes an answer
+
 Case without_gather(Case c) {
   c.gather = 0;
   return c;
@@ -133,6 +135,32 @@ std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const 
   add_direction(0, v.block);
   if (outputs.size() == 4) add_direction(2, v.block.transposed());
   return answer;
+}
+
+Table QuantizeProblem::definitions(std::span<const Bytes>) const {
+  if (c.elements() > kMostToMatch || c.variant.operation == "cast") return {};
+  Table table;
+  const auto memo = std::make_shared<AnswerMemo>();
+  const auto add = [&](const std::string& name, const Recipe& recipe) {
+    table.push_back(definition_of_all(
+        name,
+        [this, recipe] {
+          std::vector<Bytes> all;
+          for (ExpectedTensor& t : answer(recipe)) all.push_back(std::move(t.bytes));
+          return all;
+        },
+        memo));
+  };
+  const Recipe own = recipe_named(blocks_of(c.variant).recipe);
+  for (const Recipe& recipe : all_recipes()) {
+    if (recipe.has_e8m0_scales() && recipe.name != own.name) add("recipe " + recipe.name, recipe);
+  }
+  Recipe changed = own;
+  changed.rounding = Rounding::nearest_away, add("ties away from zero", changed);
+  changed.rounding = Rounding::toward_zero, add("rounding toward zero", changed);
+  changed = own;
+  changed.overflow = Overflow::non_saturate, add("a non-saturating cast", changed);
+  return table;
 }
 
 std::vector<SavedTensor> QuantizeProblem::saved() const {

@@ -27,6 +27,7 @@ class QuantizeProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer(const Recipe& recipe) const;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
   [[nodiscard]] std::vector<std::size_t> order() const override;  // scales before the codes that follow from them
 
  private:

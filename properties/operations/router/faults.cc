@@ -289,17 +289,10 @@ RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, st
 
 namespace {
 
-using Bytes = std::vector<std::vector<std::byte>>;
+using Answers = std::vector<Bytes>;
+constexpr std::int64_t kMostToMatch = 100'000;  // logits: each row computes an answer
 
-// Any NaN is as good as another.
-Bytes comparable(const RouteProblem& p, Bytes bytes) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (p.outputs[i].integer_bits == 0) make_nans_equal(bytes[i], p.outputs[i].format);
-  }
-  return bytes;
-}
-
-Bytes with_faults(const RouteProblem& p, const RouterFaults& faults) {
+Answers with_faults(const RouteProblem& p, const RouterFaults& faults) {
   const RouteCase& own = route_case(p.c);
   const std::string& operation = p.c.variant.operation;
   if (operation == "route") return bytes_of(model_routes(p.router(), p.input.view(), faults));
@@ -311,52 +304,59 @@ Bytes with_faults(const RouteProblem& p, const RouterFaults& faults) {
 
 }  // namespace
 
-std::vector<std::string> routes_that_match(const Problem& problem, std::span<const std::vector<std::byte>> observed) {
-  const auto& p = dynamic_cast<const RouteProblem&>(problem);
-  std::vector<std::string> names;
-  const Bytes seen = comparable(p, {observed.begin(), observed.end()});
-  const auto try_bytes = [&](const std::string& name, const auto& make) {
-    try {
-      Bytes bytes = make();
-      if (bytes.size() == seen.size() && comparable(p, std::move(bytes)) == seen) names.push_back(name);
-    } catch (const std::exception&) {  // what another variant or rule does not take
-    }
+Table RouteProblem::definitions(std::span<const Bytes>) const {
+  if (c.elements() > kMostToMatch) return {};
+  Table table;
+  const auto memo = std::make_shared<AnswerMemo>();
+  const auto add = [&](const std::string& name, std::function<Answers()> make) {
+    table.push_back(definition_of_all(
+        name,
+        [make = std::move(make)] {
+          try {
+            return make();
+          } catch (const std::exception&) {  // a variant or rule that does not take this
+            return Answers();
+          }
+        },
+        memo));
   };
-  const auto try_case = [&](const std::string& name, const auto& change) {
-    RouteProblem other = p;
+  const auto changed = [&](const std::string& name, const auto& change) {
+    RouteProblem other = *this;
     change(other.c);
-    if (other.c == p.c) return;
-    try_bytes(name, [&] {
-      Bytes bytes;
-      for (ExpectedTensor& t : other.answer()) bytes.push_back(std::move(t.bytes));
-      return bytes;
+    if (other.c == c) return;
+    add(name, [other] {
+      Answers answers;
+      for (ExpectedTensor& t : other.answer()) answers.push_back(std::move(t.bytes));
+      return answers;
     });
   };
-  if (reads_logits(p.c.variant)) {
+  if (reads_logits(c.variant)) {
     for (const RouterVariant& v : all_router_variants()) {
-      try_case("variant " + std::string(v.name), [&](Case& c) { route_of(c.variant).router = v.name; });
+      changed("variant " + std::string(v.name), [&](Case& of) { route_of(of.variant).router = v.name; });
     }
-    try_case("no bias", [](Case& c) { route_of(c.variant).bias = false; });
-    try_case("groups that limit nothing", [](Case& c) { route_case(c).groups = route_case(c).groups_kept = 0; });
-    if (p.c.variant.operation == "route_backward") try_case("a scale of 1", [](Case& c) { route_case(c).scale = 1; });
+    changed("no bias", [](Case& of) { route_of(of.variant).bias = false; });
+    changed("groups that limit nothing", [](Case& of) { route_case(of).groups = route_case(of).groups_kept = 0; });
+    if (c.variant.operation == "route_backward") changed("a scale of 1", [](Case& of) { route_case(of).scale = 1; });
   }
-  if (p.c.variant.operation == "route_round") {
+  if (c.variant.operation == "route_round") {
     for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
-      try_case("rule " + std::string(rule.name), [&](Case& c) { route_of(c.variant).rule = rule.name; });
+      changed("rule " + std::string(rule.name), [&](Case& of) { route_of(of.variant).rule = rule.name; });
     }
-    try_case("raw scores for weights", [](Case& c) { route_of(c.variant).renormalize = false; });
-    try_case("weights over the kept experts", [](Case& c) { route_of(c.variant).renormalize = true; });
-    try_case("a seed of 0", [](Case& c) { c.seed = 0; });
-    try_case("a step of 0", [](Case& c) { route_case(c).step = 0; });
-    try_case("a step of 32 bits", [](Case& c) { route_case(c).step &= 0xFFFFFFFF; });
-    try_case("a layer of 0", [](Case& c) { route_case(c).layer = 0; });
+    changed("raw scores for weights", [](Case& of) { route_of(of.variant).renormalize = false; });
+    changed("weights over the kept experts", [](Case& of) { route_of(of.variant).renormalize = true; });
+    changed("a seed of 0", [](Case& of) { of.seed = 0; });
+    changed("a step of 0", [](Case& of) { route_case(of).step = 0; });
+    changed("a step of 32 bits", [](Case& of) { route_case(of).step &= 0xFFFFFFFF; });
+    changed("a layer of 0", [](Case& of) { route_case(of).layer = 0; });
   }
   for (const RouterFault& fault : all_router_faults()) {
-    RouterFaults one;
-    one.*fault.on = true;
-    try_bytes(std::string(fault.text), [&] { return with_faults(p, one); });
+    add(std::string(fault.text), [this, &fault] {
+      RouterFaults one;
+      one.*fault.on = true;
+      return with_faults(*this, one);
+    });
   }
-  return names;
+  return table;
 }
 
 }  // namespace mxcheck

@@ -30,6 +30,7 @@ class RouteProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   void describe_outputs();  // of the case as it is
   // As the reference takes it; pointers into this.
@@ -42,9 +43,6 @@ class RouteProblem final : public Problem {
 std::vector<std::vector<std::byte>> bytes_of(const Routes& routes);
 std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& rows);
 std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& metadata);
-
-// Names of common faults that give exactly what was observed (properties/operations/router/faults.h).
-std::vector<std::string> routes_that_match(const Problem& problem, std::span<const std::vector<std::byte>> observed);
 
 // Drawn tensors (properties/operations/router/problem.cc).
 Input expand_logits(const Case& c);

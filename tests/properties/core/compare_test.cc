@@ -361,15 +361,34 @@ TEST(Check, an_answer_is_compared_over_each_poison_and_a_difference_is_explained
   });
   CheckContext thorough{bad, {}};
   thorough.thorough = true;
-  EqualityOptions options;
-  options.matches = [](const Problem&, const auto&) { return std::vector<std::string>{"recipe te"}; };
-  const auto finding = equals_answer(thorough, *p, p->answer(), options);
+  const auto finding = equals_answer(thorough, *p, p->answer(), {});
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->summary, "codes differ from the reference");
   EXPECT_EQ(finding->difference->first.col, 7);
   EXPECT_FALSE(finding->element.empty());
   EXPECT_FALSE(finding->relevant.empty());
-  EXPECT_EQ(finding->matches, std::vector<std::string>{"recipe te"});
+  EXPECT_TRUE(finding->matches.empty());  // a bit that no row of the table has otherwise
+  EXPECT_EQ(finding->matched, static_cast<std::int64_t>(p->answer()[0].bytes.size() + p->answer()[1].bytes.size()));
+}
+
+TEST(Check, a_finding_has_the_rows_that_give_every_bit_where_it_is_thorough) {
+  Scripted floors([](const Call& call) {
+    Outcome o = right(call);
+    Case c = plain();
+    blocks_of(c.variant).recipe = "floor";
+    const std::vector<ExpectedTensor> answer = make_problem(c)->answer();
+    for (std::size_t i = 0; i < answer.size(); ++i) o.outputs[i] = answer[i].bytes;
+    return o;
+  });
+  const std::unique_ptr<Problem> p = make_problem(plain());
+  for (const bool is_thorough : {false, true}) {
+    CheckContext context{floors, {}};
+    context.thorough = is_thorough;
+    const auto finding = equals_answer(context, *p, p->answer(), {});
+    ASSERT_TRUE(finding);
+    const auto& names = finding->matches;
+    EXPECT_EQ(std::find(names.begin(), names.end(), "recipe floor") != names.end(), is_thorough);
+  }
 }
 
 TEST(Check, a_case_chooses_what_its_workspace_holds) {

@@ -165,7 +165,7 @@ TEST(SwigluGoldenVerdict, codes_are_held_against_the_candidates_own_values_and_l
   mine = outputs_of(golden);
   const QuantizedTensor floor =
       quantize({Format::bf16, dh.data.data(), 70, 80, 80}, Format::e4m3, {32, 1}, recipe_named("floor"), offsets);
-  const Bytes turned = values_in<std::uint8_t>(transposed(floor.scales()).data);
+  const ByteList turned = values_in<std::uint8_t>(transposed(floor.scales()).data);
   put(mine.at("dH_T_e4m3_1x32_rceil_scales"), turned);
   EXPECT_NE(first_cause(result_of(judged(golden, mine), "dH_T_e4m3_1x32_rceil_scales")).find("recipe floor"),
             std::string::npos);

@@ -45,13 +45,13 @@ const GoldenTensors& activations() {
   return golden;
 }
 
-Bytes bytes_of(const Tensor& t) {
-  Bytes bytes(t.data.size());
+ByteList bytes_of(const Tensor& t) {
+  ByteList bytes(t.data.size());
   std::memcpy(bytes.data(), t.data.data(), bytes.size());
   return bytes;
 }
 
-void put(Tensor& t, const Bytes& bytes) {
+void put(Tensor& t, const ByteList& bytes) {
   ASSERT_EQ(t.data.size(), bytes.size());
   std::memcpy(t.data.data(), bytes.data(), bytes.size());
 }
@@ -77,8 +77,8 @@ std::string first_cause(const DatasetResult& r) { return r.causes.empty() ? "(no
 
 Tensors quantized_by(const GoldenTensors& golden, const Mine& mine) {
   Tensors t = golden.tensors;
-  const Bytes x = bytes_of(t["x"]);
-  Bytes codes = bytes_of(t["codes"]), scales = bytes_of(t["scales"]);
+  const ByteList x = bytes_of(t["x"]);
+  ByteList codes = bytes_of(t["codes"]), scales = bytes_of(t["scales"]);
   for (std::size_t block = 0; block < scales.size(); ++block) {
     double amax = 0;
     double values[32];

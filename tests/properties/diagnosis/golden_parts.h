@@ -15,7 +15,7 @@
 
 namespace mxcheck::golden_parts {
 
-using Bytes = std::vector<std::uint8_t>;
+using ByteList = std::vector<std::uint8_t>;
 using Tensors = std::map<std::string, Tensor>;
 
 // One golden of a suite, as text whose name is "g".
@@ -29,8 +29,8 @@ std::string quantize_of(const std::string& input, const std::string& block = "1x
 const GoldenTensors& gradients();
 const GoldenTensors& activations();
 
-Bytes bytes_of(const Tensor& t);
-void put(Tensor& t, const Bytes& bytes);
+ByteList bytes_of(const Tensor& t);
+void put(Tensor& t, const ByteList& bytes);
 
 GoldenVerdict judged(const GoldenTensors& golden, const Tensors& candidate, const std::vector<std::string>& only = {});
 // Throws Error{internal} where there is none.

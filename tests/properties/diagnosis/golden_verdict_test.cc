@@ -64,7 +64,7 @@ TEST(GoldenVerdict, noise_has_no_cause) {
 
 TEST(GoldenVerdict, what_only_some_blocks_have_in_common_is_said) {
   Tensors t = gradients().tensors;
-  Bytes scales = bytes_of(t["scales"]);
+  ByteList scales = bytes_of(t["scales"]);
   for (std::uint8_t& b : scales) b = b == 255 ? 77 : b;  // no known rule
   put(t["scales"], scales);
   const DatasetResult r = result_of(judged(gradients(), t), "scales");
@@ -77,7 +77,7 @@ TEST(GoldenVerdict, column_blocks_experts_and_float_scales_are_understood) {
   const GoldenTensors experts =
       made(quantize_of(input, "32x1", "rceil", R"(, "offsets": [0, 33, 33, 100], "layouts": ["tcgen05"])"));
   EXPECT_TRUE(judged(experts, experts.tensors).equal());
-  const Bytes x = bytes_of(experts.tensors.at("x"));
+  const ByteList x = bytes_of(experts.tensors.at("x"));
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 100, 200, 200};
   Tensors t = experts.tensors;
   QuantizedTensor q = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
@@ -137,7 +137,7 @@ TEST(GoldenCauses, faults_of_scales_are_named) {
 
 TEST(GoldenCauses, every_recipe_is_named_for_what_it_does) {
   const GoldenTensors& golden = gradients();
-  const Bytes x = bytes_of(golden.tensors.at("x"));
+  const ByteList x = bytes_of(golden.tensors.at("x"));
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 96, 256, 256};
   int told_apart = 0;
   for (const Recipe& recipe : all_recipes()) {
@@ -186,11 +186,11 @@ TEST(GoldenCauses, faults_of_codes_are_named) {
 
 TEST(GoldenCauses, tensors_in_the_wrong_place_are_named) {
   const GoldenTensors& golden = activations();
-  const Bytes codes = bytes_of(golden.tensors.at("codes")), scales = bytes_of(golden.tensors.at("scales"));
+  const ByteList codes = bytes_of(golden.tensors.at("codes")), scales = bytes_of(golden.tensors.at("scales"));
   constexpr std::size_t kRows = 96, kCols = 256;
   const auto with_codes = [&](auto from) {
     Tensors t = golden.tensors;
-    Bytes moved(codes.size());
+    ByteList moved(codes.size());
     for (std::size_t i = 0; i < codes.size(); ++i) moved[i] = from(i);
     put(t["codes"], moved);
     return first_cause(result_of(judged(golden, t), "codes"));
@@ -216,7 +216,7 @@ TEST(GoldenCauses, tensors_in_the_wrong_place_are_named) {
             std::string::npos);
   const auto with_scales = [&](auto from) {
     Tensors t = golden.tensors;
-    Bytes moved(scales.size());
+    ByteList moved(scales.size());
     for (std::size_t i = 0; i < scales.size(); ++i) moved[i] = from(i);
     put(t["scales"], moved);
     return first_cause(result_of(judged(golden, t), "scales"));
@@ -233,30 +233,30 @@ TEST(GoldenCauses, tensors_in_the_wrong_place_are_named) {
 
 TEST(GoldenCauses, faults_of_layouts_are_named) {
   const GoldenTensors& golden = gradients();
-  const Bytes scales = bytes_of(golden.tensors.at("scales"));
-  const auto cause = [&](const std::string& name, const Bytes& bytes) {
+  const ByteList scales = bytes_of(golden.tensors.at("scales"));
+  const auto cause = [&](const std::string& name, const ByteList& bytes) {
     Tensors t = golden.tensors;
     put(t[name], bytes);
     return first_cause(result_of(judged(golden, t), name));
   };
-  Bytes compact = scales;
+  ByteList compact = scales;
   compact.resize(golden.tensors.at("scales_tcgen05").data.size(), 255);
   EXPECT_NE(cause("scales_tcgen05", compact).find("compact scales, copied"), std::string::npos);
   EXPECT_NE(cause("scales_tcgen05", to_layout(ScaleLayout::tcgen05, {{96}, 8}, scales, 0))
                 .find("padding of 0 in place of 255"),
             std::string::npos);
-  Bytes plain(compact.size(), 255);  // tiles without the interleaving of rows
+  ByteList plain(compact.size(), 255);  // tiles without the interleaving of rows
   for (std::size_t i = 0; i < 96; ++i) {
     for (std::size_t j = 0; j < 8; ++j) plain[j / 4 * 512 + i * 4 + j % 4] = scales[i * 8 + j];
   }
   EXPECT_NE(cause("scales_tcgen05", plain).find("without the interleaving"), std::string::npos);
-  Bytes words = bytes_of(golden.tensors.at("scales_deepgemm"));
+  ByteList words = bytes_of(golden.tensors.at("scales_deepgemm"));
   for (std::size_t i = 0; i < words.size(); i += 4)
     std::swap(words[i], words[i + 3]), std::swap(words[i + 1], words[i + 2]);
   EXPECT_NE(cause("scales_deepgemm", words).find("bytes in the opposite order"), std::string::npos);
   // Wrong scales, laid out rightly, are one fault.
   Tensors t = golden.tensors;
-  Bytes wrong = scales;
+  ByteList wrong = scales;
   for (std::uint8_t& b : wrong) b = b < 254 ? static_cast<std::uint8_t>(b + 1) : b;
   put(t["scales"], wrong), put(t["scales_tcgen05"], to_layout(ScaleLayout::tcgen05, {{96}, 8}, wrong, 255));
   EXPECT_EQ(first_cause(result_of(judged(golden, t), "scales_tcgen05")),
@@ -266,7 +266,7 @@ TEST(GoldenCauses, faults_of_layouts_are_named) {
 // Recipes differ in codes too: in how they treat NaN, infinities, ties and overflow.
 TEST(GoldenCauses, a_recipe_is_named_for_its_codes) {
   const GoldenTensors& golden = gradients();
-  const Bytes x = bytes_of(golden.tensors.at("x"));
+  const ByteList x = bytes_of(golden.tensors.at("x"));
   const MatrixView view{Format::bf16, reinterpret_cast<const std::byte*>(x.data()), 96, 256, 256};
   for (const char* name : {"dsv3", "triton", "deepgemm_device", "microxcaling_cuda"}) {
     Tensors t = golden.tensors;
@@ -292,7 +292,7 @@ TEST(GoldenCauses, tables_name_the_neighbouring_column) {
   EXPECT_NE(first_cause(result_of(judged(scales, t), "te")).find("the golden's floor"), std::string::npos);
   const GoldenTensors decoded = made(R"({"name": "g", "kind": "dequantize", "format": "e4m3"})");
   t = decoded.tensors;
-  Bytes values = bytes_of(t["values"]);
+  ByteList values = bytes_of(t["values"]);
   for (std::size_t i = 0; i < 256 * 4; ++i)
     values[i] = i % 4 == 3 ? static_cast<std::uint8_t>(i / 4 >= 128 ? 0x80 : 0) : std::uint8_t{0};
   for (const std::size_t nan : {127U, 255U}) values[4 * nan + 2] = 0xC0, values[4 * nan + 3] = 0x7F;

@@ -124,7 +124,9 @@ TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
   const auto named = [&](const std::vector<ExpectedTensor>& answer) {
     std::vector<std::vector<std::byte>> outputs;
     for (const ExpectedTensor& t : answer) outputs.push_back(t.bytes);
-    return moe_matches(p, outputs);
+    Finding finding;
+    tell_matches(p, p.answer(), outputs, finding);
+    return finding.matches;
   };
   Layer floor = p.layer();
   floor.recipe = &layer_recipe_named("mxfp8_floor");

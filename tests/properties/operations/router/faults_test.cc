@@ -61,12 +61,18 @@ TEST(RouterModel, metadata_in_descending_order_is_still_an_inverse) {
 
 namespace {
 
-using Bytes = std::vector<std::vector<std::byte>>;
+using Answers = std::vector<Bytes>;
 
-Bytes answer_of(const RouteProblem& p) {
-  Bytes bytes;
+Answers answer_of(const RouteProblem& p) {
+  Answers bytes;
   for (ExpectedTensor& t : p.answer()) bytes.push_back(std::move(t.bytes));
   return bytes;
+}
+
+std::vector<std::string> names_of(const RouteProblem& p, const Answers& observed) {
+  Finding finding;
+  tell_matches(p, p.answer(), observed, finding);
+  return finding.matches;
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -84,10 +90,10 @@ TEST(RouterMatches, every_fault_is_named_where_it_shows) {
     for (const Case& c : cases) {
       const RouteProblem p(c);
       const bool rounds = c.variant.operation == "route_round";
-      const Bytes observed = rounds ? bytes_of(model_rows(p.router(), p.token_rounding(), p.input.view(), one))
-                                    : bytes_of(model_routes(p.router(), p.input.view(), one));
+      const Answers observed = rounds ? bytes_of(model_rows(p.router(), p.token_rounding(), p.input.view(), one))
+                                      : bytes_of(model_routes(p.router(), p.input.view(), one));
       if (observed == answer_of(p)) continue;
-      named = has(routes_that_match(p, observed), fault.text);
+      named = has(names_of(p, observed), fault.text);
       EXPECT_TRUE(named) << fault.text << " in " << to_text(c);
       break;
     }
@@ -113,16 +119,16 @@ TEST(RouterMatches, another_variant_rule_or_seed_is_named) {
     const RouteProblem p(parse_case(base));
     RouteProblem other = p;
     other.c = parse_case(text);
-    const std::vector<std::string> names = routes_that_match(p, answer_of(other));
+    const std::vector<std::string> names = names_of(p, answer_of(other));
     EXPECT_TRUE(has(names, row.name)) << row.name;
   }
 }
 
 TEST(RouterMatches, nothing_is_named_for_bytes_that_no_fault_gives) {
   const RouteProblem p(parse_case("op=route variant=softmax-topk x=fp32 rows=40 cols=9 k=3 data=normal seed=7"));
-  Bytes observed = answer_of(p);
+  Answers observed = answer_of(p);
   observed[1][5] ^= std::byte{1};
-  EXPECT_TRUE(routes_that_match(p, observed).empty());
+  EXPECT_TRUE(names_of(p, observed).empty());
 }
 
 TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
@@ -130,7 +136,7 @@ TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
       parse_case("op=route_backward variant=sigmoid x=fp32 rows=40 cols=9 k=3 scale=2 data=specials seed=7"));
   RouteProblem other = p;
   route_case(other.c).scale = 1;
-  Bytes observed = answer_of(other);
+  Answers observed = answer_of(other);
   ASSERT_NE(observed, answer_of(p));
   bool any = false;
   for (std::size_t i = 0; i + 4 <= observed[0].size(); i += 4) {
@@ -139,13 +145,13 @@ TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
     if (is_nan) observed[0][i] ^= std::byte{1}, any = true;
   }
   EXPECT_TRUE(any);
-  EXPECT_TRUE(has(routes_that_match(p, observed), "a scale of 1"));
+  EXPECT_TRUE(has(names_of(p, observed), "a scale of 1"));
 }
 
 TEST(RouterMatches, metadata_in_descending_order_is_named) {
   const RouteProblem p(parse_case("op=route_metadata rows=20 cols=5 k=2 tile=4 drops=10 data=normal seed=3"));
-  const Bytes observed = bytes_of(metadata_descending(p.routes, 2, {}, 5, 4));
-  EXPECT_EQ(routes_that_match(p, observed), std::vector<std::string>{"tokens of an expert in descending order"});
+  const Answers observed = bytes_of(metadata_descending(p.routes, 2, {}, 5, 4));
+  EXPECT_EQ(names_of(p, observed), std::vector<std::string>{"tokens of an expert in descending order"});
 }
 
 }  // namespace

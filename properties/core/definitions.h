@@ -1,0 +1,137 @@
+#pragma once
+// Which definition, or which named slip, gives these bits: the row of an operation's table, and the one matcher.
+//
+// A table is a list of rows, made for one problem: properties/operations/*/definitions.h. A row has a name, says where
+// it comes from, and gives the bytes that each output would have. Tables are asked by the gate (a finding's matches),
+// by `golden verify`, by `layer --against` and by identify, each through one of three questions:
+//
+//   names_that_explain(answers, table)           rows that give every output of one call
+//   likeliest_causes(output, table, 1, "scale")  rows that give most of what is wrong in one output
+//   match_answers(probes, "sm90_fp8")            rows that give every output of every call of a black box
+//
+// Errors: those of the rows, but Error{usage}: a row that is not defined for the problem is left out.
+//
+// Does not promise: that a candidate is what explains it. A name holds for the bits that were compared, whose number is
+// said with it.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/core/compare.h"
+
+namespace mxcheck {
+
+using Bytes = std::vector<std::byte>;
+
+struct Definition {
+  std::string name;  // "recipe floor"; of a slip, what there is in place of the right thing: "ties away from zero"
+  // Its bytes for output number `output`; none where it says nothing about that output, or is not defined here.
+  std::function<Bytes(std::size_t output)> bytes;
+  std::string source = {};  // where it comes from: a library, a paper, a specification; empty: a slip of anyone's
+  // Not a fault of this output: what follows, rightly, from another output that is wrong. The name is a whole line.
+  bool derived = false;
+};
+using Table = std::vector<Definition>;
+
+// A row about one output alone.
+Definition definition_of_output(std::size_t output, std::string name, std::function<Bytes()> bytes,
+                                std::string source = {}, bool derived = false);
+// A row whose outputs are computed together, once. Rows of one table share `memo`, which holds the last one's answer.
+struct AnswerMemo {
+  const void* row = nullptr;
+  std::vector<Bytes> answer;
+};
+Definition definition_of_all(std::string name, std::function<std::vector<Bytes>()> answer,
+                             const std::shared_ptr<AnswerMemo>& memo, std::string source = {});
+
+// One output of one call.
+struct AnswerTensor {
+  TensorInfo info;
+  std::span<const std::byte> expected;  // by the definition that is claimed
+  std::span<const std::byte> observed;
+};
+
+// The names of rows that give every observed output, each of them exactly; a row need not say anything about outputs
+// that are as expected, or that follow from another output. Where no row does, but each wrong output has rows of its
+// own, "codes: ties away from zero; scales: recipe floor".
+std::vector<std::string> names_that_explain(std::span<const AnswerTensor> outputs, const Table& table);
+
+// How much of what is wrong a row explains, and how much of what is right it contradicts.
+struct Fit {
+  std::int64_t wrong = 0;         // elements that differ from the expected
+  std::int64_t explained = 0;     // of these, as the row has them
+  std::int64_t contradicted = 0;  // right elements that the row has otherwise
+  [[nodiscard]] bool exact() const { return wrong > 0 && explained == wrong && contradicted == 0; }
+  // Half of what is wrong, and hardly anything that is right: less is no cause.
+  [[nodiscard]] bool likely() const { return 2 * explained >= wrong && 10 * contradicted <= explained; }
+};
+Fit fit_of(const AnswerTensor& output, std::span<const std::byte> bytes);
+
+// Lines about the rows that explain all of output number `output`, or else about the best of the likely ones; at most
+// `most`, in the order given. Rows with the same bytes are one cause: "recipe floor (the same here: recipe ocp)". A
+// derived one that explains everything is the only one.
+std::vector<std::string> likeliest_causes(const AnswerTensor& tensor, const Table& table, std::size_t output,
+                                          const std::string& unit, std::size_t most = 5);
+
+// "from element 1234 on everything is 0x00: not written?", when that holds for most of what is wrong.
+std::vector<std::string> constant_tail(const AnswerTensor& tensor, const std::string& unit);
+
+// One call of a black box: its outputs, and the table for that call. Rows of several probes are the same where they
+// have the same name.
+struct Probe {
+  std::string name;
+  std::vector<TensorInfo> outputs;
+  std::vector<Bytes> observed;
+  Table table;
+};
+
+struct ProbeDifference {
+  std::string probe;
+  std::string part;
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::optional<Format> format;  // none: integers
+  std::uint32_t expected = 0;    // by the definition
+  std::uint32_t observed = 0;
+};
+
+struct Explained {
+  std::string name;
+  std::int64_t equal = 0;
+  ProbeDifference first;
+  std::vector<std::string> probes = {};  // those of which it explains every bit
+};
+
+struct Match {
+  std::string declared;                   // what the box claims to be; empty: nothing
+  std::optional<Explained> not_declared;  // where it is not that: the first word; nothing where the claim was not tried
+  std::vector<std::string> explaining;    // the declared one first, then in the order of the table
+  std::vector<Explained> closest;         // at most three, best first; of those that do not explain everything
+  std::int64_t compared = 0;              // words of the box
+  std::size_t probes = 0;
+  std::size_t tried = 0;           // definitions that could answer
+  std::vector<std::string> notes;  // other words for what explains it
+
+  [[nodiscard]] bool explained() const { return !explaining.empty(); }
+  // Whether the box is what it claims to be.
+  [[nodiscard]] bool holds() const { return explained() && (declared.empty() || explaining.front() == declared); }
+};
+
+// A row explains the box where every word of every output of every probe is equal. Where none does, the closest are
+// listed, each with the first word that it does not explain.
+Match match_answers(std::span<const Probe> probes, const std::string& declared = "");
+
+// Leaves the three closest, best first.
+void keep_closest(Match& match);
+
+// "declared" where something was; "explained by", or the closest with their first difference in four notations; a line
+// each.
+std::string to_text(const Match& match);
+
+}  // namespace mxcheck
