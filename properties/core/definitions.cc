@@ -70,6 +70,12 @@ Definition definition_of_all(std::string name, std::function<std::vector<Bytes>(
           std::move(source)};
 }
 
+Table owning(Table rows, const std::shared_ptr<const void>& what) {
+  for (Definition& row : rows)
+    row.bytes = [bytes = std::move(row.bytes), what](std::size_t output) { return bytes(output); };
+  return rows;
+}
+
 // One call: rows that give all of it.
 
 std::vector<std::string> names_that_explain(std::span<const AnswerTensor> outputs, const Table& table) {
@@ -331,6 +337,13 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
   return match;
 }
 
+void try_slips(Match& match, std::span<const Probe> probes) {
+  if (match.explained()) return;
+  const Match slips = match_answers(probes);
+  match.slips = slips.explaining;
+  match.tried += slips.tried;
+}
+
 void keep_closest(Match& match) {
   std::ranges::stable_sort(match.closest, [](const Explained& a, const Explained& b) { return a.equal > b.equal; });
   if (match.closest.size() > 3) match.closest.resize(3);
@@ -349,6 +362,7 @@ std::string to_text(const Match& match) {
     return text + "compared      " + scope;
   }
   std::string text = declared_text(match) + "explained by  none of the definitions\ncompared      " + scope;
+  for (const std::string& slip : match.slips) text += "a slip        " + slip + ": every bit\n";
   for (const Explained& e : match.closest) {
     if (e.name == match.declared) continue;
     text += "closest       " + e.name + ": " + std::to_string(e.equal) + " of " + std::to_string(match.compared) +

@@ -50,6 +50,9 @@ struct AnswerMemo {
 Definition definition_of_all(std::string name, std::function<std::vector<Bytes>()> answer,
                              const std::shared_ptr<AnswerMemo>& memo, std::string source = {});
 
+// The rows, which keep alive what they refer to.
+Table owning(Table rows, const std::shared_ptr<const void>& what);
+
 // One output of one call.
 struct AnswerTensor {
   TensorInfo info;
@@ -117,6 +120,7 @@ struct Match {
   std::size_t probes = 0;
   std::size_t tried = 0;           // definitions that could answer
   std::vector<std::string> notes;  // other words for what explains it
+  std::vector<std::string> slips;  // where no definition explains it: named slips that give every bit
 
   [[nodiscard]] bool explained() const { return !explaining.empty(); }
   // Whether the box is what it claims to be.
@@ -126,6 +130,9 @@ struct Match {
 // A row explains the box where every word of every output of every probe is equal. Where none does, the closest are
 // listed, each with the first word that it does not explain.
 Match match_answers(std::span<const Probe> probes, const std::string& declared = "");
+
+// Where nothing explains the box: the rows of these tables that do, as slips.
+void try_slips(Match& match, std::span<const Probe> probes);
 
 // Leaves the three closest, best first.
 void keep_closest(Match& match);

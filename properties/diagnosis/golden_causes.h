@@ -10,12 +10,10 @@
 namespace mxcheck {
 
 // The problem that a quantize golden states, without the candidate's own scales.
-GoldenProblem problem_of(const GoldenTensors& golden);
+BlocksProblem problem_of(const GoldenTensors& golden);
 
-// For goldens that are tables (formats, casts, scales, layout, dequantize): the dataset taken for another of the same
-// golden, and what goes wrong with lists, casts and decoding. The hypotheses refer to golden and scratch, which must
-// outlive them.
-std::vector<Hypothesis> table_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset,
-                                         GoldenProblem& scratch);
+// For goldens of other kinds than quantize and layer: rows of the kind's operation, the dataset taken for another of
+// the same golden, and lists shifted or never written. They refer to golden and candidate, which must outlive them.
+Table golden_table(const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor& candidate);
 
 }  // namespace mxcheck

@@ -453,14 +453,14 @@ std::vector<Hypothesis> value_hypotheses(const GoldenTensors& golden, const std:
 
 // One dataset of codes or scales.
 struct Coded {
-  GoldenProblem problem;
+  BlocksProblem problem;
   bool codes = false;  // else scales
   bool turned = false;
   std::size_t width = 1;
 
   [[nodiscard]] Bytes in_order(const Bytes& bytes) const {
-    const std::int64_t rows = codes ? problem.rows : problem.expected.scale_rows();
-    const std::int64_t cols = codes ? problem.cols : problem.expected.scale_cols();
+    const std::int64_t rows = codes ? problem.rows() : problem.expected.scale_rows();
+    const std::int64_t cols = codes ? problem.cols() : problem.expected.scale_cols();
     if (!turned || bytes.size() != static_cast<std::size_t>(rows * cols) * width) return turned ? Bytes() : bytes;
     return transposed(bytes, width, rows, cols);
   }
@@ -476,7 +476,7 @@ void learn_scales(const GoldenTensors& golden, const std::string& name, const Ca
   } catch (const Error&) {  // a verdict of its own
   }
   if (!own || info == nullptr || !form_of(*info, *own).comparable) return;
-  const GoldenProblem& p = c.problem;
+  const BlocksProblem& p = c.problem;
   const std::size_t width = size_of(info->dtype);
   c.problem.own_scales = p.expected.scales();
   c.problem.own_scales->data =
@@ -492,8 +492,8 @@ std::shared_ptr<Coded> coded_of(const GoldenTensors& golden, const DatasetInfo& 
   if (codes == nullptr) throw Error(ErrorKind::golden, "it lacks the dataset " + stem + "_codes");
   c->turned = attribute(dataset.attributes, "along").starts_with("tokens");
   const Tensor& x = golden_tensor(golden, attribute(dataset.attributes, "of"));
-  GoldenProblem& p = c->problem;
-  p.x = x.data, p.rows = x.shape.at(0), p.cols = x.shape.at(1);
+  BlocksProblem& p = c->problem;
+  p.x = {x.name, Format::bf16, x.shape, x.data};
   p.element = format_of_attribute(codes->format);
   p.recipe = recipe_named(attribute(dataset.attributes, "recipe"));
   p.block = block_shape_named(attribute(dataset.attributes, "block"));
@@ -514,8 +514,8 @@ Hypothesis of_own_values(const GoldenTensors& golden, const std::string& of, con
             try {
               const std::optional<Tensor> own = candidate(of);
               if (!own || !form_of(*golden.info.find(of), *own).comparable) return {};
-              const GoldenProblem& p = c->problem;
-              const MatrixView view{Format::bf16, own->data.data(), p.rows, p.cols, p.cols};
+              const BlocksProblem& p = c->problem;
+              const MatrixView view{Format::bf16, own->data.data(), p.rows(), p.cols(), p.cols()};
               return c->of(quantize(view, p.element, p.block, p.recipe, p.offsets));
             } catch (const Error&) {
               return {};
@@ -528,8 +528,9 @@ std::vector<Hypothesis> code_hypotheses_of(const GoldenTensors& golden, const Da
                                            const CandidateTensor& candidate) {
   const std::shared_ptr<Coded> c = coded_of(golden, dataset, candidate);
   std::vector<Hypothesis> all{of_own_values(golden, attribute(dataset.attributes, "of"), candidate, c)};
-  for (Hypothesis& h : c->codes ? code_hypotheses(c->problem) : scale_hypotheses(c->problem))
-    all.push_back({h.text, [c, bytes = std::move(h.bytes)] { return c->in_order(bytes()); }, h.derived});
+  for (Definition& row : blocks_table(c->problem, 0, 1))
+    all.push_back(
+        {row.name, [c, bytes = std::move(row.bytes)] { return c->in_order(bytes(c->codes ? 0 : 1)); }, row.derived});
   if (c->turned) {
     all.push_back({"the order of rows, not transposed", [c] {
                      Coded plain{c->problem, c->codes, false, c->width};

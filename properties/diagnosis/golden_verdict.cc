@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "kernels/candidate.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "properties/core/finding.h"
@@ -31,13 +33,6 @@ const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name
 namespace {
 
 constexpr std::int64_t kMostToDiagnose = 1 << 20;  // elements: some hundred answers are computed over them
-
-template <class T>
-std::vector<T> values_of(const std::vector<std::byte>& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
 
 Format element_format(const DatasetInfo& info) {
   const std::optional<Format> format = find_format(info.format);
@@ -104,9 +99,7 @@ class Judge {
     if (!result.difference) return;
     result.verdict = DatasetVerdict::different;
     explain_first(info, result);
-    const std::vector<std::byte> seen =
-        shape.any_nan_is_equal ? with_the_same_nans(format, expected, observed) : observed;
-    const Observed data{expected, seen, size_of(info.dtype)};
+    const AnswerTensor data{causes_info(info, shape), expected, observed};
     find_causes(info, data, result);
     const bool certain =
         !result.causes.empty() && (result.causes[0].starts_with("every ") || result.causes[0].starts_with("the "));
@@ -120,16 +113,10 @@ class Judge {
     return info.dtype == Format::uint32 ? "word" : "byte";
   }
 
-  static std::vector<std::byte> with_the_same_nans(Format format, const std::vector<std::byte>& expected,
-                                                   std::vector<std::byte> observed) {
-    const auto width = static_cast<std::size_t>(spec(format).bits / 8);
-    for (std::size_t at = 0; at < observed.size(); at += width) {
-      std::uint32_t want = 0, have = 0;
-      std::memcpy(&want, expected.data() + at, width), std::memcpy(&have, observed.data() + at, width);
-      if (want != have && ulp_distance_of_codes(format, want, have) == 0)
-        std::memcpy(observed.data() + at, &want, width);
-    }
-    return observed;
+  // Words of several codes are compared as words.
+  static TensorInfo causes_info(const DatasetInfo& info, TensorInfo shape) {
+    if (bytes_of_element(shape) != size_of(info.dtype)) shape.integer_bits = static_cast<int>(8 * size_of(info.dtype));
+    return shape;
   }
 
   // The gate explains quantized blocks; the rest is two numbers.
@@ -140,12 +127,12 @@ class Judge {
     finding.difference = result.difference;
     if (quantize_ && known && problem_.recipe.rule != ScaleRule::fp32) {
       Case c;
-      c.variant = {"quantize", problem_.wide};
+      c.variant = {"quantize", problem_.x.format};
       blocks_of(c.variant) = {problem_.element, problem_.recipe.name, problem_.block,
                               tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT};
-      c.rows = problem_.rows, c.cols = problem_.cols, c.experts = problem_.offsets;
+      c.rows = problem_.rows(), c.cols = problem_.cols(), c.experts = problem_.offsets;
       blocks_case(c).pad = problem_.pad_byte;
-      const QuantizeProblem problem(c, Input{problem_.x, problem_.wide, c.rows, c.cols, c.cols});
+      const QuantizeProblem problem(c, Input{problem_.x.data, problem_.x.format, c.rows, c.cols, c.cols});
       problem.explain(info.name == "codes" ? 0 : 1, finding);
       result.element = finding.element;
       return;
@@ -164,47 +151,49 @@ class Judge {
     result.element.push_back("observed  " + observed_text(*result.difference));
   }
 
-  void find_causes(const DatasetInfo& info, const Observed& data, DatasetResult& result) {
-    const bool codes = info.name == "codes";
+  void find_causes(const DatasetInfo& info, const AnswerTensor& data, DatasetResult& result) {
     if (!quantize_) {
-      GoldenProblem scratch;
-      std::vector<Hypothesis> all = swiglu_hypotheses(golden_, info, candidate_);
-      for (Hypothesis& h : table_hypotheses(golden_, info, scratch)) all.push_back(std::move(h));
-      result.causes = likeliest_causes(data, all, unit_of(info));
+      result.causes = likeliest_causes(data, golden_table(golden_, info, candidate_), 0, unit_of(info));
     } else if (info.name == "scales_tcgen05" || info.name == "scales_deepgemm") {
-      result.causes = likeliest_causes(data, layout_hypotheses(problem_, info.name == "scales_tcgen05"), unit_of(info));
-    } else if (codes || info.name == "scales") {
-      const std::int64_t first = result.difference->first.row;
-      const std::int64_t row = codes ? first
-                                     : block_row_starts(problem_.rows, problem_.block.rows, problem_.offsets)
-                                           .at(static_cast<std::size_t>(first));
-      const bool all = problem_.rows * problem_.cols <= kMostToDiagnose;
-      const Window w = all ? window_at(problem_, 0, problem_.rows)
-                           : window_at(problem_, row, kMostToDiagnose / std::max<std::int64_t>(1, problem_.cols));
-      const GoldenProblem part = all ? problem_ : cut(problem_, w);
-      const std::int64_t from =
-          codes ? w.first_row * problem_.cols : w.first_scale_row * problem_.expected.scale_cols();
-      const std::int64_t end = codes ? w.end_row * problem_.cols : w.end_scale_row * problem_.expected.scale_cols();
-      const auto slice = [&](std::span<const std::byte> bytes) {
-        return bytes.subspan(static_cast<std::size_t>(from) * data.width,
-                             static_cast<std::size_t>(end - from) * data.width);
-      };
-      const Observed seen{slice(data.expected), slice(data.observed), data.width};
-      result.causes = likeliest_causes(seen, codes ? code_hypotheses(part) : scale_hypotheses(part), unit_of(info));
-      if (result.causes.empty()) {
-        result.causes = codes ? common_to_wrong_codes(part, seen) : common_to_wrong_scales(part, seen);
-      }
-      if (!all && !result.causes.empty()) {
-        result.causes.push_back("(looked for in rows " + std::to_string(w.first_row) + " to " +
-                                std::to_string(w.end_row - 1) + ")");
-      }
+      const auto layout = info.name == "scales_tcgen05" ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm;
+      result.causes = likeliest_causes(data, layout_table(problem_, layout, 0), 0, unit_of(info));
+    } else if (info.name == "codes" || info.name == "scales") {
+      find_causes_of_blocks(info, data, result);
+    }
+  }
+
+  void find_causes_of_blocks(const DatasetInfo& info, const AnswerTensor& data, DatasetResult& result) {
+    const bool codes = info.name == "codes";
+    const std::int64_t rows = problem_.rows(), cols = problem_.cols(), scale_cols = problem_.expected.scale_cols();
+    const std::int64_t first = result.difference->first.row;
+    const std::int64_t row =
+        codes ? first
+              : block_row_starts(rows, problem_.block.rows, problem_.offsets).at(static_cast<std::size_t>(first));
+    const bool all = rows * cols <= kMostToDiagnose;
+    const Window w = all ? window_at(problem_, 0, rows)
+                         : window_at(problem_, row, kMostToDiagnose / std::max<std::int64_t>(1, cols));
+    const BlocksProblem part = all ? problem_ : cut(problem_, w);
+    const std::int64_t from = codes ? w.first_row * cols : w.first_scale_row * scale_cols;
+    const std::int64_t end = codes ? w.end_row * cols : w.end_scale_row * scale_cols;
+    const std::size_t width = size_of(info.dtype);
+    const auto slice = [&](std::span<const std::byte> bytes) {
+      return bytes.subspan(static_cast<std::size_t>(from) * width, static_cast<std::size_t>(end - from) * width);
+    };
+    const AnswerTensor seen{data.info, slice(data.expected), slice(data.observed)};
+    result.causes = likeliest_causes(seen, blocks_table(part, 0, 1), codes ? 0 : 1, unit_of(info));
+    if (result.causes.empty()) {
+      result.causes = codes ? common_to_wrong_codes(part, seen) : common_to_wrong_scales(part, seen);
+    }
+    if (!all && !result.causes.empty()) {
+      result.causes.push_back("(looked for in rows " + std::to_string(w.first_row) + " to " +
+                              std::to_string(w.end_row - 1) + ")");
     }
   }
 
   const GoldenTensors& golden_;
   const CandidateTensor& candidate_;
   bool quantize_ = false;
-  GoldenProblem problem_;
+  BlocksProblem problem_;
 };
 
 }  // namespace
@@ -264,13 +253,6 @@ std::int64_t number_of(const GoldenInfo& info, const char* key) {
   return n;
 }
 
-template <class T>
-std::vector<T> tensor_values(const Tensor& t) {
-  std::vector<T> values(t.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), t.data.data(), values.size() * sizeof(T));
-  return values;
-}
-
 Format named_format(const GoldenInfo& info) {
   const std::optional<Format> format = find_format(attribute(info.attributes, "format"));
   if (!format)
@@ -278,218 +260,108 @@ Format named_format(const GoldenInfo& info) {
   return *format;
 }
 
-// values = code * scale with a fault in either.
-void add_decoding(const GoldenTensors& golden, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
-  const bool bf16 = dataset.dtype == Format::uint16;
-  const auto decoded = [&, bf16](const std::string& text, auto value) {
-    all.push_back({text, [&golden, bf16, value] {
-                     const auto codes = tensor_values<std::uint8_t>(golden_tensor(golden, "codes"));
-                     const auto scales = tensor_values<std::uint8_t>(golden_tensor(golden, "scales"));
-                     std::vector<std::uint32_t> bits;
-                     for (std::size_t i = 0; i < codes.size(); ++i) {
-                       const double v = value(codes[i], scales[i / 32]);
-                       bits.push_back(encode(bf16 ? Format::bf16 : Format::fp32, v, Rounding::nearest_even,
-                                             Overflow::non_saturate));
-                     }
-                     return bf16 ? dataset_bytes(std::vector<std::uint16_t>(bits.begin(), bits.end()))
-                                 : dataset_bytes(bits);
-                   }});
-  };
-  const Format f = named_format(golden.info);
-  const auto scale_of = [](int byte) {
-    return byte == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, byte - 127);
-  };
-  decoded("a scale byte of 0 taken for the scale 0",
-          [=](int c, int s) { return decode(f, static_cast<std::uint32_t>(c)) * (s == 0 ? 0 : scale_of(s)); });
-  decoded("a scale byte of 0 taken for 1",
-          [=](int c, int s) { return decode(f, static_cast<std::uint32_t>(c)) * (s == 0 ? 1 : scale_of(s)); });
-  decoded("a scale byte of 255 taken for +Inf", [=](int c, int s) {
-    return decode(f, static_cast<std::uint32_t>(c)) *
-           (s == 255 ? std::numeric_limits<double>::infinity() : scale_of(s));
-  });
-  decoded("a scale byte of 255 taken for 2^128",
-          [=](int c, int s) { return decode(f, static_cast<std::uint32_t>(c)) * std::ldexp(1.0, s - 127); });
-  decoded("a bias of 128 for scales",
-          [=](int c, int s) { return decode(f, static_cast<std::uint32_t>(c)) * scale_of(s) / 2; });
-  decoded("values below the smallest normal flushed to zero", [=](int c, int s) {
-    const double v = decode(f, static_cast<std::uint32_t>(c)) * scale_of(s);
-    return std::fabs(v) < 0x1p-126 ? std::copysign(0.0, v) : v;
-  });
-  decoded("subnormal codes taken for zero", [=](int c, int s) {
-    const double v = decode(f, static_cast<std::uint32_t>(c));
-    return (std::fabs(v) < std::ldexp(1.0, 1 - spec(f).bias) ? std::copysign(0.0, v) : v) * scale_of(s);
-  });
-  decoded("codes without their sign",
-          [=](int c, int s) { return std::fabs(decode(f, static_cast<std::uint32_t>(c))) * scale_of(s); });
-  decoded("codes without their scales", [=](int c, int) { return decode(f, static_cast<std::uint32_t>(c)); });
-  for (const Format other : {Format::e4m3, Format::e5m2}) {
-    if (other != f && spec(f).bits == 8) {
-      decoded("codes of format " + std::string(spec(other).dtype_name),
-              [=](int c, int s) { return decode(other, static_cast<std::uint32_t>(c)) * scale_of(s); });
-    }
-  }
-  if (f == Format::e4m3) {
-    decoded("codes of format float8_e4m3fnuz (bias 8)", [=](int c, int s) {
-      return c == 0x80 ? std::numeric_limits<double>::quiet_NaN()
-                       : ((c & 0x7F) == 0x7F ? std::copysign(480.0, c > 127 ? -1 : 1)
-                                             : decode(f, static_cast<std::uint32_t>(c))) /
-                             2 * scale_of(s);
-    });
-    decoded("a NaN code taken for 480", [=](int c, int s) {
-      return ((c & 0x7F) == 0x7F ? std::copysign(480.0, c > 127 ? -1 : 1) : decode(f, static_cast<std::uint32_t>(c))) *
-             scale_of(s);
-    });
-  }
-  if (bf16) {
-    all.push_back({"values cut to BF16, not rounded", [&golden] {
-                     std::vector<std::uint16_t> cut;
-                     for (const std::uint32_t v : tensor_values<std::uint32_t>(golden_tensor(golden, "values"))) {
-                       cut.push_back((v & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0 : static_cast<std::uint16_t>(v >> 16));
-                     }
-                     return dataset_bytes(cut);
-                   }});
-  }
+Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format) {
+  const Tensor& t = golden_tensor(golden, name);
+  return {name, format, t.shape, t.data};
 }
 
-void add_layouts(const GoldenTensors& golden, const DatasetInfo& dataset, GoldenProblem& p,
-                 std::vector<Hypothesis>& all) {
-  p = GoldenProblem();
-  p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
-  p.block = {1, 32};
+Table rows_of_decoding(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const auto d = std::make_shared<Decoding>();
+  d->codes = in_format(golden, "codes", named_format(golden.info));
+  d->scales = in_format(golden, "scales", Format::e8m0);
+  d->values = dataset.dtype == Format::uint16 ? Format::bf16 : Format::fp32;
+  for (std::size_t i = 0; i < d->codes.size(); ++i) d->scale_index.push_back(static_cast<std::int64_t>(i / 32));
+  return owning(decoding_table(*d, 0), d);
+}
+
+Table rows_of_layouts(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const auto p = std::make_shared<BlocksProblem>();
+  p->pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
+  p->block = {1, 32};
   const std::int64_t rows = number_of(golden.info, "rows"), cols = number_of(golden.info, "cols");
-  p.expected.levels = {
-      {p.block, ScaleRule::rceil, {"", Format::e8m0, {rows, cols}, golden_tensor(golden, "scales").data}}};
-  p.rows = rows, p.cols = cols * 32;
-  p.expected.codes.shape = {p.rows, p.cols};
-  for (Hypothesis& h : layout_hypotheses(p, dataset.name == "tcgen05")) all.push_back(std::move(h));
+  p->expected.levels = {{p->block, ScaleRule::rceil, in_format(golden, "scales", Format::e8m0)}};
+  p->expected.codes.shape = {rows, cols * 32};
+  return owning(layout_table(*p, dataset.name == "tcgen05" ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm, 0), p);
 }
 
-void add_list_faults(const GoldenTensors& golden, const DatasetInfo& dataset, std::vector<Hypothesis>& all) {
+// Casts of another kind than those in the golden.
+Table rows_of_casts(const GoldenTensors& golden) {
+  const auto values = std::make_shared<std::vector<double>>();
+  for (const float x : golden_tensor(golden, "x").as<float>()) values->push_back(static_cast<double>(x));
+  Table all;
+  for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
+    for (Definition& row : owning(cast_slips(named_format(golden.info), overflow, *values, 0), values))
+      all.push_back(std::move(row));
+  }
+  return all;
+}
+
+Table rows_of_lists(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const Bytes& right = golden_tensor(golden, dataset.name).data;
   const std::size_t width = size_of(dataset.dtype);
-  const auto shifted = [&](const std::string& text, std::ptrdiff_t by) {
-    all.push_back({text, [&golden, name = dataset.name, width, by] {
-                     const std::vector<std::byte>& right = golden_tensor(golden, name).data;
-                     std::vector<std::byte> bytes(right.size());
-                     const auto size = static_cast<std::ptrdiff_t>(right.size());
-                     for (std::ptrdiff_t i = 0; i < size; ++i) {
-                       const std::ptrdiff_t from = i + by * static_cast<std::ptrdiff_t>(width);
-                       if (from >= 0 && from < size)
-                         bytes[static_cast<std::size_t>(i)] = right[static_cast<std::size_t>(from)];
-                     }
-                     return bytes;
-                   }});
+  Table all;
+  const auto add = [&](const char* name, std::function<Bytes()> bytes) {
+    all.push_back(definition_of_output(0, name, std::move(bytes)));
   };
-  shifted("the element before", -1);
-  shifted("the element after", 1);
+  add("the element before", [&right, width] {
+    Bytes bytes(right.size());
+    if (right.size() > width)
+      std::copy(right.begin(), right.end() - static_cast<std::ptrdiff_t>(width),
+                bytes.begin() + static_cast<std::ptrdiff_t>(width));
+    return bytes;
+  });
+  add("the element after", [&right, width] {
+    Bytes bytes(right.size());
+    if (right.size() > width) std::copy(right.begin() + static_cast<std::ptrdiff_t>(width), right.end(), bytes.begin());
+    return bytes;
+  });
   if (width > 1) {
-    all.push_back({"elements with their bytes in the opposite order", [&golden, name = dataset.name, width] {
-                     std::vector<std::byte> bytes = golden_tensor(golden, name).data;
-                     for (std::size_t i = 0; i + width <= bytes.size(); i += width) {
-                       std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(i),
-                                    bytes.begin() + static_cast<std::ptrdiff_t>(i + width));
-                     }
-                     return bytes;
-                   }});
+    add("elements with their bytes in the opposite order", [&right, width] {
+      Bytes bytes = right;
+      for (auto at = bytes.begin(); at != bytes.end(); at += static_cast<std::ptrdiff_t>(width))
+        std::reverse(at, at + static_cast<std::ptrdiff_t>(width));
+      return bytes;
+    });
   }
-  all.push_back({"zeros that nobody wrote over", [&golden, name = dataset.name] {
-                   return std::vector<std::byte>(golden_tensor(golden, name).data.size());
-                 }});
-}
-
-// A cast of another kind than those in the golden.
-void add_casts(const GoldenTensors& golden, std::vector<Hypothesis>& all) {
-  const Format f = named_format(golden.info);
-  const auto cast = [&](const std::string& text, auto one) {
-    all.push_back({text, [&golden, f, one] {
-                     std::vector<std::byte> bytes;
-                     const std::size_t width = spec(f).bits > 8 ? 2 : 1;
-                     for (const std::uint32_t bits : tensor_values<std::uint32_t>(golden_tensor(golden, "x"))) {
-                       const std::uint32_t code = one(static_cast<double>(std::bit_cast<float>(bits)));
-                       for (std::size_t b = 0; b < width; ++b)
-                         bytes.push_back(static_cast<std::byte>(code >> (8 * b) & 0xFF));
-                     }
-                     return bytes;
-                   }});
-  };
-  const auto right = [f](double v, Overflow o) { return encode(f, v, Rounding::nearest_even, o); };
-  const double normal = std::ldexp(1.0, 1 - spec(f).bias);
-  if (f == Format::e4m3) cast("format float8_e4m3fnuz (bias 8)", encode_fnuz);
-  for (const Format other : {Format::e4m3, Format::e5m2}) {
-    if (other == f || spec(f).bits != 8) continue;
-    cast("format " + std::string(spec(other).dtype_name),
-         [other](double v) { return encode(other, v, Rounding::nearest_even, Overflow::saturate); });
-  }
-  for (const Overflow o : {Overflow::saturate, Overflow::non_saturate}) {
-    cast("inputs cut to BF16 first", [=](double v) {
-      return right(std::isnan(v)
-                       ? v
-                       : decode(Format::bf16, encode(Format::bf16, v, Rounding::toward_zero, Overflow::non_saturate)),
-                   o);
-    });
-    cast("inputs rounded to BF16 first", [=](double v) {
-      return right(std::isnan(v)
-                       ? v
-                       : decode(Format::bf16, encode(Format::bf16, v, Rounding::nearest_even, Overflow::non_saturate)),
-                   o);
-    });
-    cast("inputs rounded to FP16 first", [=](double v) {
-      return right(std::isnan(v)
-                       ? v
-                       : decode(Format::fp16, encode(Format::fp16, v, Rounding::nearest_even, Overflow::non_saturate)),
-                   o);
-    });
-    cast("subnormal codes flushed to zero", [=](double v) {
-      const std::uint32_t code = right(v, o);
-      return std::fabs(decode(f, code)) < normal ? right(std::copysign(0.0, v), o) : code;
-    });
-    cast("results below the smallest normal flushed to zero",
-         [=](double v) { return right(std::fabs(v) < normal ? std::copysign(0.0, v) : v, o); });
-    cast("negative zeros without their sign",
-         [=](double v) { return right(decode(f, right(v, o)) == 0 ? 0.0 : v, o); });
-    cast("a NaN code with the sign of its input",
-         [=](double v) { return right(v, o) | (std::isnan(v) && std::signbit(v) ? 1U << (spec(f).bits - 1) : 0U); });
-    cast("NaN taken for zero", [=](double v) { return right(std::isnan(v) ? 0 : v, o); });
-    cast("infinities that saturate, other values as they should",
-         [=](double v) { return std::isinf(v) ? right(v, Overflow::saturate) : right(v, o); });
-    cast("infinities that do not saturate, other values as they should",
-         [=](double v) { return std::isinf(v) ? right(v, Overflow::non_saturate) : right(v, o); });
-  }
+  add("zeros that nobody wrote over", [&right] { return Bytes(right.size()); });
+  return all;
 }
 
 }  // namespace
 
-GoldenProblem problem_of(const GoldenTensors& golden) {
-  GoldenProblem p;
-  const Tensor& x = golden_tensor(golden, "x");
-  const DatasetInfo* info = golden.info.find("x");
-  p.wide = format_of_attribute(info->format);
-  p.x = x.data;
-  p.rows = x.shape.at(0), p.cols = x.shape.at(1);
+BlocksProblem problem_of(const GoldenTensors& golden) {
+  BlocksProblem p;
+  p.x = in_format(golden, "x", format_of_attribute(golden.info.find("x")->format));
   p.element = named_format(golden.info);
   p.block = block_shape_named(attribute(golden.info.attributes, "block"));
   p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
   p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
-  if (golden.info.find("offsets") != nullptr) p.offsets = tensor_values<std::int64_t>(golden_tensor(golden, "offsets"));
-  const Tensor& scales = golden_tensor(golden, "scales");
-  p.expected.codes = {"", p.element, {p.rows, p.cols}, golden_tensor(golden, "codes").data};
-  p.expected.levels = {{p.block, p.recipe.rule, {"", p.recipe.scale_format(), scales.shape, scales.data}}};
+  if (golden.info.find("offsets") != nullptr)
+    p.offsets = values_in<std::int64_t>(golden_tensor(golden, "offsets").data);
+  p.expected.codes = in_format(golden, "codes", p.element);
+  p.expected.levels = {{p.block, p.recipe.rule, in_format(golden, "scales", p.recipe.scale_format())}};
   return p;
 }
 
-std::vector<Hypothesis> table_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset,
-                                         GoldenProblem& scratch) {
-  std::vector<Hypothesis> all;
+Table golden_table(const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor& candidate) {
+  Table all;
+  const auto add = [&](Table rows) {
+    for (Definition& row : rows) all.push_back(std::move(row));
+  };
+  for (Hypothesis& h : swiglu_hypotheses(golden, dataset, candidate))
+    all.push_back(definition_of_output(0, h.text, std::move(h.bytes), "", h.derived));
   for (const DatasetInfo& other : golden.info.datasets) {
     if (other.name == dataset.name || other.dtype != dataset.dtype || other.shape != dataset.shape) continue;
-    all.push_back(
-        {"the golden's " + other.name, [&golden, name = other.name] { return golden_tensor(golden, name).data; }});
+    all.push_back(definition_of_output(0, "the golden's " + other.name,
+                                       [&golden, name = other.name] { return golden_tensor(golden, name).data; }));
   }
   const std::string& kind = attribute(golden.info.attributes, "kind");
-  if (kind == "dequantize") add_decoding(golden, dataset, all);
-  if (kind == "layout") add_layouts(golden, dataset, scratch, all);
-  if (kind == "casts") add_casts(golden, all);
-  for (Hypothesis& h : route_hypotheses(golden, dataset)) all.push_back(std::move(h));
-  add_list_faults(golden, dataset, all);
+  if (kind == "dequantize") add(rows_of_decoding(golden, dataset));
+  if (kind == "layout") add(rows_of_layouts(golden, dataset));
+  if (kind == "casts") add(rows_of_casts(golden));
+  for (Hypothesis& h : route_hypotheses(golden, dataset))
+    all.push_back(definition_of_output(0, h.text, std::move(h.bytes), "", h.derived));
+  add(rows_of_lists(golden, dataset));
   return all;
 }
 
@@ -588,15 +460,12 @@ Form form_of(const DatasetInfo& expected, const Tensor& observed) {
 
 namespace {
 
-std::vector<std::byte> rows_of(const std::vector<std::byte>& matrix, std::int64_t row_bytes, std::int64_t first,
-                               std::int64_t end) {
-  if (matrix.empty()) return {};
-  return {matrix.begin() + first * row_bytes, matrix.begin() + end * row_bytes};
-}
-
 Tensor rows_of(const Tensor& matrix, std::int64_t first, std::int64_t end) {
   const auto row_bytes = static_cast<std::int64_t>(size_of(matrix.format)) * matrix.cols();
-  return {matrix.name, matrix.format, {end - first, matrix.cols()}, rows_of(matrix.data, row_bytes, first, end)};
+  Tensor rows{matrix.name, matrix.format, {end - first, matrix.cols()}, {}};
+  if (!matrix.data.empty())
+    rows.data.assign(matrix.data.begin() + first * row_bytes, matrix.data.begin() + end * row_bytes);
+  return rows;
 }
 
 // A property of elements or blocks, and whether it is all that the wrong ones have and few of the right ones do.
@@ -616,9 +485,9 @@ std::vector<std::string> telling(std::span<const Trait> traits, std::int64_t wro
   return lines;
 }
 
-bool differs(const Observed& data, std::size_t index) {
-  return std::memcmp(data.expected.data() + index * data.width, data.observed.data() + index * data.width,
-                     data.width) != 0;
+bool differs(const AnswerTensor& data, std::size_t index) {
+  const std::size_t width = bytes_of_element(data.info);
+  return std::memcmp(data.expected.data() + index * width, data.observed.data() + index * width, width) != 0;
 }
 
 struct BlockFacts {
@@ -628,15 +497,13 @@ struct BlockFacts {
   bool ragged = false;
 };
 
-std::vector<BlockFacts> facts_of_blocks(const GoldenProblem& p, const std::vector<std::int64_t>& index) {
+std::vector<BlockFacts> facts_of_blocks(const BlocksProblem& p, const std::vector<std::int64_t>& index) {
   std::vector<BlockFacts> facts(static_cast<std::size_t>(p.expected.scale_rows() * p.expected.scale_cols()));
   std::vector<std::int64_t> elements(facts.size());
-  const MatrixView view = p.view();
   for (std::size_t at = 0; at < index.size(); ++at) {
     BlockFacts& f = facts[static_cast<std::size_t>(index[at])];
     ++elements[static_cast<std::size_t>(index[at])];
-    const float value =
-        std::fabs(view.at(static_cast<std::int64_t>(at) / p.cols, static_cast<std::int64_t>(at) % p.cols));
+    const float value = std::fabs(p.at(static_cast<std::int64_t>(at)));
     f.has_nan = f.has_nan || std::isnan(value), f.has_inf = f.has_inf || std::isinf(value);
     if (value > f.amax) f.amax = value;
   }
@@ -647,8 +514,8 @@ std::vector<BlockFacts> facts_of_blocks(const GoldenProblem& p, const std::vecto
 
 }  // namespace
 
-Window window_at(const GoldenProblem& p, std::int64_t row, std::int64_t rows) {
-  const std::vector<std::int64_t> starts = block_row_starts(p.rows, p.block.rows, p.offsets);
+Window window_at(const BlocksProblem& p, std::int64_t row, std::int64_t rows) {
+  const std::vector<std::int64_t> starts = block_row_starts(p.rows(), p.block.rows, p.offsets);
   Window w;
   std::size_t at = 0;
   while (at + 2 < starts.size() && starts[at + 1] <= row) ++at;
@@ -658,18 +525,16 @@ Window window_at(const GoldenProblem& p, std::int64_t row, std::int64_t rows) {
   return w;
 }
 
-GoldenProblem cut(const GoldenProblem& p, const Window& w) {
-  GoldenProblem part = p;
-  const std::int64_t x_bytes = p.cols * (p.wide == Format::fp32 ? 4 : 2);
-  part.x = rows_of(p.x, x_bytes, w.first_row, w.end_row);
-  part.rows = w.end_row - w.first_row;
+BlocksProblem cut(const BlocksProblem& p, const Window& w) {
+  BlocksProblem part = p;
+  part.x = rows_of(p.x, w.first_row, w.end_row);
   part.offsets.clear();
   if (!p.offsets.empty()) {
     part.offsets.push_back(0);
     for (const std::int64_t offset : p.offsets) {
       if (offset > w.first_row && offset < w.end_row) part.offsets.push_back(offset - w.first_row);
     }
-    part.offsets.push_back(part.rows);
+    part.offsets.push_back(part.rows());
   }
   part.expected.codes = rows_of(p.expected.codes, w.first_row, w.end_row);
   part.expected.scales() = rows_of(p.expected.scales(), w.first_scale_row, w.end_scale_row);
@@ -677,10 +542,9 @@ GoldenProblem cut(const GoldenProblem& p, const Window& w) {
   return part;
 }
 
-std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Observed& codes) {
+std::vector<std::string> common_to_wrong_codes(const BlocksProblem& p, const AnswerTensor& codes) {
   const std::vector<std::int64_t> index = p.scale_index();
   const std::vector<BlockFacts> blocks = facts_of_blocks(p, index);
-  const MatrixView view = p.view();
   const FormatSpec& f = spec(p.element);
   std::array traits{Trait{"elements of blocks with a NaN"},
                     Trait{"elements of blocks with an infinity"},
@@ -696,9 +560,10 @@ std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Obs
     const bool bad = differs(codes, at);
     ++(bad ? wrong : right);
     const BlockFacts& b = blocks[static_cast<std::size_t>(index[at])];
-    const float x = view.at(static_cast<std::int64_t>(at) / p.cols, static_cast<std::int64_t>(at) % p.cols);
+    const float x = p.at(static_cast<std::int64_t>(at));
     std::uint32_t code = 0;
-    std::memcpy(&code, codes.expected.data() + at * codes.width, codes.width);
+    const std::size_t width = bytes_of_element(codes.info);
+    std::memcpy(&code, codes.expected.data() + at * width, width);
     const std::uint32_t magnitude = code & ((1U << (f.bits - 1)) - 1);
     const std::array has = {b.has_nan,
                             b.has_inf,
@@ -717,7 +582,7 @@ std::vector<std::string> common_to_wrong_codes(const GoldenProblem& p, const Obs
   return telling(traits, wrong, right);
 }
 
-std::vector<std::string> common_to_wrong_scales(const GoldenProblem& p, const Observed& scales) {
+std::vector<std::string> common_to_wrong_scales(const BlocksProblem& p, const AnswerTensor& scales) {
   const std::vector<BlockFacts> blocks = facts_of_blocks(p, p.scale_index());
   float largest_wrong = 0, smallest_wrong = INFINITY;
   for (std::size_t s = 0; s < blocks.size(); ++s) {

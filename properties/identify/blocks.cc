@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -11,59 +13,59 @@
 #include "properties/core/rng.h"
 #include "properties/identify/blocks_probes.h"
 #include "properties/identify/values.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
 namespace {
 
-BoxAnswer parts_of(const QuantizeCall& call, const QuantizeAnswer& a) {
-  if (static_cast<std::int64_t>(a.codes.size()) != call.rows * call.cols) {
-    throw Error(ErrorKind::usage, "the box answered " + std::to_string(a.codes.size()) + " codes; x is " +
-                                      std::to_string(call.rows) + " x " + std::to_string(call.cols));
+void check_size(const QuantizeCall& call, const QuantizeAnswer& a) {
+  if (static_cast<std::int64_t>(a.codes.size()) == call.rows * call.cols) return;
+  throw Error(ErrorKind::usage, "the box answered " + std::to_string(a.codes.size()) + " codes; x is " +
+                                    std::to_string(call.rows) + " x " + std::to_string(call.cols));
+}
+
+Bytes bytes_of_words(Format format, const std::vector<std::uint32_t>& words) {
+  const std::size_t width = size_of(format);
+  Bytes bytes(words.size() * width);
+  for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(bytes.data() + i * width, &words[i], width);
+  return bytes;
+}
+
+TensorInfo part_info(const char* name, Format format, std::size_t count, std::int64_t cols, bool any_nan) {
+  TensorInfo info;
+  info.name = name, info.format = format, info.cols = std::max<std::int64_t>(1, cols);
+  info.rows = static_cast<std::int64_t>(count) / info.cols, info.any_nan_is_equal = any_nan;
+  return info;
+}
+
+// Casts that a box made of these values.
+Probe cast_probe_of(const std::string& name, const char* part, Format format, std::vector<double> values,
+                    const std::vector<std::uint32_t>& codes, std::int64_t cols) {
+  return {name,
+          {part_info(part, format, codes.size(), cols, true)},
+          {bytes_of_words(format, codes)},
+          casts_table(format, std::move(values), 0)};
+}
+
+Match cast_match(const std::string& name, const char* part, Format format, const std::vector<double>& values,
+                 const std::vector<std::uint32_t>& codes, std::int64_t cols, const std::string& declared) {
+  if (codes.size() != values.size()) {
+    throw Error(ErrorKind::usage, "the box answered " + std::to_string(codes.size()) + " codes for " +
+                                      std::to_string(values.size()) + " values");
   }
-  const std::int64_t w = call.block.width(call.cols);
-  return {{"scales", a.fp32_scales ? Format::fp32 : Format::e8m0, a.scales, (call.cols + w - 1) / w, a.fp32_scales},
-          {"codes", call.format, a.codes, call.cols, false}};
-}
-
-QuantizeAnswer answer_of(const Recipe& recipe, const QuantizeCall& call) {
-  const std::vector<std::byte> bytes = value_bytes(call.dtype, call.x);
-  const MatrixView x{call.dtype, bytes.data(), call.rows, call.cols, call.cols};
-  const QuantizedTensor q = quantize(x, call.format, call.block, recipe, {}, 1);
-  QuantizeAnswer a;
-  for (std::size_t i = 0; i < q.codes.size(); ++i) a.codes.push_back(q.codes.code(i));
-  for (std::size_t i = 0; i < q.scales().size(); ++i) a.scales.push_back(q.scales().code(i));
-  a.fp32_scales = q.scales().format == Format::fp32;
-  return a;
-}
-
-// x: of floats, or of doubles that are no float.
-template <class Number>
-std::vector<BoxDefinition> casts_of(Format format, std::span<const Number> x, std::int64_t cols) {
-  std::vector<BoxDefinition> definitions;
-  for (const auto& [rounding_name, rounding] : kRoundings) {
-    if (rounding == Rounding::stochastic) continue;
-    for (const auto& [overflow_name, overflow] : kOverflows) {
-      definitions.push_back({std::string(rounding_name) + ", " + std::string(overflow_name),
-                             [=, rounding = rounding, overflow = overflow](std::size_t) -> BoxAnswer {
-                               std::vector<std::uint32_t> codes;
-                               for (Number value : x) codes.push_back(encode(format, value, rounding, overflow));
-                               return {{"codes", format, std::move(codes), cols, true}};
-                             }});
+  Probe probe = cast_probe_of(name, part, format, values, codes, cols);
+  Match match = match_answers({&probe, 1}, declared);
+  probe.table.clear();
+  for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
+    for (Definition& row : cast_slips(format, overflow, values, 0)) {
+      row.name += ", " + std::string(to_text(overflow));
+      probe.table.push_back(std::move(row));
     }
   }
-  return definitions;
-}
-
-Match cast_match(const std::string& name, Format format, std::span<const float> x, std::vector<std::uint32_t> codes,
-                 std::int64_t cols, const std::string& declared) {
-  if (codes.size() != x.size()) {
-    throw Error(ErrorKind::usage, "the box answered " + std::to_string(codes.size()) + " codes for " +
-                                      std::to_string(x.size()) + " values");
-  }
-  const BoxAnswer observed{{"codes", format, std::move(codes), cols, true}};
-  return match_answers({&name, 1}, {&observed, 1}, casts_of<float>(format, x, cols), declared);
+  try_slips(match, {&probe, 1});
+  return match;
 }
 
 // Appends the elements with their scales taken out: x / 2^e of the blocks that have a finite scale, and their codes.
@@ -82,38 +84,50 @@ void add_elements(const QuantizeCall& call, const QuantizeAnswer& answer, std::v
 }
 
 Match elements_match(const std::string& name, Format format, const std::vector<double>& x,
-                     std::vector<std::uint32_t> codes) {
-  const BoxAnswer observed{{"elements", format, std::move(codes), 1, true}};
-  return match_answers({&name, 1}, {&observed, 1}, casts_of<double>(format, x, 1));
+                     const std::vector<std::uint32_t>& codes) {
+  return cast_match(name, "elements", format, x, codes, 1, "");
+}
+
+// All recipes with such scales: scales are output 0, codes output 1.
+Probe quantize_probe_of(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& given) {
+  check_size(call, given);
+  const auto p = std::make_shared<BlocksProblem>();
+  p->x = {"x", call.dtype, {call.rows, call.cols}, value_bytes(call.dtype, call.x)};
+  p->element = call.format, p->block = call.block;
+  p->recipe.name.clear();
+  p->recipe.rule = given.fp32_scales ? ScaleRule::fp32 : ScaleRule::rceil;
+  const Format scale = p->recipe.scale_format();
+  Table rows = recipe_rows(*p, 1, 0);
+  for (Definition& row : rows) row.name = row.name.substr(row.name.find(' ') + 1);
+  return {name,
+          {part_info("scales", scale, given.scales.size(), ceil_div(call.cols, call.block.width(call.cols)),
+                     given.fp32_scales),
+           part_info("codes", call.format, given.codes.size(), call.cols, false)},
+          {bytes_of_words(scale, given.scales), bytes_of_words(call.format, given.codes)},
+          owning(std::move(rows), p)};
 }
 
 Match quantize_match(std::span<const std::pair<std::string, QuantizeCall>> probes,
                      std::span<const QuantizeAnswer> given, const std::string& declared) {
-  std::vector<std::string> names;
-  std::vector<BoxAnswer> answers;
-  for (std::size_t p = 0; p < probes.size(); ++p) {
-    names.push_back(probes[p].first);
-    answers.push_back(parts_of(probes[p].second, given[p]));
-  }
-  std::vector<BoxDefinition> definitions;
-  for (const Recipe& recipe : all_recipes()) {
-    if (recipe.has_e8m0_scales() == given[0].fp32_scales) continue;
-    definitions.push_back(
-        {recipe.name, [&](std::size_t p) { return parts_of(probes[p].second, answer_of(recipe, probes[p].second)); }});
-  }
-  return match_answers(names, answers, definitions, declared);
+  std::vector<Probe> all;
+  for (std::size_t i = 0; i < probes.size(); ++i)
+    all.push_back(quantize_probe_of(probes[i].first, probes[i].second, given[i]));
+  return match_answers(all, declared);
 }
+
+std::vector<double> doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 }  // namespace
 
 Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& question) {
   const std::vector<float> probe = cast_probe(format, question.x);
-  return cast_match("values, middles and their neighbours", format, probe, box(probe), 1, question.declared);
+  return cast_match("values, middles and their neighbours", "codes", format, doubles(probe), box(probe), 1,
+                    question.declared);
 }
 
 Match match_cast(const std::string& name, Format format, std::span<const float> x, std::vector<std::uint32_t> codes,
                  std::int64_t cols) {
-  return cast_match(name, format, x, std::move(codes), cols, "");
+  return cast_match(name, "codes", format, doubles(x), codes, cols, "");
 }
 
 Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
@@ -136,40 +150,40 @@ Match identify_elements(Format format, BlockShape block, const QuantizeBox& box,
   std::vector<std::uint32_t> codes;
   for (const auto& [name, call] : quantize_probes(format, block, question.x)) {
     const QuantizeAnswer answer = box(call);
-    parts_of(call, answer);  // of the right size
+    check_size(call, answer);
     if (answer.fp32_scales) throw Error(ErrorKind::usage, "elements under FP32 scales have no rounding of their own");
     add_elements(call, answer, x, codes);
   }
-  return elements_match("blocks under their own scales", format, x, std::move(codes));
+  return elements_match("blocks under their own scales", format, x, codes);
 }
 
 Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer) {
   std::vector<double> x;
   std::vector<std::uint32_t> codes;
   add_elements(call, answer, x, codes);
-  return elements_match(name, call.format, x, std::move(codes));
+  return elements_match(name, call.format, x, codes);
 }
 
 Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question) {
   check_quantized_format(format);
   std::vector<float> probe = amax_probe(format, question.x);
   if (!question.asks_nan) std::erase_if(probe, [](float amax) { return std::isnan(amax); });
-  const auto answer = [&](const ScaleBox& scale) -> BoxAnswer {
-    AnswerPart part{"scales", Format::e8m0, {}, 1, false};
-    for (float amax : probe) part.words.push_back(scale(amax));
-    return {part};
+  const auto answer = [&](const ScaleBox& scale) {
+    std::vector<std::uint32_t> bytes;
+    for (float amax : probe) bytes.push_back(scale(amax));
+    return bytes_of_words(Format::e8m0, bytes);
   };
-  std::vector<BoxDefinition> definitions;
+  Probe one{"amax where rules differ", {part_info("scales", Format::e8m0, probe.size(), 1, false)}, {answer(box)}, {}};
   for (const Recipe& recipe : all_recipes()) {
     if (!recipe.has_e8m0_scales()) continue;
-    definitions.push_back(
-        {recipe.name, [&, format](std::size_t) {
-           return answer([&](float amax) -> std::uint32_t { return scale_byte_for_amax(recipe, format, amax); });
-         }});
+    one.table.push_back(definition_of_output(
+        0, recipe.name,
+        [&, format] {
+          return answer([&](float amax) -> std::uint32_t { return scale_byte_for_amax(recipe, format, amax); });
+        },
+        recipe.checked_against));
   }
-  const std::string name = "amax where rules differ";
-  const BoxAnswer observed = answer(box);
-  return match_answers({&name, 1}, {&observed, 1}, definitions, question.declared);
+  return match_answers({&one, 1}, question.declared);
 }
 
 namespace {

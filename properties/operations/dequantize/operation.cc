@@ -9,6 +9,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
 #include "properties/operations/dequantize/problem.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -70,6 +71,8 @@ OperationModule dequantize_module() {
 
 namespace {
 
+constexpr std::int64_t kMostDecodings = 1'000'000;  // elements: each row of the table computes an answer
+
 TensorInfo values_info(const Case& c) {
   const BlockShape block = blocks_of(c.variant).block;
   return {"y",
@@ -123,6 +126,19 @@ std::vector<ExpectedTensor> DequantizeProblem::answer() const {
       {{v.block, ScaleRule::rceil, tensor_of(Format::e8m0, {g.rows, g.cols}, to_compact(g, scales, v.layout))}}};
   return {{outputs[0], c.variant.dtype == Format::fp32 ? to_bytes(dequantize(q, c.experts))
                                                        : to_bytes(dequantize_bf16(q, c.experts))}};
+}
+
+Table DequantizeProblem::definitions(std::span<const Bytes>) const {
+  if (c.elements() > kMostDecodings) return {};
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const ScaleGeometry g = scale_geometry(c, v.block);
+  const auto d = std::make_shared<Decoding>();
+  d->codes = tensor_of(v.format, {c.rows, c.cols}, codes);
+  d->scales = tensor_of(Format::e8m0, {g.rows, g.cols}, to_compact(g, scales, v.layout));
+  d->values = c.variant.dtype;
+  for (std::int64_t i = 0; i < c.elements(); ++i)
+    d->scale_index.push_back(scale_row_of(c, g, i / c.cols) * g.cols + i % c.cols / v.block.width(c.cols));
+  return owning(decoding_table(*d, 0), d);
 }
 
 void DequantizeProblem::explain(std::size_t, Finding& finding) const {

@@ -22,6 +22,7 @@ class DequantizeProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 };
 
 }  // namespace mxcheck

@@ -10,6 +10,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/operations/quantize/problem.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -58,7 +59,22 @@ OperationModule quantize_module() {
 
 namespace {
 
-constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: each row computes an answer
+// Elements of a case that rows of its table are compared with: each computes an answer, and there are about 30 recipes
+// and 150 slips.
+constexpr std::int64_t kMostToMatch = 1'000'000;
+constexpr std::int64_t kMostForSlips = std::int64_t{1} << 18;
+
+// Without what lies behind the rows.
+Bytes dense_rows(const Input& input) {
+  const auto line = static_cast<std::size_t>(input.cols) * value_bytes(input.dtype);
+  Bytes bytes;
+  for (std::int64_t i = 0; i < input.rows; ++i) {
+    const auto from =
+        input.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(i) * input.row_bytes());
+    bytes.insert(bytes.end(), from, from + static_cast<std::ptrdiff_t>(line));
+  }
+  return bytes;
+}
 
 Case without_gather(Case c) {
   c.gather = 0;
@@ -137,30 +153,53 @@ std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const 
   return answer;
 }
 
-Table QuantizeProblem::definitions(std::span<const Bytes>) const {
-  if (c.elements() > kMostToMatch || c.variant.operation == "cast") return {};
-  Table table;
-  const auto memo = std::make_shared<AnswerMemo>();
-  const auto add = [&](const std::string& name, const Recipe& recipe) {
-    table.push_back(definition_of_all(
-        name,
-        [this, recipe] {
-          std::vector<Bytes> all;
-          for (ExpectedTensor& t : answer(recipe)) all.push_back(std::move(t.bytes));
-          return all;
-        },
-        memo));
-  };
-  const Recipe own = recipe_named(blocks_of(c.variant).recipe);
-  for (const Recipe& recipe : all_recipes()) {
-    if (recipe.has_e8m0_scales() && recipe.name != own.name) add("recipe " + recipe.name, recipe);
+// The rows of codes and scales as outputs number `at` and at + 1.
+Table QuantizeProblem::definitions_of(std::size_t at, BlockShape block, std::span<const Bytes> observed) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const ScaleGeometry g = scale_geometry(c, block);
+  const auto p = std::make_shared<BlocksProblem>();
+  p->x = {"x", input.dtype, {c.rows, c.cols}, dense_rows(input)};
+  p->element = v.format, p->block = block, p->recipe = recipe_named(v.recipe);
+  p->pad_byte = blocks_case(c).pad, p->offsets = c.experts;
+  p->expected = quantize(p->view(), v.format, block, p->recipe, c.experts);
+  p->own_scales =
+      tensor_of(Format::e8m0, {g.rows, g.cols}, to_compact(g, values_in<std::uint8_t>(observed[at + 1]), v.layout));
+  Table rows = c.elements() <= kMostForSlips ? blocks_table(*p, at, at + 1) : recipe_rows(*p, at, at + 1);
+  if (v.layout == MXCHECK_COMPACT) return owning(std::move(rows), p);
+  for (Definition& row : rows) {
+    row.bytes = [bytes = std::move(row.bytes), at, g, from = c](std::size_t output) {
+      const Bytes plain = bytes(output);
+      if (output != at + 1 || plain.empty()) return plain;
+      return to_bytes(in_layout(from, g, values_in<std::uint8_t>(plain), MXCHECK_TCGEN05));
+    };
   }
-  Recipe changed = own;
-  changed.rounding = Rounding::nearest_away, add("ties away from zero", changed);
-  changed.rounding = Rounding::toward_zero, add("rounding toward zero", changed);
-  changed = own;
-  changed.overflow = Overflow::non_saturate, add("a non-saturating cast", changed);
-  return table;
+  for (Definition& row : layout_table(*p, ScaleLayout::tcgen05, at + 1)) rows.push_back(std::move(row));
+  return owning(std::move(rows), p);
+}
+
+Table QuantizeProblem::definitions(std::span<const Bytes> observed) const {
+  if (c.elements() > kMostToMatch || input.bytes.empty()) return {};
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  if (c.variant.operation == "cast") {
+    const auto values = std::make_shared<std::vector<double>>();
+    for (std::int64_t i = 0; i < c.elements(); ++i)
+      values->push_back(static_cast<double>(input.view().at(i / c.cols, i % c.cols)));
+    return owning(cast_slips(v.format, recipe_named(v.recipe).overflow, *values, 0), values);
+  }
+  Table rows = definitions_of(0, v.block, observed);
+  if (outputs.size() == 2) return rows;
+  // A row of quantize_dual is about both directions.
+  Table columns = definitions_of(2, v.block.transposed(), observed);
+  for (Definition& row : rows) {
+    const auto other = std::ranges::find(columns, row.name, &Definition::name);
+    if (other == columns.end()) continue;
+    row.bytes = [first = std::move(row.bytes), second = std::move(other->bytes)](std::size_t output) {
+      return output < 2 ? first(output) : second(output);
+    };
+    columns.erase(other);
+  }
+  for (Definition& row : columns) rows.push_back(std::move(row));
+  return rows;
 }
 
 std::vector<SavedTensor> QuantizeProblem::saved() const {

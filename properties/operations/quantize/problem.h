@@ -31,6 +31,7 @@ class QuantizeProblem final : public Problem {
   [[nodiscard]] std::vector<std::size_t> order() const override;  // scales before the codes that follow from them
 
  private:
+  [[nodiscard]] Table definitions_of(std::size_t at, BlockShape block, std::span<const Bytes> observed) const;
   void describe_outputs();
   void gather_from(std::int64_t source_rows);
   void explain_code(BlockShape block, Finding& finding) const;

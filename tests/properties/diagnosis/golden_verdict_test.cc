@@ -285,7 +285,8 @@ TEST(GoldenCauses, tables_name_the_neighbouring_column) {
   Tensors t = casts.tensors;
   t["nearest_even_saturate"] = t["toward_zero_saturate"];
   EXPECT_EQ(first_cause(result_of(judged(casts, t), "nearest_even_saturate")),
-            "every element is that of the golden's toward_zero_saturate");
+            "every element is that of the golden's toward_zero_saturate (the same here: rounding toward zero "
+            "(truncation))");
   const GoldenTensors scales = made(R"({"name": "g", "kind": "scales", "format": "e4m3"})");
   t = scales.tensors;
   t["te"] = t["floor"];

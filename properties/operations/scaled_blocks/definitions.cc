@@ -1,0 +1,390 @@
+#include "properties/operations/scaled_blocks/definitions.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "numerics/format/codec.h"
+#include "numerics/scale/recipe_words.h"
+
+namespace mxcheck {
+// Rows about codes: given the scales that the candidate itself wrote, another rounding, another format, another place;
+// and rows about casts and decoding, which have no scale or have it given.
+
+namespace {
+
+constexpr double kPoisoned = std::numeric_limits<double>::quiet_NaN();
+
+struct ElementSlip {
+  std::string name;
+  std::function<std::uint32_t(double v)> code;
+};
+
+double through(Format format, double v, Rounding rounding = Rounding::nearest_even) {
+  return std::isnan(v) ? v : decode(format, encode(format, v, rounding, Overflow::non_saturate));
+}
+
+// Slips of a cast to f that should round by r and treat what is too large by o. of: what is cast, "a product".
+std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const std::string& of) {
+  std::vector<ElementSlip> all;
+  const auto cast = [&](const std::string& name, Format to, Rounding rounding, Overflow beyond) {
+    all.push_back({name, [=](double v) { return encode(to, v, rounding, beyond); }});
+  };
+  // The right rounding of something else.
+  const auto changed = [&](const std::string& name, std::function<double(double)> change) {
+    all.push_back({name, [=](double v) { return encode(f, change(v), Rounding::nearest_even, o); }});
+  };
+  const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
+  const double normal = std::ldexp(1.0, 1 - spec(f).bias);
+  cast("ties away from zero", f, Rounding::nearest_away, o);
+  cast("rounding toward zero (truncation)", f, Rounding::toward_zero, o);
+  cast("rounding toward +Inf", f, Rounding::upward, o);
+  all.push_back({"rounding away from zero", [=](double v) {
+                   return std::signbit(v) ? encode(f, -v, Rounding::upward, o) | sign
+                                          : encode(f, v, Rounding::upward, o);
+                 }});
+  cast("a cast that does not saturate (NaN or Inf beyond the largest value)", f, r, Overflow::non_saturate);
+  changed(of + " rounded to BF16 before the cast (rounded twice)", [](double v) { return through(Format::bf16, v); });
+  changed(of + " rounded to FP16 before the cast (rounded twice)", [](double v) { return through(Format::fp16, v); });
+  changed(of + " cut to BF16 before the cast",
+          [](double v) { return through(Format::bf16, v, Rounding::toward_zero); });
+  changed("results below the smallest normal value flushed to zero",
+          [=](double v) { return std::fabs(v) < normal ? std::copysign(0.0, v) : v; });
+  all.push_back({"subnormal codes flushed to zero", [=](double v) {
+                   const std::uint32_t code = encode(f, v, Rounding::nearest_even, o);
+                   return std::fabs(decode(f, code)) < normal
+                              ? encode(f, std::copysign(0.0, v), Rounding::nearest_even, o)
+                              : code;
+                 }});
+  changed("negative zeros and underflows without their sign",
+          [=](double v) { return decode(f, encode(f, v, Rounding::nearest_even, o)) == 0 ? 0.0 : v; });
+  changed("magnitudes (the sign is lost)", [](double v) { return std::fabs(v); });
+  changed("the opposite sign", [](double v) { return -v; });
+  all.push_back({"a NaN code with the sign set",
+                 [=](double v) { return encode(f, v, Rounding::nearest_even, o) | (std::isnan(v) ? sign : 0U); }});
+  all.push_back({"a NaN code with the sign of its input", [=](double v) {
+                   return encode(f, v, Rounding::nearest_even, o) | (std::isnan(v) && std::signbit(v) ? sign : 0U);
+                 }});
+  changed("NaN taken for zero", [](double v) { return std::isnan(v) ? 0.0 : v; });
+  for (const bool saturates : {true, false}) {
+    const Overflow of_inf = saturates ? Overflow::saturate : Overflow::non_saturate;
+    all.push_back({std::string("infinities that ") + (saturates ? "saturate" : "do not saturate") +
+                       ", other values as they should",
+                   [=](double v) { return encode(f, v, Rounding::nearest_even, std::isinf(v) ? of_inf : o); }});
+  }
+  for (const double limit : {240.0, 448.0, 57344.0, 6.0}) {
+    changed("elements clamped to " + std::to_string(static_cast<int>(limit)),
+            [=](double v) { return std::isnan(v) ? v : std::clamp(v, -limit, limit); });
+  }
+  if (f == Format::e4m3) all.push_back({"format float8_e4m3fnuz (bias 8)", encode_fnuz});
+  for (const Format other : {Format::e4m3, Format::e5m2, Format::mxint8}) {
+    if (other != f && spec(f).bits == 8) {
+      cast("format " + std::string(spec(other).dtype_name), other, Rounding::nearest_even, Overflow::saturate);
+    }
+  }
+  return all;
+}
+
+Bytes codes_of(Format format, const std::vector<double>& values, const std::function<std::uint32_t(double)>& code) {
+  const std::size_t width = size_of(format);
+  Bytes bytes(values.size() * width);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t one = code(values[i]);
+    std::memcpy(bytes.data() + i * width, &one, width);
+  }
+  return bytes;
+}
+
+// The element before it is rounded, by the candidate's own scale (the expected one where it has none).
+std::vector<double> scaled(const BlocksProblem& p, const std::vector<std::int64_t>& index) {
+  std::vector<double> v(index.size());
+  const Tensor& scales = p.scales_of_codes();
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const float x = p.at(static_cast<std::int64_t>(i));
+    const std::uint32_t code = scales.code(static_cast<std::size_t>(index[i]));
+    if (scales.format == Format::fp32) {
+      v[i] = static_cast<double>(x / std::bit_cast<float>(code));
+    } else {
+      v[i] = code == 255 ? kPoisoned : static_cast<double>(x) * std::ldexp(1.0, 127 - static_cast<int>(code));
+    }
+  }
+  return v;
+}
+
+class CodeRows {
+ public:
+  CodeRows(const BlocksProblem& p, std::size_t output)
+      : p_(p),
+        output_(output),
+        index_(std::make_shared<const std::vector<std::int64_t>>(p.scale_index())),
+        scaled_(std::make_shared<const std::vector<double>>(scaled(p, *index_))) {}
+
+  void roundings();
+  void scalings();
+  void places();
+  Table take() { return std::exchange(all_, {}); }
+
+ private:
+  void add(const std::string& name, std::function<Bytes()> bytes, bool derived = false) {
+    all_.push_back(definition_of_output(output_, name, std::move(bytes), "", derived));
+  }
+  // The right cast of another function of an element and its scale.
+  template <class Factor>
+  void with(const std::string& name, Factor value) {
+    add(name, [&p = p_, index = index_, value] {
+      std::vector<double> v(index->size());
+      for (std::size_t i = 0; i < v.size(); ++i)
+        v[i] = value(p.at(static_cast<std::int64_t>(i)), static_cast<std::size_t>((*index)[i]));
+      return codes_of(p.element, v,
+                      [&](double x) { return encode(p.element, x, p.recipe.rounding, p.recipe.overflow); });
+    });
+  }
+  template <class From>
+  void moved(const std::string& name, From from) {
+    add(name, [&p = p_, from] {
+      const Bytes& right = p.expected.codes.data;
+      const auto count = static_cast<std::int64_t>(right.size());
+      Bytes bytes(right.size());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t at = from(i / p.cols(), i % p.cols());
+        if (at >= 0 && at < count) bytes[static_cast<std::size_t>(i)] = right[static_cast<std::size_t>(at)];
+      }
+      return bytes;
+    });
+  }
+
+  const BlocksProblem& p_;
+  std::size_t output_;
+  std::shared_ptr<const std::vector<std::int64_t>> index_;
+  std::shared_ptr<const std::vector<double>> scaled_;
+  Table all_;
+};
+
+void CodeRows::roundings() {
+  const Format f = p_.element;
+  const Recipe& r = p_.recipe;
+  add(
+      "the codes are right for the candidate's own scales: only those are wrong",
+      [f, r, v = scaled_] { return codes_of(f, *v, [&](double x) { return encode(f, x, r.rounding, r.overflow); }); },
+      true);
+  for (const ElementSlip& slip : element_slips(f, r.rounding, r.overflow, "a product"))
+    add(slip.name, [f, v = scaled_, slip] { return codes_of(f, *v, slip.code); });
+}
+
+void CodeRows::scalings() {
+  const BlocksProblem& p = p_;
+  with("x without its scale", [](float x, std::size_t) { return static_cast<double>(x); });
+  if (p.recipe.rule == ScaleRule::fp32) {
+    const auto scale = [&p](std::size_t s) { return std::bit_cast<float>(p.scales_of_codes().code(s)); };
+    const auto quotient = static_cast<float>(decode(p.element, spec(p.element).max_code));
+    with("x times the reciprocal of the scale",
+         [scale](float x, std::size_t s) { return static_cast<double>(x * (1.0F / scale(s))); });
+    with("x divided by the scale", [scale](float x, std::size_t s) { return static_cast<double>(x / scale(s)); });
+    with("x times the scale", [scale](float x, std::size_t s) { return static_cast<double>(x * scale(s)); });
+    with("x times (largest value / amax)", [scale, quotient](float x, std::size_t s) {
+      return static_cast<double>(x * (quotient / (scale(s) * quotient)));
+    });
+    return;
+  }
+  const auto byte = [&p](std::size_t s) { return static_cast<int>(p.scales_of_codes().code(s)); };
+  const auto shifted = [](float x, int by) { return static_cast<double>(x) * std::ldexp(1.0, by); };
+  with("x times the scale (multiplied where division is due)",
+       [=](float x, std::size_t s) { return shifted(x, byte(s) - 127); });
+  for (const int by : {1, -1}) {
+    with(std::string("codes for a scale one binade ") + (by > 0 ? "larger" : "smaller") + " than the one written",
+         [=](float x, std::size_t s) { return shifted(x, 127 - by - byte(s)); });
+  }
+  with("codes for the right scales, which are not the ones written", [=, &p](float x, std::size_t s) {
+    const auto right = static_cast<int>(p.expected.scales().code(s));
+    return right == 255 ? kPoisoned : shifted(x, 127 - right);
+  });
+  with("the first block's scale for every element", [=](float x, std::size_t) { return shifted(x, 127 - byte(0)); });
+  with("x flushed where it is subnormal", [=](float x, std::size_t s) {
+    return std::fabs(x) < 0x1p-126F ? std::copysign(0.0, static_cast<double>(x)) : shifted(x, 127 - byte(s));
+  });
+}
+
+void CodeRows::places() {
+  if (size_of(p_.element) != 1) return;
+  const std::int64_t rows = p_.rows(), cols = p_.cols();
+  moved("the transposed codes, written in the order of columns",
+        [=](std::int64_t i, std::int64_t j) { return (i * cols + j) % rows * cols + (i * cols + j) / rows; });
+  moved("the element to the left", [=](std::int64_t i, std::int64_t j) { return i * cols + j - 1; });
+  moved("the element to the right", [=](std::int64_t i, std::int64_t j) { return i * cols + j + 1; });
+  moved("the row above", [=](std::int64_t i, std::int64_t j) { return (i - 1) * cols + j; });
+  moved("the row below", [=](std::int64_t i, std::int64_t j) { return (i + 1) * cols + j; });
+  moved("pairs in the opposite order", [=](std::int64_t i, std::int64_t j) { return i * cols + (j ^ 1); });
+  add("swapped nibbles", [&p = p_] {
+    Bytes bytes = p.expected.codes.data;
+    for (std::byte& b : bytes) b = b << 4 | b >> 4;
+    return bytes;
+  });
+  add("zeros that nobody wrote over", [&p = p_] { return Bytes(p.expected.codes.data.size()); });
+  const BlockShape other{p_.block.cols, p_.block.rows};
+  if (p_.block.rows != p_.block.cols && p_.block.cols != 0) {
+    add("blocks of " + to_text(other) + " in place of " + to_text(p_.block),
+        [&p = p_, other] { return quantize(p.view(), p.element, other, p.recipe, p.offsets).codes.data; });
+  }
+}
+
+}  // namespace
+
+// Scales, and codes where the scales are the candidate's own.
+Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales) {
+  Table all;
+  const auto memo = std::make_shared<AnswerMemo>();
+  for (const Recipe& recipe : all_recipes()) {
+    if (recipe.name == p.recipe.name || recipe.scale_format() != p.recipe.scale_format()) continue;
+    all.push_back(definition_of_all(
+        "recipe " + recipe.name,
+        [&p, &recipe, codes, scales] {
+          QuantizedTensor q = quantize(p.view(), p.element, p.block, recipe, p.offsets);
+          const bool are_own = !p.own_scales || q.scales().data == p.own_scales->data;
+          std::vector<Bytes> answer(std::max(codes, scales) + 1);
+          if (are_own) answer[codes] = std::move(q.codes.data);
+          answer[scales] = std::move(q.scales().data);
+          return answer;
+        },
+        memo, recipe.checked_against));
+  }
+  return all;
+}
+
+namespace {
+
+void append(Table& to, Table from) {
+  for (Definition& row : from) to.push_back(std::move(row));
+}
+
+}  // namespace
+
+Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales) {
+  CodeRows rows(p, codes);
+  rows.roundings();
+  Table all = rows.take();
+  append(all, recipe_rows(p, codes, scales));
+  append(all, scale_rows(p, scales));
+  rows.scalings();
+  rows.places();
+  append(all, rows.take());
+  return all;
+}
+
+Table casts_table(Format format, std::vector<double> values, std::size_t output) {
+  Table all;
+  const auto v = std::make_shared<const std::vector<double>>(std::move(values));
+  for (const auto& [rounding_name, rounding] : kRoundings) {
+    if (rounding == Rounding::stochastic) continue;
+    for (const auto& [overflow_name, overflow] : kOverflows) {
+      const auto code = [=, r = rounding, o = overflow](double x) { return encode(format, x, r, o); };
+      all.push_back(definition_of_output(output, std::string(rounding_name) + ", " + std::string(overflow_name),
+                                         [=] { return codes_of(format, *v, code); }));
+    }
+  }
+  return all;
+}
+
+Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output) {
+  Table all;
+  for (const ElementSlip& slip : element_slips(format, Rounding::nearest_even, overflow, "an input"))
+    all.push_back(
+        definition_of_output(output, slip.name, [=, &values] { return codes_of(format, values, slip.code); }));
+  return all;
+}
+
+std::uint32_t encode_fnuz(double v) {
+  if (std::isnan(v)) return 0x80;
+  const double magnitude = std::min(std::fabs(v), 240.0);
+  const int exponent = magnitude == 0 ? -7 : std::max(std::ilogb(magnitude), -7);
+  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // ties to even, in the default mode
+  const auto code = static_cast<std::uint32_t>((exponent + 7) * 8 + static_cast<int>(steps));
+  return code == 0 ? 0 : code | (std::signbit(v) ? 0x80U : 0U);
+}
+
+// Rows about values: code times scale with a slip in either.
+
+namespace {
+
+struct DecodingSlip {
+  std::string name;
+  std::function<double(std::uint32_t code, std::uint32_t scale)> value;
+};
+
+double scale_of(std::uint32_t byte) { return byte == 255 ? kPoisoned : std::ldexp(1.0, static_cast<int>(byte) - 127); }
+
+std::vector<DecodingSlip> slips_of_codes(Format f) {
+  const double normal = std::ldexp(1.0, 1 - spec(f).bias);
+  const auto is_nan_code = [](std::uint32_t c) { return (c & 0x7F) == 0x7F; };
+  const auto as_480 = [=](std::uint32_t c) {
+    return is_nan_code(c) ? (c > 127 ? -480.0 : 480.0) : decode(Format::e4m3, c);
+  };
+  std::vector<DecodingSlip> all{
+      {"values below the smallest normal flushed to zero",
+       [=](auto c, auto s) {
+         const double v = decode(f, c) * scale_of(s);
+         return std::fabs(v) < 0x1p-126 ? std::copysign(0.0, v) : v;
+       }},
+      {"subnormal codes taken for zero",
+       [=](auto c, auto s) {
+         const double v = decode(f, c);
+         return (std::fabs(v) < normal ? std::copysign(0.0, v) : v) * scale_of(s);
+       }},
+      {"codes without their sign", [=](auto c, auto s) { return std::fabs(decode(f, c)) * scale_of(s); }},
+      {"codes without their scales", [=](auto c, auto) { return decode(f, c); }}};
+  for (const Format other : {Format::e4m3, Format::e5m2}) {
+    if (other != f && spec(f).bits == 8) {
+      all.push_back({"codes of format " + std::string(spec(other).dtype_name),
+                     [=](auto c, auto s) { return decode(other, c) * scale_of(s); }});
+    }
+  }
+  if (f != Format::e4m3) return all;
+  all.push_back({"codes of format float8_e4m3fnuz (bias 8)",
+                 [=](auto c, auto s) { return c == 0x80 ? kPoisoned : as_480(c) / 2 * scale_of(s); }});
+  all.push_back({"a NaN code taken for 480", [=](auto c, auto s) { return as_480(c) * scale_of(s); }});
+  return all;
+}
+
+std::vector<DecodingSlip> slips_of_scales(Format f) {
+  return {{"a scale byte of 0 taken for the scale 0",
+           [=](auto c, auto s) { return decode(f, c) * (s == 0 ? 0 : scale_of(s)); }},
+          {"a scale byte of 0 taken for 1", [=](auto c, auto s) { return decode(f, c) * (s == 0 ? 1 : scale_of(s)); }},
+          {"a scale byte of 255 taken for +Inf",
+           [=](auto c, auto s) {
+             return decode(f, c) * (s == 255 ? std::numeric_limits<double>::infinity() : scale_of(s));
+           }},
+          {"a scale byte of 255 taken for 2^128",
+           [=](auto c, auto s) { return decode(f, c) * std::ldexp(1.0, static_cast<int>(s) - 127); }},
+          {"a bias of 128 for scales", [=](auto c, auto s) { return decode(f, c) * scale_of(s) / 2; }}};
+}
+
+}  // namespace
+
+Table decoding_table(const Decoding& d, std::size_t output) {
+  Table all;
+  const auto rounded_by = [&d](const auto& value, Rounding rounding) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < d.codes.size(); ++i)
+      values.push_back(value(d.codes.code(i), d.scales.code(static_cast<std::size_t>(d.scale_index[i]))));
+    return codes_of(d.values, values, [&](double v) { return encode(d.values, v, rounding, Overflow::non_saturate); });
+  };
+  const auto add = [&](const DecodingSlip& slip) {
+    all.push_back(definition_of_output(output, slip.name,
+                                       [rounded_by, slip] { return rounded_by(slip.value, Rounding::nearest_even); }));
+  };
+  for (const DecodingSlip& slip : slips_of_scales(d.codes.format)) add(slip);
+  for (const DecodingSlip& slip : slips_of_codes(d.codes.format)) add(slip);
+  if (d.values != Format::bf16) return all;
+  all.push_back(definition_of_output(output, "values cut to BF16, not rounded", [rounded_by, f = d.codes.format] {
+    const auto right = [f](std::uint32_t c, std::uint32_t s) {
+      return through(Format::fp32, decode(f, c) * scale_of(s));
+    };
+    return rounded_by(right, Rounding::toward_zero);
+  }));
+  return all;
+}
+
+}  // namespace mxcheck
