@@ -6,7 +6,7 @@
 #include <string>
 
 #include "fuzz/check.h"
-#include "goldens/make/suite.h"
+#include "properties/goldens/suite.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -291,16 +291,18 @@ std::optional<Finding> StatementRun::check(const Case& c) {
   return finding;
 }
 
-// A small case matches many recipes by accident: those that the case as found matches too are the ones to name.
-void StatementRun::keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches) {
-  if (matches.empty() || original == minimal) return;
+// A small case matches many definitions by accident: those that the case as found matches are the ones to name.
+void StatementRun::keep_matches_of(const Case& original, const Case& minimal, Finding& finding) {
+  if (original == minimal) {
+    finding.matches_case_as_found = true;
+    return;
+  }
   context_.thorough = true;
-  const std::optional<Finding> larger = check_uncounted(original);
+  std::optional<Finding> larger = check_uncounted(original);
   context_.thorough = false;
-  if (!larger || larger->matches.empty()) return;  // too large to be compared with everything
-  std::erase_if(matches, [&](const std::string& name) {
-    return std::find(larger->matches.begin(), larger->matches.end(), name) == larger->matches.end();
-  });
+  if (!larger || larger->matched == 0) return;  // too large to be compared with everything
+  finding.matches = std::move(larger->matches), finding.matched = larger->matched;
+  finding.matches_case_as_found = true;
 }
 
 // Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way
@@ -341,7 +343,7 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
         "the case failed and then passed: results depend on something other than the call; when it failed, " +
         finding->summary;
   } else if (finding->kind == FindingKind::mismatch && !stop()) {
-    keep_matches_of(original, example.minimal, finding->matches);
+    keep_matches_of(original, example.minimal, *finding);
   }
   example.finding = std::move(*finding);
   if (!stop() && !example.finding.again_in_fresh_process) look_for_state(example);

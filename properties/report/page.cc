@@ -168,7 +168,7 @@ std::string failure_section(const GateReport& report, const StatementResult& r, 
       html::escaped(e.finding.summary));
   if (!e.finding.matches.empty()) {
     out += "<p>the observed bytes are exactly those of <strong>" + html::escaped(join(e.finding.matches)) +
-           "</strong></p>\n";
+           "</strong>, " + matched_text(e.finding) + "</p>\n";
   }
   out += pictures_of(e, pictures);
   out += "<h3>The counterexample</h3>\n<pre>" + html::escaped(text) + "</pre>\n";

@@ -139,6 +139,12 @@ std::string statement_line(const StatementResult& r) {
   return line;
 }
 
+std::string matched_text(const Finding& finding) {
+  return fmt::format(
+      "in all {} elements of the {}", finding.matched,
+      finding.matches_case_as_found ? "case as found" : "smallest case (that as found is too large to be compared)");
+}
+
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
   std::string out =
@@ -156,7 +162,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
   for (const std::string& match : e.finding.matches)
-    out += "  matches   the observed bytes are exactly those of " + match + "\n";
+    out += "  matches   the observed bytes are exactly those of " + match + ", " + matched_text(e.finding) + "\n";
   out += fmt::format("  case      {}\n", to_text(e.minimal));
   out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
                      e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");

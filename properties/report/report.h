@@ -19,6 +19,9 @@ std::string report_header(const GateReport& report);
 // One line a statement: verdict, name, cases, variants, seconds.
 std::string statement_line(const StatementResult& result);
 
+// "in all 4160 elements of the case as found": what a finding's matches give.
+std::string matched_text(const Finding& finding);
+
 // The counterexample of a failed statement: statement, place, inputs, expected and observed, extent, minimal case,
 // command that reproduces it, machine. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);

@@ -75,14 +75,18 @@ const std::vector<Arrow>& folder_arrows() {
 const std::vector<Arrow>& property_arrows() {
   static const std::vector<Arrow> all{
       {"properties/core/", {"properties/core/"}},
+      // Kinds of goldens are in the folders of their operations, and listed in one place.
+      {"properties/goldens/", {"properties/core/", "properties/goldens/"}},
+      {"properties/goldens/registry", {"properties/goldens/", "properties/operations/"}},
       // The GPU model's C interface: the child loads it, and what claims to be a model's answer is told in its terms.
       {"properties/gpu_model/", {"properties/gpu_model/"}},
       {"properties/process/", {"properties/core/", "properties/process/", "properties/gpu_model/gpu_model.h"}},
       // An operation knows no other operation; their registry alone knows all.
-      {"properties/operations/", {"properties/core/", "properties/gpu_model/gpu_model.h"}, true},
+      {"properties/operations/", {"properties/core/", "properties/goldens/", "properties/gpu_model/gpu_model.h"}, true},
       // Exceptions: what operations on scaled blocks share; statements about two of them; and cast, whose problem is
       // quantize's.
-      {"properties/operations/scaled_blocks/", {"properties/core/", "properties/operations/scaled_blocks/"}},
+      {"properties/operations/scaled_blocks/",
+       {"properties/core/", "properties/goldens/", "properties/operations/scaled_blocks/"}},
       {"properties/operations/quantize/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/quantize/",
         "properties/operations/dequantize/problem.h", "properties/operations/scale_layout/problem.h"}},
@@ -95,10 +99,12 @@ const std::vector<Arrow>& property_arrows() {
         "properties/operations/quantize/problem.h"}},
       // quantize_transposed is drawn, described and shrunk as those are.
       {"properties/operations/layer/",
-       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/layer/"}},
+       {"properties/core/", "properties/goldens/", "properties/operations/scaled_blocks/",
+        "properties/operations/layer/"}},
       // A layer's tensors are described as those of its steps.
       {"properties/operations/moe/",
-       {"properties/core/", "properties/operations/moe/", "properties/operations/layer/tensors.h"}},
+       {"properties/core/", "properties/goldens/", "properties/operations/moe/", "properties/operations/layer/golden.h",
+        "properties/operations/layer/tensors.h", "properties/operations/router/golden.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Goldens are explained by the tables and problems of their operations.

@@ -13,12 +13,12 @@
 
 #include "goldens/format/reader.h"
 #include "goldens/io/byte_source.h"
-#include "goldens/make/make.h"
-#include "goldens/make/suite.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
+#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/golden/file.h"
@@ -133,7 +133,7 @@ int run_suites(bool as_json) {
     Json entry{{"name", suite.name}, {"description", suite.description}};
     for (const GoldenSpec& golden : suite.goldens) {
       entry["goldens"].push_back(
-          {{"name", golden.name}, {"kind", to_text(golden.kind)}, {"description", golden.description}});
+          {{"name", golden.name}, {"kind", golden.kind->name()}, {"description", golden.description}});
     }
     json["suites"].push_back(entry);
   }

@@ -11,8 +11,8 @@
 #include "properties/diagnosis/golden_verdict.h"
 #include "reference/common/matrix.h"
 #include "reference/layer/layer.h"
-#include "tests/goldens/make/specs.h"
 #include "tests/properties/diagnosis/golden_parts.h"
+#include "tests/properties/goldens/specs.h"
 
 namespace mxcheck {
 namespace {

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "goldens/format/reader.h"
-#include "goldens/make/make.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "properties/goldens/make.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::golden_parts {

@@ -8,7 +8,7 @@
 #include "goldens/format/reader.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/sha256.h"
-#include "goldens/make/suite.h"
+#include "properties/goldens/suite.h"
 #include "tests/goldens/format/golden_samples.h"
 #include "tests/tools/command.h"
 #include "tools/golden/file.h"

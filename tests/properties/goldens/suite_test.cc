@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "goldens/make/builtin_suites.h"
-#include "goldens/make/suite.h"
-#include "goldens/make/suite_parse.h"
-#include "goldens/make/tables.h"
-#include "tests/goldens/make/specs.h"
+#include "properties/goldens/input.h"
+#include "properties/goldens/suite.h"
+#include "properties/operations/layer/golden.h"
+#include "properties/operations/moe/golden.h"
+#include "properties/operations/router/golden.h"
+#include "properties/operations/scaled_blocks/golden.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/goldens/specs.h"
 
 namespace mxcheck {
 namespace {
@@ -37,8 +39,8 @@ TEST(GoldenSuite, reads_every_field) {
   EXPECT_EQ(s.name, "mine");
   EXPECT_EQ(s.description, "d");
   ASSERT_EQ(s.goldens.size(), 4U);
-  const GoldenSpec& a = s.goldens[0];
-  EXPECT_EQ(a.kind, GoldenKind::quantize);
+  EXPECT_EQ(s.goldens[0].kind->name(), "quantize");
+  const auto& a = s.goldens[0].get<QuantizeGolden>();
   EXPECT_EQ(a.format, Format::e5m2);
   EXPECT_EQ(a.block, (BlockShape{32, 1}));
   EXPECT_EQ(a.recipe, "floor");
@@ -49,12 +51,12 @@ TEST(GoldenSuite, reads_every_field) {
   ASSERT_EQ(a.input.plants.size(), 1U);
   EXPECT_EQ(a.input.plants[0].bits, 0xABCDU);
   EXPECT_EQ(a.input.row_range->end, 7);
-  EXPECT_EQ(s.goldens[1].rows * s.goldens[1].cols, 12);
-  EXPECT_EQ(s.goldens[2].formats, (std::vector{Format::e2m1, Format::e4m3}));
-  EXPECT_EQ(s.goldens[3].input.file, "x.npy");
-  EXPECT_EQ(s.goldens[3].input.index, 2);
-  EXPECT_EQ(s.goldens[3].input.file_dtype, "fp16");
-  EXPECT_EQ(s.goldens[3].block, (BlockShape{1, 0}));
+  EXPECT_EQ(s.goldens[1].get<LayoutGolden>().rows * s.goldens[1].get<LayoutGolden>().cols, 12);
+  EXPECT_EQ(s.goldens[2].get<FormatsGolden>().formats, (std::vector{Format::e2m1, Format::e4m3}));
+  EXPECT_EQ(s.goldens[3].get<QuantizeGolden>().input.file, "x.npy");
+  EXPECT_EQ(s.goldens[3].get<QuantizeGolden>().input.index, 2);
+  EXPECT_EQ(s.goldens[3].get<QuantizeGolden>().input.file_dtype, "fp16");
+  EXPECT_EQ(s.goldens[3].get<QuantizeGolden>().block, (BlockShape{1, 0}));
 }
 
 TEST(GoldenSuite, refuses_with_the_place_and_what_would_be_right) {
@@ -125,20 +127,21 @@ TEST(GoldenSuite, a_file_that_is_not_there_is_said) {
 
 TEST(BuiltinSuites, have_their_files_names_and_reach_every_kind_and_shape) {
   std::set<std::string> names, shapes, recipes;
-  std::set<GoldenKind> kinds;
+  std::set<std::string_view> kinds;
   std::set<std::string> layer_recipes;
   for (const GoldenSuite& suite : builtin_suites()) {
     EXPECT_EQ(&builtin_suite(suite.name), &suite);
     EXPECT_NE(suite.description, "");
     EXPECT_TRUE(names.insert(suite.name).second);
     for (const GoldenSpec& golden : suite.goldens) {
-      kinds.insert(golden.kind);
-      if (golden.kind == GoldenKind::layer) layer_recipes.insert(golden.layer.recipe->name);
-      if (golden.kind != GoldenKind::quantize) continue;
-      shapes.insert(to_text(golden.block));
-      recipes.insert(golden.recipe);
+      kinds.insert(golden.kind->name());
+      if (golden.kind->name() == "layer") layer_recipes.insert(golden.get<LayerGolden>().recipe->name);
+      if (golden.kind->name() != "quantize") continue;
+      shapes.insert(to_text(golden.get<QuantizeGolden>().block));
+      recipes.insert(golden.get<QuantizeGolden>().recipe);
     }
   }
+  EXPECT_EQ(kinds.size(), all_golden_kinds().size());
   EXPECT_EQ(kinds.size(), 13U);
   EXPECT_EQ(shapes.size(), kBlockShapes.size());
   EXPECT_EQ(layer_recipes.size(), all_layer_recipes().size());
@@ -207,7 +210,7 @@ TEST(InputSpec, refuses_with_the_place_and_what_would_be_right) {
 
 }  // namespace
 
-// The keys of the kinds swiglu and layer, as suite_layer.cc reads them.
+// The keys of the kinds swiglu and layer, as their operations read them.
 
 namespace {
 
@@ -220,36 +223,38 @@ GoldenSpec suite_layer_test_parsed(const std::string& golden) {
 }
 
 TEST(LayerSuites, keep_every_field_of_swiglu) {
-  const GoldenSpec g =
+  const GoldenSpec spec =
       suite_layer_test_parsed(swiglu_of(R"(, "gate_up": "interleaved", "h_codes": {"format": "e5m2", "recipe": "floor"},
     "codes": [{"of": "dH", "format": "e4m3", "block": "1x128", "recipe": "fp32", "along": "tokens"},
               {"of": "A", "format": "e4m3", "block": "1x32", "recipe": "rceil"}])"));
-  EXPECT_EQ(g.kind, GoldenKind::swiglu);
+  EXPECT_EQ(spec.kind->name(), "swiglu");
+  const auto& g = spec.get<SwigluGolden>();
   EXPECT_EQ(g.gate_up, GateUp::interleaved);
   EXPECT_EQ(g.offsets, (std::vector<std::int64_t>{0, 33, 33, 70}));
-  EXPECT_EQ(g.swiglu.gate.normal, 1U);
-  EXPECT_EQ(g.swiglu.up.normal, 2U);
-  EXPECT_EQ(g.swiglu.p.dtype, Format::fp32);
-  EXPECT_EQ(g.swiglu.weights.cols, 1);
-  EXPECT_FALSE(g.swiglu.has_h);
-  EXPECT_EQ(g.swiglu.h_codes->format, Format::e5m2);
-  EXPECT_EQ(g.swiglu.h_codes->recipe, "floor");
-  ASSERT_EQ(g.swiglu.codes.size(), 2U);
-  EXPECT_EQ(name_of(g.swiglu.codes[0]), "dH_T_e4m3_1x128_fp32");
-  EXPECT_EQ(name_of(g.swiglu.codes[1]), "A_e4m3_1x32_rceil");
+  EXPECT_EQ(g.gate.normal, 1U);
+  EXPECT_EQ(g.up.normal, 2U);
+  EXPECT_EQ(g.p.dtype, Format::fp32);
+  EXPECT_EQ(g.weights.cols, 1);
+  EXPECT_FALSE(g.has_h);
+  EXPECT_EQ(g.h_codes->format, Format::e5m2);
+  EXPECT_EQ(g.h_codes->recipe, "floor");
+  ASSERT_EQ(g.codes.size(), 2U);
+  EXPECT_EQ(name_of(g.codes[0]), "dH_T_e4m3_1x128_fp32");
+  EXPECT_EQ(name_of(g.codes[1]), "A_e4m3_1x32_rceil");
 }
 
 TEST(LayerSuites, keep_every_field_of_a_layer) {
-  const GoldenSpec g = suite_layer_test_parsed(layer_of("dsv3", R"(, "rules": ["nr-f"], "tile": 8)"));
-  EXPECT_EQ(g.kind, GoldenKind::layer);
-  EXPECT_EQ(g.layer.recipe->name, "dsv3");
-  EXPECT_EQ(g.layer.closed, std::vector<std::int64_t>{1});
-  EXPECT_EQ(g.layer.x.normal, 1U);
-  EXPECT_EQ(g.layer.d_o.normal, 2U);
-  EXPECT_EQ(g.input.normal, 3U);
-  EXPECT_EQ(g.layer.gate.at(2).normal, 12U);
-  EXPECT_EQ(g.layer.up.at(1).normal, 21U);
-  EXPECT_EQ(g.layer.down.at(0).normal, 30U);
+  const GoldenSpec spec = suite_layer_test_parsed(layer_of("dsv3", R"(, "rules": ["nr-f"], "tile": 8)"));
+  EXPECT_EQ(spec.kind->name(), "layer");
+  const auto& g = spec.get<LayerGolden>();
+  EXPECT_EQ(g.recipe->name, "dsv3");
+  EXPECT_EQ(g.closed, std::vector<std::int64_t>{1});
+  EXPECT_EQ(g.x.normal, 1U);
+  EXPECT_EQ(g.d_o.normal, 2U);
+  EXPECT_EQ(g.route.input.normal, 3U);
+  EXPECT_EQ(g.gate.at(2).normal, 12U);
+  EXPECT_EQ(g.up.at(1).normal, 21U);
+  EXPECT_EQ(g.down.at(0).normal, 30U);
   EXPECT_EQ(g.route.router.top_k, 2);
   ASSERT_EQ(g.route.variants.size(), 1U);
   EXPECT_EQ(g.route.variants[0]->name, "softmax-topk");
@@ -299,7 +304,7 @@ TEST(LayerSuites, refuse_what_cannot_be_meant_and_say_where) {
 
 }  // namespace
 
-// The keys of the kinds about routers, as suite_routes.cc reads them.
+// The keys of the kinds about routers, as their operations read them.
 
 namespace {
 
@@ -314,7 +319,7 @@ TEST(RouteSuites, keep_every_field) {
         "nan": "last", "scale": "40000000", "bias": ["3f800000"], "rules": ["sr-f", "capacity-order"], "tile": 16,
         "capacity": 5, "weights": "raw", "seed": 7, "layer": 8, "step": 9)"))),
       "t");
-  const RouteSpec& r = s.goldens.at(0).route;
+  const auto& r = s.goldens.at(0).get<RouteGolden>();
   EXPECT_EQ(r.router.top_k, 3);
   EXPECT_EQ(r.router.groups, 4);
   EXPECT_EQ(r.router.groups_kept, 2);

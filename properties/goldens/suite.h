@@ -61,7 +61,7 @@
 //   {"file": "x.npy"}                      relative to the spec; what mxcheck quantize takes, plus "index" and "dtype"
 //   {"bits": ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}
 //   {"patterns": "bf16"}                   all 65,536 of a 16-bit type, as 256 x 256
-//   {"ties": "fp32", "rows": R, "cols": C} logits of few values that lie close together (goldens/make/logits.h)
+//   {"ties": "fp32", "rows": R, "cols": C} logits of few values that lie close together (properties/goldens/input.h)
 //   {"loads": [0, 3, ...], "dtype": "bf16"}  logits whose largest give expert e that many tokens
 //   {"cycle": ["3f80", ...], "rows": R, "cols": C, "dtype": "bf16"}  these bits over and over, row after row
 //   {"normal": SEED, "exponent": E, "rows": R, "cols": C, "dtype": "bf16"}  about normal, of variance 2^2E
@@ -71,122 +71,14 @@
 // Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
 // Error{usage} with the place ("goldens[3].block") and what would be right.
 
-#include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "numerics/format/format.h"
-#include "numerics/scale/recipe.h"
-#include "reference/common/matrix.h"
-#include "reference/layer/layer_recipe.h"
-#include "reference/layer/swiglu.h"
-#include "reference/router/token_rounding.h"
+#include "properties/goldens/kind.h"
 
 namespace mxcheck {
-
-enum class GoldenKind : std::uint8_t {
-  formats,
-  casts,
-  scales,
-  layout,
-  dequantize,
-  quantize,
-  route,
-  route_round,
-  route_metadata,
-  route_backward,
-  route_losses,
-  swiglu,
-  layer,
-};
-
-enum class SyntheticLogits : std::uint8_t { none, ties, loads };  // goldens/make/logits.h
-
-struct Planted {
-  std::int64_t row = 0;
-  std::int64_t col = 0;
-  std::uint32_t bits = 0;
-};
-
-// Half-open.
-struct Range {
-  std::int64_t first = 0;
-  std::int64_t end = 0;
-};
-
-struct InputSpec {
-  std::string real, file, patterns;  // exactly one of these, or bits, or synthetic
-  std::vector<std::uint32_t> bits;
-  bool cycle = false;                   // bits over and over
-  std::optional<std::uint32_t> normal;  // the seed
-  int exponent = 0;
-  SyntheticLogits synthetic = SyntheticLogits::none;
-  std::vector<std::int64_t> loads;
-  Format dtype = Format::bf16;  // of bits, patterns and synthetic logits
-  std::string file_dtype;       // of file: "bf16" or "fp16" for unsigned 16-bit integers
-  std::optional<std::int64_t> index;
-  std::optional<Range> row_range, col_range;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::vector<Planted> plants;
-};
-
-struct RouteSpec {
-  std::vector<const RouterVariant*> variants;
-  Router router;            // without variant and bias
-  std::vector<float> bias;  // empty: none
-  std::vector<TokenRoundingRule> rules;
-  TokenRounding token_rounding;  // without rule; route_metadata: its tile
-  std::int64_t experts = 0, width = 0;
-  std::vector<std::int32_t> slots;
-  std::vector<std::int64_t> token_offsets;
-  float coefficient = 0;
-};
-
-// Codes and scales of one of SwiGLU's outputs.
-struct SwigluCodes {
-  std::string of;  // "A", "scaled_A", "dH"
-  Format format = Format::e4m3;
-  std::int64_t block = 32;  // along the depth
-  std::string recipe;
-  bool along_tokens = false;  // of the transpose, blocks starting again at each expert
-};
-std::string name_of(const SwigluCodes& codes);  // "dH_T_e4m3_1x32_rceil"; its datasets are this and "_codes", "_scales"
-
-struct SwigluSpec {
-  InputSpec gate, up, h, p, weights;  // gate and up, or h
-  bool has_h = false;
-  std::optional<SwigluCodes> h_codes;  // its format and recipe alone
-  std::vector<SwigluCodes> codes;
-};
-
-struct LayerGoldenSpec {
-  const LayerRecipe* recipe = nullptr;
-  InputSpec x, d_o;
-  std::vector<InputSpec> gate, up, down;  // an expert each
-  std::vector<std::int64_t> closed;
-};
-
-struct GoldenSpec {
-  std::string name, description;
-  GoldenKind kind = GoldenKind::quantize;
-  std::vector<Format> formats;
-  Format format = Format::e4m3;
-  BlockShape block;
-  std::string recipe = "rceil";
-  std::int64_t rows = 0;  // layout
-  std::int64_t cols = 0;
-  std::vector<std::int64_t> offsets;
-  bool tcgen05 = false, deepgemm = false, values = false;
-  std::uint8_t pad_byte = 0;
-  RouteSpec route;
-  GateUp gate_up = GateUp::halves;
-  SwigluSpec swiglu;
-  LayerGoldenSpec layer;
-  InputSpec input;  // of a layer: its logits
-};
 
 struct GoldenSuite {
   std::string name, description;
@@ -200,6 +92,11 @@ GoldenSuite read_suite(const std::string& path);
 const std::vector<GoldenSuite>& builtin_suites();
 const GoldenSuite& builtin_suite(std::string_view name);  // Error{usage} lists the names
 
-std::string_view to_text(GoldenKind kind);
+// The texts of goldens/suites/*.json, as they travel inside the library.
+struct BuiltinText {
+  const char* name;  // "formats"
+  std::string_view text;
+};
+std::span<const BuiltinText> builtin_texts();
 
 }  // namespace mxcheck

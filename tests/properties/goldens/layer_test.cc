@@ -9,17 +9,16 @@
 
 #include "goldens/data/embedded.h"
 #include "goldens/format/reader.h"
-#include "goldens/make/input.h"
-#include "goldens/make/layer.h"
-#include "goldens/make/logits.h"
-#include "goldens/make/make.h"
 #include "numerics/bytes.h"
+#include "properties/goldens/input.h"
+#include "properties/goldens/make.h"
+#include "properties/operations/moe/golden.h"
 #include "reference/layer/layer.h"
 #include "reference/quantize/quantize.h"
 #include "reference/router/loss.h"
 #include "reference/router/metadata.h"
-#include "tests/goldens/make/specs.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/goldens/specs.h"
 
 namespace mxcheck {
 namespace {
@@ -134,7 +133,8 @@ TEST_F(LayerGoldens, a_layer_is_the_references_and_its_closed_expert_has_no_rows
   EXPECT_EQ(attribute(i.find("A")->attributes, "step"), "swiglu");
   // Gate and up where the order says: the first expert's first row.
   const GoldenSpec spec = parse_suite(suite_with(layer_of()), "t").goldens.at(0);
-  const InputWords gate = read_bf16(spec.layer.gate[0], ".", "gate"), up = read_bf16(spec.layer.up[0], ".", "up");
+  const auto& own = spec.get<LayerGolden>();
+  const InputWords gate = read_bf16(own.gate[0], ".", "gate"), up = read_bf16(own.up[0], ".", "up");
   for (std::size_t j = 0; j < 32; ++j) {
     EXPECT_EQ(w1[2 * j], gate.words[j]);
     EXPECT_EQ(w1[2 * j + 1], up.words[j]);

@@ -7,9 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "goldens/data/embedded.h"
-#include "goldens/make/input.h"
-#include "goldens/make/logits.h"
 #include "numerics/bytes.h"
+#include "properties/goldens/input.h"
 #include "reference/common/matrix.h"
 #include "tests/goldens/temporary_directory.h"
 

@@ -9,13 +9,13 @@
 
 #include "goldens/data/embedded.h"
 #include "goldens/format/reader.h"
-#include "goldens/make/boundaries.h"
-#include "goldens/make/made_up.h"
-#include "goldens/make/make.h"
-#include "goldens/make/tables.h"
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
+#include "properties/goldens/input.h"
+#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
+#include "properties/operations/scaled_blocks/golden.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
 #include "tests/goldens/temporary_directory.h"
@@ -262,14 +262,14 @@ TEST(MadeUp, numbers_are_about_normal_and_of_the_spread_asked_for) {
   EXPECT_NE(normal_numbers(other).data, normal_numbers(input).data);
 }
 
-GoldenSpec spec_of(GoldenKind kind, Format format) {
-  GoldenSpec golden;
-  golden.name = "g", golden.kind = kind, golden.format = format;
-  return golden;
+// The one golden of a suite, in memory.
+MadeGolden made(const std::string& golden) {
+  const GoldenSuite suite = parse_suite(R"({"suite": "s", "goldens": [{"name": "g", )" + golden + "}]}", "t");
+  return suite.goldens.at(0).kind->make(suite.goldens[0], {});
 }
 
 template <class T>
-std::vector<T> values_of(const Table& table, const std::string& dataset) {
+std::vector<T> values_of(const MadeGolden& table, const std::string& dataset) {
   for (std::size_t i = 0; i < table.data.size(); ++i) {
     if (table.info.datasets[i].name == dataset) return values_in<T>(table.data[i]);
   }
@@ -278,9 +278,7 @@ std::vector<T> values_of(const Table& table, const std::string& dataset) {
 }
 
 TEST(Tables, hold_the_value_of_every_code) {
-  GoldenSpec golden = spec_of(GoldenKind::formats, Format::e4m3);
-  golden.formats = {Format::e4m3, Format::e2m1};
-  const Table table = make_table(golden);
+  const MadeGolden table = made(R"("kind": "formats", "formats": ["e4m3", "e2m1"])");
   const auto e4m3 = values_of<float>(table, "e4m3");
   ASSERT_EQ(e4m3.size(), 256U);
   EXPECT_EQ(e4m3[0x7E], 448.0F);
@@ -290,7 +288,7 @@ TEST(Tables, hold_the_value_of_every_code) {
 }
 
 TEST(Tables, hold_the_codecs_casts) {
-  const Table table = make_table(spec_of(GoldenKind::casts, Format::e4m3));
+  const MadeGolden table = made(R"("kind": "casts", "format": "e4m3")");
   const auto x = values_of<float>(table, "x");
   const auto codes = values_of<std::uint8_t>(table, "nearest_even_saturate");
   const auto cut = values_of<std::uint8_t>(table, "toward_zero_non_saturate");
@@ -302,7 +300,7 @@ TEST(Tables, hold_the_codecs_casts) {
 }
 
 TEST(Tables, hold_a_scale_of_every_recipe_and_tell_rules_apart) {
-  const Table table = make_table(spec_of(GoldenKind::scales, Format::e4m3));
+  const MadeGolden table = made(R"("kind": "scales", "format": "e4m3")");
   EXPECT_EQ(table.info.datasets.size(), 1 + all_recipes().size());
   const auto amax = values_of<float>(table, "amax");
   const auto floor = values_of<std::uint8_t>(table, "floor"), te = values_of<std::uint8_t>(table, "te");
@@ -316,9 +314,7 @@ TEST(Tables, hold_a_scale_of_every_recipe_and_tell_rules_apart) {
 }
 
 TEST(Tables, hold_both_layouts_of_scales_that_never_are_the_pad_byte) {
-  GoldenSpec golden = spec_of(GoldenKind::layout, Format::e4m3);
-  golden.rows = 5, golden.cols = 3, golden.pad_byte = 0x5A;
-  const Table table = make_table(golden);
+  const MadeGolden table = made(R"("kind": "layout", "rows": 5, "cols": 3, "pad_byte": 90)");
   const auto scales = values_of<std::uint8_t>(table, "scales");
   ASSERT_EQ(scales.size(), 15U);
   EXPECT_EQ(std::count(scales.begin(), scales.end(), 0x5A), 0);
@@ -328,7 +324,7 @@ TEST(Tables, hold_both_layouts_of_scales_that_never_are_the_pad_byte) {
 }
 
 TEST(Tables, hold_every_code_under_every_scale_byte) {
-  const Table table = make_table(spec_of(GoldenKind::dequantize, Format::e2m1));
+  const MadeGolden table = made(R"("kind": "dequantize", "format": "e2m1")");
   const auto values = values_of<float>(table, "values");
   ASSERT_EQ(values.size(), 256U * 32);
   EXPECT_EQ(values[128 * 32 + 7], 12.0F);  // 6 times 2

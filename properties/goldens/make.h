@@ -11,18 +11,9 @@
 #include <string>
 
 #include "goldens/format/manifest.h"
-#include "goldens/make/suite.h"
+#include "properties/goldens/suite.h"
 
 namespace mxcheck {
-
-struct MakeOptions {
-  std::string input_directory = ".";                                   // where relative files of a spec are
-  int compression = 0;                                                 // deflate, 0 to 9
-  std::string generator = "mxcheck";                                   // for the manifest
-  int threads = 0;                                                     // 0: the machine's
-  std::function<void(std::int64_t done, std::int64_t rows)> progress;  // may be empty; may throw to stop
-  std::function<void()> before_they_appear;  // when all of a suite is on the disk; may throw, and then none appears
-};
 
 // Writes DIRECTORY/NAME.h5.
 ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options);

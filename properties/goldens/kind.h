@@ -1,0 +1,120 @@
+#pragma once
+// A kind of golden: an operation's problem saved with its answer. Its keys in a suite, how a file of it is made, and
+// the table of definitions that explains a candidate's difference from one; all of them in the operation's folder
+// (properties/operations/*/golden.h), and listed in properties/goldens/registry.cc.
+
+#include <any>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "goldens/format/golden.h"
+#include "goldens/format/writer.h"
+#include "goldens/json/strict_json.h"
+#include "numerics/bytes.h"
+
+namespace mxcheck {
+
+class GoldenKind;
+
+// One golden of a suite.
+struct GoldenSpec {
+  std::string name, description;
+  const GoldenKind* kind = nullptr;
+  std::any own;  // the kind's own fields
+
+  template <class T>
+  [[nodiscard]] const T& get() const {
+    return *std::any_cast<T>(&own);
+  }
+};
+
+struct MakeOptions {
+  std::string input_directory = ".";                                   // where relative files of a spec are
+  int compression = 0;                                                 // deflate, 0 to 9
+  std::string generator = "mxcheck";                                   // for the manifest
+  int threads = 0;                                                     // 0: the machine's
+  std::function<void(std::int64_t done, std::int64_t rows)> progress;  // may be empty; may throw to stop
+  std::function<void()> before_they_appear;  // when all of a suite is on the disk; may throw, and then none appears
+};
+
+// A golden in memory.
+struct MadeGolden {
+  GoldenInfo info;
+  std::vector<std::vector<std::byte>> data;  // of each dataset
+};
+
+class GoldenKind {
+ public:
+  GoldenKind() = default;
+  GoldenKind(const GoldenKind&) = delete;
+  GoldenKind& operator=(const GoldenKind&) = delete;
+  virtual ~GoldenKind() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  // The keys that are this kind's own. Error{usage} with the place and what would be right.
+  [[nodiscard]] virtual std::any parse(JsonObject& o) const = 0;
+  [[nodiscard]] virtual MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const = 0;
+  // The file, complete and not yet at its path; make() in one piece, where the kind has no way with panels.
+  [[nodiscard]] virtual std::unique_ptr<GoldenWriter> write(const GoldenSpec& golden, const std::string& path,
+                                                            const MakeOptions& options) const;
+};
+
+// All kinds, in the order of the documentation.
+const std::vector<const GoldenKind*>& all_golden_kinds();
+
+// Attributes that goldens of every kind begin with: kind, name, description.
+Attributes common_attributes(const GoldenSpec& golden);
+
+// Puts a golden together, dataset by dataset.
+class GoldenBuilder {
+ public:
+  explicit GoldenBuilder(const GoldenSpec& golden) { made_.info.attributes = common_attributes(golden); }
+
+  void attribute(const std::string& key, std::string value) {
+    made_.info.attributes.emplace_back(key, std::move(value));
+  }
+  void bytes(Role role, const std::string& name, std::string_view format, Format dtype, std::vector<std::int64_t> shape,
+             std::span<const std::byte> bytes, Attributes attributes = {}) {
+    made_.info.datasets.push_back({name, role, std::string(format), dtype, std::move(shape), std::move(attributes)});
+    made_.data.emplace_back(bytes.begin(), bytes.end());
+  }
+  // Elements of a number format: bytes, words of 16 or 32 bits, or floats.
+  template <class Values>
+  void add(Role role, const std::string& name, Format element, std::vector<std::int64_t> shape, const Values& values,
+           Attributes attributes = {}) {
+    bytes(role, name, spec(element).dtype_name, bits_of(element), std::move(shape), std::as_bytes(std::span(values)),
+          std::move(attributes));
+  }
+  // Numbers that are no format's: int32, int64, uint32.
+  template <class Values>
+  void integers(Role role, const std::string& name, std::vector<std::int64_t> shape, const Values& values,
+                Attributes attributes = {}) {
+    using T = std::remove_cvref_t<decltype(*std::begin(values))>;
+    constexpr bool kWide = sizeof(T) == 8, kSigned = std::is_signed_v<T>;
+    bytes(role, name,
+          kWide     ? "int64"
+          : kSigned ? "int32"
+                    : "uint32",
+          kWide     ? Format::int64
+          : kSigned ? Format::int32
+                    : Format::uint32,
+          std::move(shape), std::as_bytes(std::span(values)), std::move(attributes));
+  }
+  [[nodiscard]] GoldenInfo& info() { return made_.info; }
+  MadeGolden take() { return std::move(made_); }
+
+ private:
+  MadeGolden made_;
+};
+
+inline std::vector<std::int64_t> vector_of(std::size_t count) { return {static_cast<std::int64_t>(count)}; }
+
+}  // namespace mxcheck
