@@ -25,11 +25,6 @@
 
 namespace mxcheck {
 
-const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name) {
-  const auto found = golden.tensors.find(name);
-  if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
-  return found->second;
-}
 namespace {
 
 constexpr std::int64_t kMostToDiagnose = 1 << 20;  // elements: some hundred answers are computed over them
@@ -243,59 +238,6 @@ std::string_view verdict_word(DatasetVerdict verdict) {
 
 namespace {
 
-std::int64_t number_of(const GoldenInfo& info, const char* key) {
-  const std::string& text = attribute(info.attributes, key);
-  std::int64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorKind::golden, std::string("its attribute ") + key + " is no number: '" + text + "'");
-  }
-  return n;
-}
-
-Format named_format(const GoldenInfo& info) {
-  const std::optional<Format> format = find_format(attribute(info.attributes, "format"));
-  if (!format)
-    throw Error(ErrorKind::golden, "its attribute format is none: '" + attribute(info.attributes, "format") + "'");
-  return *format;
-}
-
-Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format) {
-  const Tensor& t = golden_tensor(golden, name);
-  return {name, format, t.shape, t.data};
-}
-
-Table rows_of_decoding(const GoldenTensors& golden, const DatasetInfo& dataset) {
-  const auto d = std::make_shared<Decoding>();
-  d->codes = in_format(golden, "codes", named_format(golden.info));
-  d->scales = in_format(golden, "scales", Format::e8m0);
-  d->values = dataset.dtype == Format::uint16 ? Format::bf16 : Format::fp32;
-  for (std::size_t i = 0; i < d->codes.size(); ++i) d->scale_index.push_back(static_cast<std::int64_t>(i / 32));
-  return owning(decoding_table(*d, 0), d);
-}
-
-Table rows_of_layouts(const GoldenTensors& golden, const DatasetInfo& dataset) {
-  const auto p = std::make_shared<BlocksProblem>();
-  p->pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
-  p->block = {1, 32};
-  const std::int64_t rows = number_of(golden.info, "rows"), cols = number_of(golden.info, "cols");
-  p->expected.levels = {{p->block, ScaleRule::rceil, in_format(golden, "scales", Format::e8m0)}};
-  p->expected.codes.shape = {rows, cols * 32};
-  return owning(layout_table(*p, dataset.name == "tcgen05" ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm, 0), p);
-}
-
-// Casts of another kind than those in the golden.
-Table rows_of_casts(const GoldenTensors& golden) {
-  const auto values = std::make_shared<std::vector<double>>();
-  for (const float x : golden_tensor(golden, "x").as<float>()) values->push_back(static_cast<double>(x));
-  Table all;
-  for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
-    for (Definition& row : owning(cast_slips(named_format(golden.info), overflow, *values, 0), values))
-      all.push_back(std::move(row));
-  }
-  return all;
-}
-
 Table rows_of_lists(const GoldenTensors& golden, const DatasetInfo& dataset) {
   const Bytes& right = golden_tensor(golden, dataset.name).data;
   const std::size_t width = size_of(dataset.dtype);
@@ -332,7 +274,7 @@ Table rows_of_lists(const GoldenTensors& golden, const DatasetInfo& dataset) {
 BlocksProblem problem_of(const GoldenTensors& golden) {
   BlocksProblem p;
   p.x = in_format(golden, "x", format_of_attribute(golden.info.find("x")->format));
-  p.element = named_format(golden.info);
+  p.element = format_of_golden(golden.info);
   p.block = block_shape_named(attribute(golden.info.attributes, "block"));
   p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
   p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
@@ -355,10 +297,8 @@ Table golden_table(const GoldenTensors& golden, const DatasetInfo& dataset, cons
     all.push_back(definition_of_output(0, "the golden's " + other.name,
                                        [&golden, name = other.name] { return golden_tensor(golden, name).data; }));
   }
-  const std::string& kind = attribute(golden.info.attributes, "kind");
-  if (kind == "dequantize") add(rows_of_decoding(golden, dataset));
-  if (kind == "layout") add(rows_of_layouts(golden, dataset));
-  if (kind == "casts") add(rows_of_casts(golden));
+  const GoldenKind* kind = find_golden_kind(attribute(golden.info.attributes, "kind"));
+  if (kind != nullptr) add(kind->rows(golden, dataset, candidate));
   for (Hypothesis& h : route_hypotheses(golden, dataset))
     all.push_back(definition_of_output(0, h.text, std::move(h.bytes), "", h.derived));
   add(rows_of_lists(golden, dataset));

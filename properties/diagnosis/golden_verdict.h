@@ -15,16 +15,9 @@
 
 #include "goldens/format/golden.h"
 #include "properties/core/compare.h"
+#include "properties/goldens/kind.h"
 
 namespace mxcheck {
-
-struct GoldenTensors {
-  GoldenInfo info;
-  std::map<std::string, Tensor> tensors;  // whole, by name
-};
-
-// The dataset of this name. Error{golden} where the golden lacks it.
-const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name);
 
 enum class DatasetVerdict { equal, different, missing, unreadable, wrong_dtype, wrong_shape };
 
@@ -41,9 +34,6 @@ struct GoldenVerdict {
   std::vector<DatasetResult> results;  // in the golden's order, outputs only
   [[nodiscard]] bool equal() const;
 };
-
-// The candidate's tensor of this name; nothing when it has none; Error when it cannot be read.
-using CandidateTensor = std::function<std::optional<Tensor>(const std::string& name)>;
 
 // only: names of outputs; empty means all. Error{usage} for a name that is no output.
 GoldenVerdict judge(const GoldenTensors& golden, const CandidateTensor& candidate,

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,8 @@
 #include "goldens/format/writer.h"
 #include "goldens/json/strict_json.h"
 #include "numerics/bytes.h"
+#include "numerics/tensor.h"
+#include "properties/core/definitions.h"
 
 namespace mxcheck {
 
@@ -51,6 +55,17 @@ struct MadeGolden {
   std::vector<std::vector<std::byte>> data;  // of each dataset
 };
 
+struct GoldenTensors {
+  GoldenInfo info;
+  std::map<std::string, Tensor> tensors;  // whole, by name
+};
+
+// The dataset of this name. Error{golden} where the golden lacks it.
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name);
+
+// The candidate's tensor of this name; nothing when it has none; Error when it cannot be read.
+using CandidateTensor = std::function<std::optional<Tensor>(const std::string& name)>;
+
 class GoldenKind {
  public:
   GoldenKind() = default;
@@ -61,14 +76,26 @@ class GoldenKind {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // The keys that are this kind's own. Error{usage} with the place and what would be right.
   [[nodiscard]] virtual std::any parse(JsonObject& o) const = 0;
+  // Definitions and slips that may explain a candidate's dataset, as output 0; they refer to golden and candidate,
+  // which must outlive them. Error{golden} for attributes or datasets that no golden of this kind has.
+  [[nodiscard]] virtual Table rows(const GoldenTensors&, const DatasetInfo&, const CandidateTensor&) const {
+    return {};
+  }
   [[nodiscard]] virtual MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const = 0;
   // The file, complete and not yet at its path; make() in one piece, where the kind has no way with panels.
   [[nodiscard]] virtual std::unique_ptr<GoldenWriter> write(const GoldenSpec& golden, const std::string& path,
                                                             const MakeOptions& options) const;
 };
 
-// All kinds, in the order of the documentation.
+// All kinds, in the order of the documentation; null for a name that is none's.
 const std::vector<const GoldenKind*>& all_golden_kinds();
+const GoldenKind* find_golden_kind(std::string_view name);
+
+// The number that an attribute is, and the format that attribute `format` names. Error{golden}.
+std::int64_t number_of(const GoldenInfo& info, const char* key);
+Format format_of_golden(const GoldenInfo& info);
+// A tensor of the golden whose elements are of this format.
+Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format);
 
 // Attributes that goldens of every kind begin with: kind, name, description.
 Attributes common_attributes(const GoldenSpec& golden);
@@ -97,7 +124,7 @@ class GoldenBuilder {
   template <class Values>
   void integers(Role role, const std::string& name, std::vector<std::int64_t> shape, const Values& values,
                 Attributes attributes = {}) {
-    using T = std::remove_cvref_t<decltype(*std::begin(values))>;
+    using T = typename decltype(std::span(values))::value_type;
     constexpr bool kWide = sizeof(T) == 8, kSigned = std::is_signed_v<T>;
     bytes(role, name,
           kWide     ? "int64"

@@ -1,6 +1,7 @@
 #include "properties/goldens/make.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -88,6 +89,39 @@ Manifest make_suite(const GoldenSuite& suite, const std::string& directory, cons
   file.commit();
   made_directory.keep();
   return manifest;
+}
+
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name) {
+  const auto found = golden.tensors.find(name);
+  if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
+  return found->second;
+}
+const GoldenKind* find_golden_kind(std::string_view name) {
+  const auto& kinds = all_golden_kinds();
+  const auto at = std::ranges::find(kinds, name, &GoldenKind::name);
+  return at == kinds.end() ? nullptr : *at;
+}
+
+std::int64_t number_of(const GoldenInfo& info, const char* key) {
+  const std::string& text = attribute(info.attributes, key);
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error(ErrorKind::golden, std::string("its attribute ") + key + " is no number: '" + text + "'");
+  }
+  return n;
+}
+
+Format format_of_golden(const GoldenInfo& info) {
+  const std::optional<Format> format = find_format(attribute(info.attributes, "format"));
+  if (!format)
+    throw Error(ErrorKind::golden, "its attribute format is none: '" + attribute(info.attributes, "format") + "'");
+  return *format;
+}
+
+Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format) {
+  const Tensor& t = golden_tensor(golden, name);
+  return {name, format, t.shape, t.data};
 }
 
 Attributes common_attributes(const GoldenSpec& golden) {

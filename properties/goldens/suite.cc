@@ -27,12 +27,10 @@ GoldenSpec parse_golden(const Json& value, const std::string& place) {
   golden.name = o.text("name");
   if (!is_name(golden.name)) o.refuse("name", "must be 1 to 64 letters, digits, '_' and '-'");
   golden.description = o.text_or("description", "");
-  const std::string kind = o.text("kind");
-  const auto& kinds = all_golden_kinds();
-  const auto at = std::ranges::find(kinds, kind, &GoldenKind::name);
-  if (at == kinds.end())
-    o.refuse("kind", "must be " + join(kinds, ", ", [](const GoldenKind* k) { return k->name(); }));
-  golden.kind = *at;
+  golden.kind = find_golden_kind(o.text("kind"));
+  if (golden.kind == nullptr) {
+    o.refuse("kind", "must be " + join(all_golden_kinds(), ", ", [](const GoldenKind* k) { return k->name(); }));
+  }
   golden.own = golden.kind->parse(o);
   o.finish();
   return golden;

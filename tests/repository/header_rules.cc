@@ -22,6 +22,7 @@ constexpr std::array kProvided{
         "for_each is_sorted lexicographical_compare lower_bound max max_element min min_element minmax "
         "minmax_element mismatch move nth_element partial_sort partition remove_if replace reverse rotate search "
         "shuffle sort stable_partition stable_sort transform unique upper_bound ranges"},
+    Provides{"any", "any any_cast"},
     Provides{"array", "array to_array tuple_size"},
     Provides{"atomic",
              "atomic atomic_flag atomic_ref atomic_thread_fence memory_order memory_order_acquire "

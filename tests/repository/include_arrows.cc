@@ -109,7 +109,7 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Goldens are explained by the tables and problems of their operations.
       {"properties/diagnosis/",
-       {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h",
+       {"properties/core/", "properties/diagnosis/", "properties/goldens/", "properties/operations/quantize/problem.h",
         "properties/operations/scaled_blocks/definitions.h"}},
       // Black boxes are compared with the tables of the operations.
       {"properties/identify/",

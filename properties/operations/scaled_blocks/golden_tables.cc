@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/golden.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
@@ -191,28 +193,68 @@ std::any parse_layout(JsonObject& o) {
   return golden;
 }
 
+// Why a candidate's dataset differs.
+
+Table rows_of_decoding(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const auto d = std::make_shared<Decoding>();
+  d->codes = in_format(golden, "codes", format_of_golden(golden.info));
+  d->scales = in_format(golden, "scales", Format::e8m0);
+  d->values = dataset.dtype == Format::uint16 ? Format::bf16 : Format::fp32;
+  for (std::size_t i = 0; i < d->codes.size(); ++i) d->scale_index.push_back(static_cast<std::int64_t>(i / 32));
+  return owning(decoding_table(*d, 0), d);
+}
+
+Table rows_of_layouts(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const auto p = std::make_shared<BlocksProblem>();
+  p->pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
+  p->block = {1, 32};
+  const std::int64_t rows = number_of(golden.info, "rows"), cols = number_of(golden.info, "cols");
+  p->expected.levels = {{p->block, ScaleRule::rceil, in_format(golden, "scales", Format::e8m0)}};
+  p->expected.codes.shape = {rows, cols * 32};
+  return owning(layout_table(*p, dataset.name == "tcgen05" ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm, 0), p);
+}
+
+// Casts of another kind than those in the golden.
+Table rows_of_casts(const GoldenTensors& golden, const DatasetInfo&) {
+  const auto values = std::make_shared<std::vector<double>>();
+  for (const float x : golden_tensor(golden, "x").as<float>()) values->push_back(static_cast<double>(x));
+  Table all;
+  for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
+    for (Definition& row : owning(cast_slips(format_of_golden(golden.info), overflow, *values, 0), values))
+      all.push_back(std::move(row));
+  }
+  return all;
+}
+
 class TableKind final : public GoldenKind {
  public:
-  TableKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (*make)(const GoldenSpec&))
-      : name_(name), parse_(parse), make_(make) {}
+  using Rows = Table (*)(const GoldenTensors&, const DatasetInfo&);
+  TableKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (*make)(const GoldenSpec&),
+            Rows rows = nullptr)
+      : name_(name), parse_(parse), make_(make), rows_(rows) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_(o); }
   [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions&) const override { return make_(golden); }
+  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
+                           const CandidateTensor&) const override {
+    return rows_ == nullptr ? Table() : rows_(golden, dataset);
+  }
 
  private:
   std::string_view name_;
   std::any (*parse_)(JsonObject&);
   MadeGolden (*make_)(const GoldenSpec&);
+  Rows rows_;
 };
 
 }  // namespace
 
 std::vector<const GoldenKind*> blocks_golden_kinds() {
   static const TableKind kFormats("formats", parse_formats, make_formats);
-  static const TableKind kCasts("casts", parse_tabled, make_casts);
+  static const TableKind kCasts("casts", parse_tabled, make_casts, rows_of_casts);
   static const TableKind kScales("scales", parse_element, make_scales);
-  static const TableKind kLayout("layout", parse_layout, make_layout);
-  static const TableKind kDequantize("dequantize", parse_element, make_dequantize);
+  static const TableKind kLayout("layout", parse_layout, make_layout, rows_of_layouts);
+  static const TableKind kDequantize("dequantize", parse_element, make_dequantize, rows_of_decoding);
   return {&kFormats, &kCasts, &kScales, &kLayout, &kDequantize, &quantize_golden_kind()};
 }
 
