@@ -162,14 +162,16 @@ bool same(Format format, std::uint32_t a, std::uint32_t b) {
   return a == b || (std::isnan(decode(format, a)) && std::isnan(decode(format, b)));
 }
 
+constexpr std::size_t kLeastSums = 128;  // of random data, in one call or many
+
 void try_arithmetic(const ProductSpace& s, const ProductBox& box, TreeReport& report) {
   Draw draw(derived_seed(0, "identify order"));
   std::vector<std::vector<ProductTerm>> sums;
   std::vector<std::uint32_t> words;
-  for (int spread : {1, 5}) {
-    const ProductCall call = random_call(s, draw, spread);
+  for (int i = 0; i < 2 || sums.size() < kLeastSums; ++i) {
+    const ProductCall call = random_call(s, draw, i % 2 == 0 ? 1 : 5);
     append(words, answered(box, call));
-    for (std::int64_t i = 0; i < call.m * call.n; ++i) sums.push_back(terms_of(call, i / call.n, i % call.n));
+    for (std::int64_t d = 0; d < call.m * call.n; ++d) sums.push_back(terms_of(call, d / call.n, d % call.n));
   }
   report.compared = static_cast<std::int64_t>(words.size());
   for (const NodeArithmetic& a : node_arithmetics(*report.tree)) {
@@ -459,7 +461,9 @@ Json to_json(const Explained& e) {
              {"row", d.row},
              {"column", d.col},
              {"expected", word(d.format, d.expected)},
-             {"observed", word(d.format, d.observed)}};
+             {"observed", word(d.format, d.observed)},
+             {"expected_text", notation(d.format, d.expected)},
+             {"observed_text", notation(d.format, d.observed)}};
   return {{"name", e.name}, {"equal", e.equal}, {"first", std::move(first)}, {"probes", e.probes}};
 }
 

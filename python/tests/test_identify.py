@@ -2,12 +2,12 @@
 
 import array
 import math
+import os
 import unittest
 
 import mxcheck
+from box_numbers import floats_of, to_fp32, words
 from mxcheck.identifying import Tree, summation_tree
-from mxcheck.identifying._trees import floats_of
-from mxcheck.identifying._words import to_fp32, words
 
 K = 32
 SHAPE = (4, 4, K)
@@ -139,8 +139,22 @@ class Contracts(unittest.TestCase):
             self.assertIn(words_of_it, str(raised.exception))
         with self.assertRaises(mxcheck.UsageError):
             mxcheck.identify(lambda a, b: a, op="divide")
-        with self.assertRaises(ZeroDivisionError):  # a box's own error is the caller's
-            mxcheck.identify(lambda a, b: 1 // 0, shape=SHAPE)
+        for op in ("matmul", "cast", "quantize", "route"):  # a box's own error is the caller's, and the program is not left behind
+            with self.assertRaises(ZeroDivisionError):
+                mxcheck.identify(lambda *x: 1 // 0, op)
+        with self.assertRaises(BrokenPipeError):
+            mxcheck.identify(self.broken)
+        with self.assertRaises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        for f in (lambda x: x, lambda x: (x, x), lambda x: 3):
+            for op in ("quantize", "route"):
+                with self.assertRaises(mxcheck.UsageError) as raised:
+                    mxcheck.identify(f, op)
+                self.assertIn("the box's answer", str(raised.exception))
+
+    @staticmethod
+    def broken(a, b):
+        raise BrokenPipeError("of the box itself")
 
 
 class Orders(unittest.TestCase):
@@ -163,7 +177,7 @@ class Orders(unittest.TestCase):
     def test_sums_that_are_no_tree(self):
         tree = summation_tree(box_of(lambda terms: to_fp32(math.fsum(terms))), K, ("bf16", "bf16"), SHAPE[:2])
         self.assertIsNone(tree.root)
-        self.assertIn("compensated or exact", str(tree))
+        self.assertIn("the sum is exact", str(tree))
         # Kahan's sum loses what it carries when -M comes, as a chain does; its bits are not those of one.
         tree = summation_tree(box_of(kahan), K, ("bf16", "bf16"), SHAPE[:2])
         self.assertEqual(canonical(tree.root), canonical(ORDERS["ascending"]))
@@ -192,6 +206,7 @@ class Others(unittest.TestCase):
         signed = bytearray(mxcheck.cast(mxcheck.Values(array.array("H", range(65536)), (1, 65536), "bf16"), "e4m3").tobytes())
         signed[0xFF81:] = b"\xff" * 127  # a NaN keeps its sign
         found = mxcheck.identify(lambda x: mxcheck.Values(signed, x.shape, "e4m3"), op="cast")
+        self.assertEqual(found.names, ["nearest_even, saturate"])
         self.assertIn("nearest_even, saturate but for which code of NaN: 127 words", found.notes)
         found = mxcheck.identify(lambda x: mxcheck.Values(bytes(65536), x.shape, "e4m3"), op="cast")
         self.assertFalse(found)

@@ -201,13 +201,15 @@ TEST(ReportJson, of_a_match_has_these_members) {
   match.closest = {{"sm90_fp8", 63, {"d.npy", "D", 1, 2, Format::fp32, 0x3f800000, 0x3f800001}, {"e"}}};
   match.not_declared = match.closest.front();
   match.compared = 64, match.probes = 1, match.tried = 72;
+  const std::string difference =
+      R"({"name":"sm90_fp8","equal":63,"first":{"probe":"d.npy","part":"D","row":1,"column":2,)"
+      R"("expected":"0x3f800000","observed":"0x3f800001",)"
+      R"("expected_text":"0x3f800000 = 0.01111111.00000000000000000000000 = 0x1p+0 = 1",)"
+      R"("observed_text":"0x3f800001 = 0.01111111.00000000000000000000001 = 0x1.000002p+0 = 1.00000012"},"probes":["e"]})";
   EXPECT_EQ(
       to_text(to_json(match, std::nullopt), {-1}),
-      R"({"explained":false,"explaining":[],"also":[],"declared":{"name":"sm90_fp8","holds":false,)"
-      R"("difference":{"name":"sm90_fp8","equal":63,"first":{"probe":"d.npy","part":"D","row":1,"column":2,)"
-      R"("expected":"0x3f800000","observed":"0x3f800001"},"probes":["e"]}},"closest":[{"name":"sm90_fp8","equal":63,)"
-      R"("first":{"probe":"d.npy","part":"D","row":1,"column":2,"expected":"0x3f800000",)"
-      R"("observed":"0x3f800001"},"probes":["e"]}],"compared":64,"probes":1,"tried":72,"order":null})");
+      R"({"explained":false,"explaining":[],"also":[],"declared":{"name":"sm90_fp8","holds":false,"difference":)" +
+          difference + R"(},"closest":[)" + difference + R"(],"compared":64,"probes":1,"tried":72,"order":null})");
   match.closest.front().first = {"e", "experts", 0, 0, std::nullopt, 3, 0xFFFFFFFF};
   EXPECT_NE(to_text(to_json(match), {-1}).find(R"("expected":"3","observed":"-1")"), std::string::npos);
 }
