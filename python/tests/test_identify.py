@@ -1,8 +1,10 @@
 """identify names every contract, rounding, recipe and router from calls alone, and recovers orders of summation that have no name."""
 
 import array
+import ast
 import math
 import os
+import pathlib
 import unittest
 
 import mxcheck
@@ -250,6 +252,28 @@ class Trees(unittest.TestCase):
         self.assertEqual(str(Tree((0, (1, 2)), 3, 3)).splitlines()[0], "sum of 3 terms: (0 (1 2))")
         self.assertEqual(str(Tree(tuple(range(0, 16, 4)), 4, 3)).splitlines()[0], "sum of 4 terms: (0..12 by 4)")
         self.assertEqual(floats_of(b"\0\0\x80\x3f"), [1.0])
+
+
+class Imports(unittest.TestCase):
+    def test_make_no_circle(self):
+        root = pathlib.Path(mxcheck.__file__).parent
+        files = {path.relative_to(root).with_suffix("").parts: path for path in root.rglob("*.py") if path.parent != root or path.stem != "__init__"}
+
+        def imported(name):
+            for node in ast.walk(ast.parse(files[name].read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    base = name[: len(name) - node.level] + tuple(node.module.split(".") if node.module else ())
+                    for alias in node.names:
+                        places = (base + (alias.name,), base + (alias.name, "__init__"), base, base + ("__init__",))
+                        yield from [place for place in places if place in files][:1]
+
+        left = {name: set(imported(name)) for name in files}
+        self.assertIn(("_tool",), left["identifying", "_boxes"])
+        while left:
+            free = [name for name, needs in left.items() if not needs & set(left)]
+            self.assertTrue(free, f"these import each other: {left}")
+            for name in free:
+                del left[name]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Boxes with orders of their own, of a table that the test of properties/identify reads too: both find the same trees, arithmetic and
-names."""
+"""Boxes with orders of their own, of a table that the test of properties/identify reads too."""
 
 import array
 import pathlib

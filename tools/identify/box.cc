@@ -208,14 +208,12 @@ int identify_product_box(const IdentifyOptions& o) {
   const ProductSpace space = space_asked(o);
   ProductReport report;
   if (o.box.names.empty()) {
-    const TreeWanted wanted = o.box.tree == "always"  ? TreeWanted::always
-                              : o.box.tree == "never" ? TreeWanted::never
-                                                      : TreeWanted::where_unexplained;
-    report = identify_product(space, product_by_box, {"", wanted});
+    report = identify_product(space, product_by_box, {"", TreeWanted::never});
   } else {
     report.match = match_named(o.box.names, space);
-    const bool needs_tree = o.box.tree == "always" || (o.box.tree != "never" && !report.match.explained());
-    if (needs_tree) report.order = reveal_order(space, product_by_box);
+  }
+  if (o.box.tree == "always" || (o.box.tree != "never" && !report.match.explained())) {
+    report.order = reveal_order(space, product_by_box, o.box.checked);
   }
   // A suffix that changes nothing makes no other name.
   std::vector<std::string>& names = report.match.explaining;
@@ -229,7 +227,7 @@ int identify_product_box(const IdentifyOptions& o) {
 }
 
 int identify_tree_box(const IdentifyOptions& o) {
-  const TreeReport order = reveal_order(space_asked(o), product_by_box);
+  const TreeReport order = reveal_order(space_asked(o), product_by_box, o.box.checked);
   return finish({{"order", to_json(order)}}, order.tree.has_value());
 }
 

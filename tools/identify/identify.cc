@@ -94,6 +94,9 @@ void add_box(Command& sub, BoxOptions& o) {
   option("--tree", o.tree, "When the order of summation is looked for")
       .one_of({"always", "where-unexplained", "never"})
       .shows_default();
+  option("--checked", o.checked, "Pairs of terms to ask for beside those that a tree follows from")
+      .between(0, kMost)
+      .shows_default();
   option("--dtype", o.dtype, "Type of what a quantization or router reads: fp32 (if not given), bf16, fp16");
   option("--expert-count", o.experts, "Experts of a router").between(1, kMost).shows_default();
   option("--top-k", o.top_k, "Experts of a token").between(1, kMost).shows_default();

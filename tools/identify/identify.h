@@ -21,6 +21,7 @@ struct BoxOptions {
   std::string block_a = "1x32", block_b = "1x32";
   std::vector<std::string> names;  // definitions to try in place of all
   std::string tree = "where-unexplained";
+  std::int64_t checked = 2000;
   std::int64_t experts = 64, top_k = 8;
 };
 

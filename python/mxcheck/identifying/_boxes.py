@@ -96,10 +96,10 @@ def identify_matmul(f: Callable[..., Any], formats: Sequence[str] = ("bf16", "bf
 
 def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int] = (8, 8),
                    arrays: str = "values", check: int = 2000, output: str = "fp32", extra: Sequence[Any] = ()) -> Tree:
-    """The order in which f(a, b), as of identify_matmul, adds k products. extra: further operands, the same in each call, as scales of
-    one. check: of no effect, as every pair of terms is asked for."""
-    order = _ask(f, arrays, _product("tree", formats, (*shape, k), output), extra)["order"]
-    return Tree.of(order, k)
+    """The order in which f(a, b), as of identify_matmul, adds k products. `check`: pairs that are asked for beside those that the tree
+    follows from. extra: further operands, the same in each call, as scales of one."""
+    arguments = _product("tree", formats, (*shape, k), output) + ["--checked", str(check)]
+    return Tree.of(_ask(f, arrays, arguments, extra)["order"], k)
 
 
 def identify_cast(f: Callable[[Any], Any], format: str = "e4m3", arrays: str = "values") -> Identified:
