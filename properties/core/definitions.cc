@@ -290,9 +290,13 @@ std::optional<Tally> tally_of(const std::string& name, std::span<const Probe> pr
   return tally;
 }
 
+}  // namespace
+
 std::string notation(const std::optional<Format>& format, std::uint32_t word) {
   return format ? notations(*format, word) : std::to_string(static_cast<std::int32_t>(word));
 }
+
+namespace {
 
 std::string first_words(const Explained& e) {
   const ProbeDifference& d = e.first;

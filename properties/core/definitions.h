@@ -104,6 +104,9 @@ struct ProbeDifference {
   std::uint32_t observed = 0;
 };
 
+// The word in four notations, or as an integer.
+std::string notation(const std::optional<Format>& format, std::uint32_t word);
+
 struct Explained {
   std::string name;
   std::int64_t equal = 0;

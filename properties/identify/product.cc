@@ -490,6 +490,10 @@ std::vector<std::pair<std::string, ProductCall>> product_probes(const ProductSpa
   probes.emplace_back("intervals of far magnitudes", drawn_call(s, s.m, s.n, Data::intervals, draw));
   probes.emplace_back("nearly cancelling", drawn_call(s, s.m, s.n, Data::cancelling, draw));
   probes.emplace_back("halves that cancel", halves_that_cancel(s, draw));
+  if (s.one_shape) {
+    probes.emplace_back("special values", drawn_call(s, s.m, s.n, Data::special, draw));
+    return probes;
+  }
   probes.emplace_back("one row", drawn_call(s, 1, 8, Data::wide, draw));
   probes.emplace_back("special values", drawn_call(s, 8, 8, Data::special, draw));
   if (s.scale_k != 0 && (s.a_scale_rows > 1 || s.b_scale_rows > 1)) {

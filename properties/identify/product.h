@@ -63,6 +63,7 @@ struct ProductSpace {
   std::int64_t b_scale_rows = 1;
   std::int64_t m = 16;  // of D, in all calls but those that ask about other shapes: libraries choose their order by it
   std::int64_t n = 16;
+  bool one_shape = false;  // no calls of other shapes: the box takes m x n alone
 };
 
 // All definitions against calls and answers that are there already, as a dump is.

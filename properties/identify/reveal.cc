@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -115,11 +116,14 @@ std::vector<double> masked(const ProductSpace& s, const ProductBox& box, const M
 
 std::string pair_text(const Pair& p) { return std::to_string(p.i) + " and " + std::to_string(p.j); }
 
-// Terms below the node at which each pair meets, n x n; why not, where an answer counts nothing.
+int& size_at(std::vector<int>& sizes, int n, int i, int j) {
+  return sizes[static_cast<std::size_t>(std::min(i, j) * n + std::max(i, j))];
+}
+
+// Terms below the node at which each pair meets, to sizes of n x n; why not, where an answer counts nothing.
 std::string sizes_of(int n, const std::vector<Pair>& pairs, const std::vector<double>& left, double unit,
                      std::vector<int>& sizes) {
-  sizes.assign(static_cast<std::size_t>(n * n), 1);
-  bool all_left = n > 2;
+  bool all_left = n > 2 && static_cast<int>(pairs.size()) >= n - 1;  // more than pairs can be neighbours
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     const double count = left[p] / unit;
     if (!(count >= 0 && count <= n - 2 && count == std::floor(count))) {
@@ -127,9 +131,7 @@ std::string sizes_of(int n, const std::vector<Pair>& pairs, const std::vector<do
              " units are left, where a sum in some order leaves a whole number from 0 to " + std::to_string(n - 2);
     }
     all_left = all_left && count == n - 2;
-    const int size = n - static_cast<int>(count);
-    sizes[static_cast<std::size_t>(pairs[p].i * n + pairs[p].j)] = size;
-    sizes[static_cast<std::size_t>(pairs[p].j * n + pairs[p].i)] = size;
+    size_at(sizes, n, pairs[p].i, pairs[p].j) = n - static_cast<int>(count);
   }
   if (all_left) return "no mask loses a unit: the sum is exact, or wider than the masks reach";
   return {};
@@ -164,14 +166,16 @@ bool same(Format format, std::uint32_t a, std::uint32_t b) {
   return a == b || (std::isnan(decode(format, a)) && std::isnan(decode(format, b)));
 }
 
+constexpr std::size_t kLeastSums = 128;  // of random data, in one call or many
+
 void try_arithmetic(const ProductSpace& s, const ProductBox& box, TreeReport& report) {
   Draw draw(derived_seed(0, "identify order"));
   std::vector<std::vector<ProductTerm>> sums;
   std::vector<std::uint32_t> words;
-  for (int spread : {1, 5}) {
-    const ProductCall call = random_call(s, draw, spread);
+  for (int i = 0; i < 2 || sums.size() < kLeastSums; ++i) {
+    const ProductCall call = random_call(s, draw, i % 2 == 0 ? 1 : 5);
     append(words, answered(box, call));
-    for (std::int64_t i = 0; i < call.m * call.n; ++i) sums.push_back(terms_of(call, i / call.n, i % call.n));
+    for (std::int64_t d = 0; d < call.m * call.n; ++d) sums.push_back(terms_of(call, d / call.n, d % call.n));
   }
   report.compared = static_cast<std::int64_t>(words.size());
   for (const NodeArithmetic& a : node_arithmetics(*report.tree)) {
@@ -196,36 +200,117 @@ bool keeps_more(const ProductSpace& s, const ProductBox& box, const Mask& mask, 
   return observed > decode(s.output, all.front().sum(terms_of(call, 0, 0), s.output));
 }
 
+// Masks of one size, and what they have told.
+struct Meetings {
+  const ProductSpace& s;
+  const ProductBox& box;
+  const Mask& mask;
+  TreeReport& report;
+  int n;
+  std::vector<int> sizes;  // of terms i < j at i * n + j
+  bool overflows = false;
+
+  // False: report.why_not says why there is no tree.
+  bool ask(const std::vector<Pair>& pairs) {
+    const std::vector<double> left = masked(s, box, mask, pairs);
+    report.masks += static_cast<std::int64_t>(left.size());
+    overflows = std::ranges::any_of(left, [](double x) { return !std::isfinite(x); });
+    report.why_not = overflows ? "masks overflow" : sizes_of(n, pairs, left, mask.unit(), sizes);
+    return report.why_not.empty();
+  }
+
+  bool ask_every(std::int64_t step) {
+    std::vector<Pair> pairs;
+    std::int64_t at = 0;
+    for (int i = 0; i < n; ++i) {
+      for (int j = i + 1; j < n; ++j) {
+        if (at++ % step == 0) pairs.push_back({i, j});
+      }
+    }
+    return ask(pairs);
+  }
+
+  // Two that meet the first of a group at different nodes meet each other at the higher of these; those that meet it at
+  // the same node are groups of their own.
+  bool ask_enough() {
+    std::vector<std::vector<int>> groups(1);
+    for (int i = 0; i < n; ++i) groups[0].push_back(i);
+    while (!groups.empty()) {
+      std::vector<Pair> pairs;
+      for (const std::vector<int>& group : groups) {
+        for (std::size_t i = 1; i < group.size(); ++i) pairs.push_back({group[0], group[i]});
+      }
+      if (!ask(pairs)) return false;
+      std::vector<std::vector<int>> next;
+      for (const std::vector<int>& group : groups) {
+        if (!divide(group, next)) return false;
+      }
+      groups = std::move(next);
+    }
+    return true;
+  }
+
+  bool divide(const std::vector<int>& group, std::vector<std::vector<int>>& next) {
+    std::map<int, std::vector<int>> classes;
+    for (std::size_t i = 1; i < group.size(); ++i) classes[size_at(sizes, n, group[0], group[i])].push_back(group[i]);
+    std::vector<int> met;
+    for (const auto& [size, members] : classes) {
+      for (int i : met) {
+        for (int j : members) size_at(sizes, n, i, j) = size;
+      }
+      met.insert(met.end(), members.begin(), members.end());
+      if (static_cast<int>(met.size()) >= size) {
+        report.why_not = pair_text({group[0], members[0]}) + " meet above " + std::to_string(size) + " terms, but " +
+                         std::to_string(met.size() + 1) + " meet " + std::to_string(group[0]) +
+                         " there or before: no tree has that, but compensated or wider sums";
+        return false;
+      }
+      if (members.size() > 1) next.push_back(members);
+    }
+    return true;
+  }
+
+  // The pairs between which nothing was asked, so many of them.
+  bool check(std::int64_t checked) {
+    const std::vector<int> expected = sizes;
+    if (!ask_every(std::max<std::int64_t>(1, n * (n - 1) / 2 / std::max<std::int64_t>(1, checked)))) return false;
+    const auto differs = std::ranges::mismatch(sizes, expected).in1;
+    if (differs == sizes.end()) return true;
+    const auto at = static_cast<int>(differs - sizes.begin());
+    report.why_not = pair_text({at / n, at % n}) + " meet above " + std::to_string(*differs) +
+                     " terms, and by the other pairs above " + std::to_string(expected[static_cast<std::size_t>(at)]);
+    return false;
+  }
+
+  std::optional<SumTree> tree() {
+    for (int i = 0; i < n; ++i) {
+      for (int j = i + 1; j < n; ++j) sizes[static_cast<std::size_t>(j * n + i)] = size_at(sizes, n, i, j);
+    }
+    return tree_of_sizes(n, sizes);
+  }
+};
+
 }  // namespace
 
-TreeReport reveal_order(const ProductSpace& s, const ProductBox& box) {
+TreeReport reveal_order(const ProductSpace& s, const ProductBox& box, std::optional<std::int64_t> checked) {
   TreeReport report;
-  const std::int64_t most = s.output == Format::fp32 ? 512 : 256;
+  const std::int64_t most = s.output != Format::fp32 ? 256 : checked ? 4096 : 512;
   const auto refused = [&](std::string why) { return report.why_not = std::move(why), report; };
   if (s.k > most) return refused("K is " + std::to_string(s.k) + "; masks count up to " + std::to_string(most));
   if (spec(s.a).encoding == Encoding::fixed_point || spec(s.b).encoding == Encoding::fixed_point) {
     return refused("masks need formats with exponents");
   }
   const auto n = static_cast<int>(s.k);
-  std::vector<Pair> pairs;
-  for (int i = 0; i < n; ++i) {
-    for (int j = i + 1; j < n; ++j) pairs.push_back({i, j});
-  }
   const int small = s.output == Format::fp16 ? -18 : -30;
   // The second mask is for sums in FP16, where the first overflows.
   for (const Mask& mask : {mask_of(s.a, s.b, 60, small), mask_of(s.a, s.b, 15, -18)}) {
     if (mask.ratio() < 25 + std::ilogb(n))
       return refused("these formats have no room for masks: M / u is 2^" + std::to_string(mask.ratio()));
-    const std::vector<double> left = masked(s, box, mask, pairs);
-    report.masks += static_cast<std::int64_t>(left.size());
-    if (std::ranges::any_of(left, [](double x) { return !std::isfinite(x); })) {
-      report.why_not = "masks overflow";
-      continue;
-    }
-    std::vector<int> sizes;
-    report.why_not = sizes_of(n, pairs, left, mask.unit(), sizes);
-    if (!report.why_not.empty()) return report;
-    report.tree = tree_of_sizes(n, sizes);
+    Meetings meetings{s, box, mask, report, n, std::vector<int>(static_cast<std::size_t>(n * n), 1)};
+    const bool counted = checked ? meetings.ask_enough() && meetings.check(*checked) : meetings.ask_every(1);
+    if (meetings.overflows) continue;
+    if (!counted) return report;
+    report.tree = meetings.tree();
     if (!report.tree) return refused("what pairs leave over is no tree's: the order depends on the values");
     report.shape = shape_of(*report.tree);
     try_arithmetic(s, box, report);
@@ -381,7 +466,9 @@ Json to_json(const Explained& e) {
              {"row", d.row},
              {"column", d.col},
              {"expected", word(d.format, d.expected)},
-             {"observed", word(d.format, d.observed)}};
+             {"observed", word(d.format, d.observed)},
+             {"expected_text", notation(d.format, d.expected)},
+             {"observed_text", notation(d.format, d.observed)}};
   return {{"name", e.name}, {"equal", e.equal}, {"first", std::move(first)}, {"probes", e.probes}};
 }
 

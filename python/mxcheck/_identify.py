@@ -12,7 +12,8 @@ def identify(f: Callable[..., Any], op: str = "matmul", **options: Any) -> Any:
 
     op: "matmul": f(a, b), options formats, shape, arrays, names, tree, output, scales, blocks; "cast": f(x), options format, arrays; "quantize": f(x), options
     format, block, dtype, arrays, names; "route": f(logits), options experts, top_k, dtype, arrays. mxcheck.identifying has each as a
-    function of its own. UsageError for answers of another shape or type; what f raises is not caught.
+    function of its own. UsageError for answers of another shape or type; what f raises is not caught. The program mxcheck asks and compares:
+    EnvironmentError without it.
     """
     if op not in _OPERATIONS:
         raise UsageError(f"op is {op!r}: {', '.join(_OPERATIONS)} are offered")

@@ -5,7 +5,7 @@ import json
 import mmap
 import struct
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 from ._arrays import Values, View, count_of, result, view_of
 from ._errors import InputError, UsageError
@@ -29,9 +29,15 @@ def _type_of(name: str, what: str) -> str:
         raise UsageError(f"{what} is of {name}: values, codes (one a byte) and integers of {', '.join(sorted(_TYPES))} are taken") from None
 
 
-def _viewed(tensors: Mapping[str, Any]) -> List[Tuple[str, str, View, int]]:
+def format_of(x: Any, what: str) -> str:
+    """The format of codes that the tensor's type says; "" of values and integers."""
+    name = view_of(x, what, codes=True).format
+    return "" if name in _TYPES else formats(name).name
+
+
+def viewed(tensors: Mapping[str, Any]) -> List[Tuple[str, str, View, int]]:
     """Name, type, view and bytes of each."""
-    viewed = []
+    found = []
     for name, x in tensors.items():
         if not isinstance(name, str) or not name:
             raise UsageError(f"a tensor is called {name!r}: a name is needed")
@@ -39,29 +45,32 @@ def _viewed(tensors: Mapping[str, Any]) -> List[Tuple[str, str, View, int]]:
         type_ = _type_of(view.format, name)
         size = count_of(view.shape) * _BYTES[type_]
         check_bytes(x, view, size, name)
-        viewed.append((name, type_, view, size))
-    return viewed
+        found.append((name, type_, view, size))
+    return found
+
+
+def rows_of(view: View, type_: str, size: int) -> Iterator[memoryview]:
+    """The bytes of a tensor; rows that lie apart one by one."""
+    rows = view.shape[0] if len(view.shape) == 2 and view.row_stride != view.shape[1] else 1
+    for i in range(rows if size else 0):
+        row = (ctypes.c_char * (size // rows)).from_address(view.pointer + i * view.row_stride * _BYTES[type_])
+        yield memoryview(row).cast("B")
 
 
 def write(path: Path, tensors: Mapping[str, Any]) -> None:
     """A file of tensors of any kind that mxcheck takes; rows may lie apart."""
     head: Dict[str, Any] = {}
-    viewed, at = _viewed(tensors), 0
-    for name, type_, view, size in viewed:
+    found, at = viewed(tensors), 0
+    for name, type_, view, size in found:
         head[name] = {"dtype": type_, "shape": list(view.shape), "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for _, type_, view, size in viewed:
-            if size == 0:
-                continue
-            each = _BYTES[type_]
-            rows = view.shape[0] if len(view.shape) == 2 and view.row_stride != view.shape[1] else 1
-            for i in range(rows):
-                row = (ctypes.c_char * (size // rows)).from_address(view.pointer + i * view.row_stride * each)
-                file.write(memoryview(row).cast("B"))
+        for _, type_, view, size in found:
+            for row in rows_of(view, type_, size):
+                file.write(row)
 
 
 def read(path: Path) -> Tuple[Dict[str, Values], Dict[str, str]]:

@@ -1,12 +1,28 @@
 """The program mxcheck: as the wheel installs it, and for what Python asks it to do."""
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from ._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
-from .candidates.gating import tool_path
+
+
+def tool_path() -> str:
+    """The program mxcheck: MXCHECK_TOOL, the package's own, the checkout's, or PATH's."""
+    given = os.environ.get("MXCHECK_TOOL")
+    package = Path(__file__).resolve().parent
+    places = [Path(given)] if given else [package / "bin" / "mxcheck", package.parents[1] / "build" / "release" / "bin" / "mxcheck"]
+    for place in places:
+        if place.is_file():
+            return str(place)
+    found = None if given else shutil.which("mxcheck")
+    if found:
+        return found
+    raise EnvironmentError_(f"there is no program mxcheck at {' or '.join(map(str, places))}{'' if given else ' or in PATH'}: build it with "
+                            "'./run build mxcheck' in a checkout, or say where it is with MXCHECK_TOOL")
 
 
 def main() -> None:
@@ -32,12 +48,17 @@ def run_tool(arguments: Sequence[str], answers: Tuple[int, ...] = (0,), refused:
         raise EnvironmentError_(f"mxcheck {' '.join(arguments[:2])} took over {timeout} s") from None
     if done.returncode in answers:
         return done.returncode, done.stdout.decode()
-    said = done.stderr.decode(errors="replace")
+    raise error_of(done.returncode, done.stderr, arguments[0], refused, hide)
+
+
+def error_of(code: int, stderr: bytes, subcommand: str, refused: Optional[Type[Error]] = None, hide: str = "") -> Error:
+    """The exception of a program that ended with this code; refused and hide as of run_tool."""
+    said = stderr.decode(errors="replace")
     lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
-    text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {arguments[0]} ended with status {done.returncode}: {said.strip()[-500:]}"
+    text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {subcommand} ended with status {code}: {said.strip()[-500:]}"
     if hide:
         text = text.replace(hide + "/", "")
-    kind = OF_EXIT_CODE.get(done.returncode, InternalError)
+    kind = OF_EXIT_CODE.get(code, InternalError)
     if kind is UsageError and not text.startswith(("unknown ", "-")):
         kind = refused or InputError
-    raise kind(text)
+    return kind(text)

@@ -1,13 +1,15 @@
 """identify names every contract, rounding, recipe and router from calls alone, and recovers orders of summation that have no name."""
 
 import array
+import ast
 import math
+import os
+import pathlib
 import unittest
 
 import mxcheck
+from box_numbers import floats_of, to_fp32, words
 from mxcheck.identifying import Tree, summation_tree
-from mxcheck.identifying._trees import floats_of
-from mxcheck.identifying._words import to_fp32, words
 
 K = 32
 SHAPE = (4, 4, K)
@@ -139,8 +141,22 @@ class Contracts(unittest.TestCase):
             self.assertIn(words_of_it, str(raised.exception))
         with self.assertRaises(mxcheck.UsageError):
             mxcheck.identify(lambda a, b: a, op="divide")
-        with self.assertRaises(ZeroDivisionError):  # a box's own error is the caller's
-            mxcheck.identify(lambda a, b: 1 // 0, shape=SHAPE)
+        for op in ("matmul", "cast", "quantize", "route"):  # a box's own error is the caller's, and the program is not left behind
+            with self.assertRaises(ZeroDivisionError):
+                mxcheck.identify(lambda *x: 1 // 0, op)
+        with self.assertRaises(BrokenPipeError):
+            mxcheck.identify(self.broken)
+        with self.assertRaises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        for f in (lambda x: x, lambda x: (x, x), lambda x: 3):
+            for op in ("quantize", "route"):
+                with self.assertRaises(mxcheck.UsageError) as raised:
+                    mxcheck.identify(f, op)
+                self.assertIn("the box's answer", str(raised.exception))
+
+    @staticmethod
+    def broken(a, b):
+        raise BrokenPipeError("of the box itself")
 
 
 class Orders(unittest.TestCase):
@@ -163,7 +179,7 @@ class Orders(unittest.TestCase):
     def test_sums_that_are_no_tree(self):
         tree = summation_tree(box_of(lambda terms: to_fp32(math.fsum(terms))), K, ("bf16", "bf16"), SHAPE[:2])
         self.assertIsNone(tree.root)
-        self.assertIn("compensated or exact", str(tree))
+        self.assertIn("the sum is exact", str(tree))
         # Kahan's sum loses what it carries when -M comes, as a chain does; its bits are not those of one.
         tree = summation_tree(box_of(kahan), K, ("bf16", "bf16"), SHAPE[:2])
         self.assertEqual(canonical(tree.root), canonical(ORDERS["ascending"]))
@@ -192,6 +208,7 @@ class Others(unittest.TestCase):
         signed = bytearray(mxcheck.cast(mxcheck.Values(array.array("H", range(65536)), (1, 65536), "bf16"), "e4m3").tobytes())
         signed[0xFF81:] = b"\xff" * 127  # a NaN keeps its sign
         found = mxcheck.identify(lambda x: mxcheck.Values(signed, x.shape, "e4m3"), op="cast")
+        self.assertEqual(found.names, ["nearest_even, saturate"])
         self.assertIn("nearest_even, saturate but for which code of NaN: 127 words", found.notes)
         found = mxcheck.identify(lambda x: mxcheck.Values(bytes(65536), x.shape, "e4m3"), op="cast")
         self.assertFalse(found)
@@ -235,6 +252,28 @@ class Trees(unittest.TestCase):
         self.assertEqual(str(Tree((0, (1, 2)), 3, 3)).splitlines()[0], "sum of 3 terms: (0 (1 2))")
         self.assertEqual(str(Tree(tuple(range(0, 16, 4)), 4, 3)).splitlines()[0], "sum of 4 terms: (0..12 by 4)")
         self.assertEqual(floats_of(b"\0\0\x80\x3f"), [1.0])
+
+
+class Imports(unittest.TestCase):
+    def test_make_no_circle(self):
+        root = pathlib.Path(mxcheck.__file__).parent
+        files = {path.relative_to(root).with_suffix("").parts: path for path in root.rglob("*.py") if path.parent != root or path.stem != "__init__"}
+
+        def imported(name):
+            for node in ast.walk(ast.parse(files[name].read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    base = name[: len(name) - node.level] + tuple(node.module.split(".") if node.module else ())
+                    for alias in node.names:
+                        places = (base + (alias.name,), base + (alias.name, "__init__"), base, base + ("__init__",))
+                        yield from [place for place in places if place in files][:1]
+
+        left = {name: set(imported(name)) for name in files}
+        self.assertIn(("_tool",), left["identifying", "_boxes"])
+        while left:
+            free = [name for name, needs in left.items() if not needs & set(left)]
+            self.assertTrue(free, f"these import each other: {left}")
+            for name in free:
+                del left[name]
 
 
 if __name__ == "__main__":

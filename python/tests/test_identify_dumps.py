@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 import mxcheck
-from mxcheck.identifying._words import words
+from box_numbers import words
 
 CODES = mxcheck.Values(bytes(w & 0xF7 for w, _ in zip(words(3), range(8 * 256))), (8, 256), "e4m3")
 

@@ -1,5 +1,4 @@
-"""Boxes with orders of their own, of a table that the test of properties/identify reads too: both find the same trees, arithmetic and
-names."""
+"""Boxes with orders of their own, of a table that the test of properties/identify reads too."""
 
 import array
 import pathlib
@@ -7,10 +6,9 @@ import unittest
 from fractions import Fraction
 
 import mxcheck
+from box_numbers import floats_of, rounded, to_fp32
 from mxcheck.identifying import summation_tree
 from mxcheck.identifying._tree import parse_tree, text_of
-from mxcheck.identifying._trees import _rounded, floats_of
-from mxcheck.identifying._words import to_fp32
 
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "tests" / "properties" / "identify" / "orders.tsv"
 K = 32
@@ -28,7 +26,7 @@ def sum_in(node, fused, x):
     if fused and not isinstance(right, int) and isinstance(left, int):
         left, right = right, left
     if fused and isinstance(right, int):
-        return _rounded(Fraction(x[right][0]) * Fraction(x[right][1]) + Fraction(sum_in(left, fused, x)))
+        return rounded(Fraction(x[right][0]) * Fraction(x[right][1]) + Fraction(sum_in(left, fused, x)))
     return to_fp32(sum_in(left, fused, x) + sum_in(right, fused, x))
 
 

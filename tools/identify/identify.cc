@@ -30,6 +30,7 @@ int run(const IdentifyOptions& o) {
                         {!o.x.empty() || !o.codes.empty(), identify_blocks_dump, false},
                         {!o.logits.empty() || !o.experts.empty(), identify_routes_dump, false},
                         {!o.candidate.empty(), identify_candidate, true},
+                        {!o.box.op.empty(), identify_box, false},
                         {!o.draw.empty(), draw_tree, true}};
   const Kind* chosen = nullptr;
   for (const Kind& kind : kinds) {
@@ -39,8 +40,8 @@ int run(const IdentifyOptions& o) {
   }
   if (chosen == nullptr) {
     throw Error(ErrorKind::usage,
-                "nothing to identify: --a --b --d, --x --codes, --logits --experts --weights, or "
-                "--candidate; mxcheck identify --help says more");
+                "nothing to identify: --a --b --d, --x --codes, --logits --experts --weights, "
+                "--candidate or --box; mxcheck identify --help says more");
   }
   if (!o.svg.empty() && !chosen->has_tree) throw Error(ErrorKind::usage, "--svg draws a product's order of summation");
   check_picture(o);
@@ -74,6 +75,33 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--weights", o.weights, "tokens x k, in F32").in_group(routes);
 }
 
+void add_box(Command& sub, BoxOptions& o) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const char* group = "A box: calls are frames on standard output, answers frames on standard input (docs/identify.md)";
+  const auto option = [&](const char* name, auto& to, const char* help) {
+    return sub.option(name, to, help).in_group(group);
+  };
+  option("--box", o.op, "What it does; --format-a, --format-b, --format and --block say of what")
+      .one_of({"matmul", "tree", "cast", "quantize", "route"});
+  option("--m", o.m, "Rows of A in every call").between(1, kMost).shows_default();
+  option("--n", o.n, "Rows of B").between(1, kMost).shows_default();
+  option("--k", o.k, "Products of a sum").between(1, kMost).shows_default();
+  option("--output", o.output, "Type of D: fp32 (if not given), bf16, fp16");
+  option("--scale-type", o.scale_type, "It is given scales of A and B too: e8m0 or fp32");
+  option("--block-a", o.block_a, "Block of a scale of A").shows_default();
+  option("--block-b", o.block_b, "Block of a scale of B").shows_default();
+  option("--names", o.names, "A contract or recipe to try in place of all; may be given again");
+  option("--tree", o.tree, "When the order of summation is looked for")
+      .one_of({"always", "where-unexplained", "never"})
+      .shows_default();
+  option("--checked", o.checked, "Pairs of terms to ask for beside those that a tree follows from")
+      .between(0, kMost)
+      .shows_default();
+  option("--dtype", o.dtype, "Type of what a quantization or router reads: fp32 (if not given), bf16, fp16");
+  option("--expert-count", o.experts, "Experts of a router").between(1, kMost).shows_default();
+  option("--top-k", o.top_k, "Experts of a token").between(1, kMost).shows_default();
+}
+
 }  // namespace
 
 int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order,
@@ -105,7 +133,7 @@ int draw_tree(const IdentifyOptions& o) {
   const std::string shape = shape_of(tree).value_or("of no name");
   write_picture(o, tree, std::to_string(tree.terms()) + " terms, " + shape);
   if (o.json) {
-    print_json({{"tree", tree.text()}, {"terms", tree.terms()}, {"shape", shape}});
+    print_json({{"tree", tree.text()}, {"terms", tree.terms()}, {"shape", shape}, {"dot", tree.dot()}});
   } else {
     print("order         " + shape + "\n  tree        " + tree.text() + "\n");
   }
@@ -126,6 +154,7 @@ void add_identify(Command& app) {
   sub.option("--first-call-limit", o->first_call_limit, "Of functions in Python: of a call that may compile")
       .shows_default()
       .in_group(library);
+  add_box(sub, o->box);
   sub.option("--draw", o->draw, "A tree of summation, '((0 1) (2 3))', for --svg");
   sub.flag("--order", o->order, "Look for the tree of summation also where a contract explains every bit");
   sub.flag("--json", o->json, "The answer as JSON");

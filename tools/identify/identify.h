@@ -5,11 +5,25 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "properties/identify/product.h"
 #include "tools/common/output.h"
 
 namespace mxcheck {
+
+// A box at the other end of standard input and output (box.cc).
+struct BoxOptions {
+  std::string op;                        // matmul, tree, cast, quantize, route
+  std::int64_t m = 16, n = 16, k = 256;  // of every product
+  std::string output, dtype;             // of D; of what a quantization or a router reads
+  std::string scale_type;                // e8m0, fp32; empty: a product without scales
+  std::string block_a = "1x32", block_b = "1x32";
+  std::vector<std::string> names;  // definitions to try in place of all
+  std::string tree = "where-unexplained";
+  std::int64_t checked = 2000;
+  std::int64_t experts = 64, top_k = 8;
+};
 
 struct IdentifyOptions {
   std::string a, b, d, scale_a, scale_b, format_a, format_b;  // a product's dump
@@ -19,6 +33,7 @@ struct IdentifyOptions {
   std::string candidate, op, only;              // a library
   double time_limit = 20;
   double first_call_limit = 300;
+  BoxOptions box;
   std::string draw;  // a tree as text
   bool order = false;
   bool json = false;
@@ -29,6 +44,7 @@ int identify_product_dump(const IdentifyOptions& options);
 int identify_blocks_dump(const IdentifyOptions& options);
 int identify_routes_dump(const IdentifyOptions& options);
 int identify_candidate(const IdentifyOptions& options);
+int identify_box(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
 
 // 0 where a definition explains every bit, else 1. elements: of a quantization that no recipe explains.

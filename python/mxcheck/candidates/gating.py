@@ -3,7 +3,6 @@
 import fnmatch
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from .._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
+from .._tool import tool_path
 from .declare import Candidate
 from .resolve import split
 
@@ -74,21 +74,6 @@ class Report:
         return "\n".join(lines)
 
     __str__ = text
-
-
-def tool_path() -> str:
-    """The program mxcheck: MXCHECK_TOOL, the package's own, the checkout's, or PATH's."""
-    given = os.environ.get("MXCHECK_TOOL")
-    package = Path(__file__).resolve().parents[1]
-    places = [Path(given)] if given else [package / "bin" / "mxcheck", package.parents[1] / "build" / "release" / "bin" / "mxcheck"]
-    for place in places:
-        if place.is_file():
-            return str(place)
-    found = None if given else shutil.which("mxcheck")
-    if found:
-        return found
-    raise EnvironmentError_(f"there is no program mxcheck at {' or '.join(map(str, places))}{'' if given else ' or in PATH'}: build it with "
-                            "'./run build mxcheck' in a checkout, or say where it is with MXCHECK_TOOL")
 
 
 def list_statements(only: str = "*") -> List[str]:

@@ -38,10 +38,7 @@ def main() -> int:
         return 2
     print(json.dumps(found.json(), indent=2) if given.json else found)
     if not given.json and found.tree is not None and found.tree.root is not None:
-        try:
-            print(f"order of summation: {found.tree.shape}")
-        except Error:  # without the program there is no name
-            pass
+        print(f"order of summation: {found.tree.shape}")
     try:
         for path, text in ((given.dot, lambda: found.tree.dot() + "\n"), (given.svg, lambda: found.svg())):
             if path and (found.tree is not None or path == given.svg):

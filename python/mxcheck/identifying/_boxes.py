@@ -1,144 +1,121 @@
-"""Black boxes that cast, quantize or route: which rounding, recipe or variant explains every output."""
+"""Functions of the caller's: `mxcheck identify --box` asks, this process calls the function and answers."""
 
-import array
-import math
-from typing import Any, Callable, List, Optional, Sequence
+import contextlib
+import json
+import subprocess
+import sys
+from typing import Any, Callable, Dict, IO, List, Optional, Sequence, Tuple
 
-from .._arrays import Values
-from .._errors import Error, UsageError
-from .._formats import cast, decode, formats as format_info, recipes
-from .._quantize import quantize
-from .._router import route, routers
-from ._report import Candidate, Identified, best, compare
-from ._trees import Box, _bytes_of
-from ._words import normal
-
-_ROUNDINGS = ("nearest_even", "nearest_away", "toward_zero")
-_OVERFLOWS = ("saturate", "non_saturate")
+from .._arrays import Values, count_of, result
+from .._errors import UsageError
+from .._safetensors import rows_of, viewed
+from .._tool import error_of, tool_path
+from ._report import Identified, identified
+from ._tree import Tree
 
 
-def _answer(tried: List[Candidate], compared: int) -> Identified:
-    names = [one.name for one in tried if not one.first]
-    return Identified(names, compared, [] if names else best(tried))
+def _given(stream: IO[bytes], described: Dict[str, Any], arrays: str) -> Any:
+    """A tensor of a call, as the function takes it."""
+    shape = tuple(described["shape"])
+    data = stream.read(described["bytes"])
+    if arrays == "values":
+        return Values(data, shape, described["dtype"])
+    return result(bytearray(data), shape, described["dtype"], len(data) // max(1, count_of(shape)), arrays)
+
+
+def _frame(answer: Any) -> bytes:
+    """What the function gave: a line that describes its tensors, and their bytes."""
+    tensors, data = [], []
+    for part in answer if isinstance(answer, (tuple, list)) else (answer,):
+        if hasattr(part, "detach"):  # torch's and numpy's may be a view of a gradient's tensor, or transposed
+            part = part.detach().contiguous()
+        elif hasattr(part, "copy"):
+            part = part.copy()
+        for _, type_, view, size in viewed({"the box's answer": part}):
+            tensors.append({"dtype": view.format, "shape": list(view.shape), "bytes": size})
+            data += rows_of(view, type_, size)
+    return b"".join([json.dumps({"tensors": tensors}).encode(), b"\n", *data])
+
+
+def _ask(f: Callable[..., Any], arrays: str, arguments: List[str], extra: Sequence[Any] = ()) -> Dict[str, Any]:
+    """The program's answer about f. What f raises passes, and ends the program; the program's errors are this package's."""
+    if arrays not in ("values", "numpy", "torch"):
+        raise UsageError(f"arrays is {arrays!r}: values, numpy or torch")
+    if arrays != "values" and arrays not in sys.modules:
+        __import__(arrays)
+    with subprocess.Popen([tool_path(), "identify", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdin and program.stdout and program.stderr
+        try:
+            while True:
+                call = json.loads(program.stdout.readline() or "{}")
+                if "tensors" not in call:
+                    break
+                frame = _frame(f(*[_given(program.stdout, one, arrays) for one in call["tensors"]], *extra))
+                try:
+                    program.stdin.write(frame)
+                    program.stdin.flush()
+                except BrokenPipeError:  # it refused the answer before it had read all of it, and says why
+                    break
+        except BaseException:
+            program.kill()
+            raise
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                program.stdin.close()
+        said = program.stderr.read()
+    if "answer" in call:
+        return call["answer"]
+    raise error_of(program.returncode, said, "identify", UsageError)
+
+
+def _names(names: Optional[Sequence[str]]) -> List[str]:
+    if names is not None and not names:
+        raise UsageError("names is empty: None tries all")
+    return [word for name in names or () for word in ("--names", name)]
+
+
+def _product(op: str, formats: Sequence[str], shape: Sequence[int], output: str) -> List[str]:
+    (a, b), (m, n, k) = formats, shape
+    return ["--box", op, "--format-a", a, "--format-b", b, "--m", str(m), "--n", str(n), "--k", str(k), "--output", output]
+
+
+def identify_matmul(f: Callable[..., Any], formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int, int] = (8, 8, 512),
+                    arrays: str = "values", names: Optional[Sequence[str]] = None, tree: bool = True, output: str = "fp32",
+                    scales: Optional[str] = None, blocks: Tuple[str, str] = ("1x32", "1x32")) -> Identified:
+    """Which contract does f follow? f(a, b): a is m x k and b n x k, of `formats`; D = A B^T, m x n in `output`, comes back.
+
+    arrays: what f is given: "values" (mxcheck.Values), "numpy" (bf16 of ml_dtypes) or "torch". names: contracts to try in place of all.
+    scales: "e8m0" or "fp32": f(a, b, scale_a, scale_b), compact, of `blocks` of a and b. Split-k of 2, 3 and 4 is tried where no contract
+    explains every output; then the order of summation is looked for (tree=False: not).
+    """
+    arguments = _product("matmul", formats, shape, output) + _names(names) + ["--tree", "where-unexplained" if tree else "never"]
+    if scales:
+        arguments += ["--scale-type", scales, "--block-a", blocks[0], "--block-b", blocks[1]]
+    return identified(_ask(f, arrays, arguments), "the box")
+
+
+def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int] = (8, 8),
+                   arrays: str = "values", check: int = 2000, output: str = "fp32", extra: Sequence[Any] = ()) -> Tree:
+    """The order in which f(a, b), as of identify_matmul, adds k products. `check`: pairs that are asked for beside those that the tree
+    follows from. extra: further operands, the same in each call, as scales of one."""
+    arguments = _product("tree", formats, (*shape, k), output) + ["--checked", str(check)]
+    return Tree.of(_ask(f, arrays, arguments, extra)["order"], k)
 
 
 def identify_cast(f: Callable[[Any], Any], format: str = "e4m3", arrays: str = "values") -> Identified:
     """Which rounding and which treatment of overflow does f follow? f(x): all 65,536 BF16 words as one row; codes of `format` come back,
     one a byte (e5m6, bf16, fp16: two)."""
-    words = Values(array.array("H", range(65536)), (1, 65536), "bf16")
-    box = Box(f, arrays, (), "")
-    observed = _bytes_of(f(box.given(words)))
-    info = format_info(format)
-    each = info.code_bytes
-    if len(observed) != 65536 * each:
-        raise UsageError(f"the box's answer has {len(observed)} bytes: {65536 * each} codes of {format} are needed")
-    tried = []
-    for rounding in _ROUNDINGS:
-        for overflow in _OVERFLOWS:
-            expected = cast(words, format, rounding, overflow).tobytes()
-
-            def tell(at: int, is_expected: bytes, is_observed: bytes, name: str = f"{rounding}, {overflow}") -> str:
-                return f"first for the BF16 word {at:04x}: {name} gives {is_expected[::-1].hex()}, the box {is_observed[::-1].hex()}"
-
-            tried.append(compare(f"{rounding}, {overflow}", expected, observed, each, tell))
-    answer = _answer(tried, 65536)
-    if not answer and each == 1:
-        # A NaN may be any of the format's codes for it; which one is a choice of its own.
-        nans = [code for code in range(1 << info.bits) if math.isnan(array.array("d", decode(_code_alone(code), format).tobytes())[0])]
-        one_nan = bytes(nans[0] if code in nans else code for code in range(256)) if nans else bytes(range(256))
-        for candidate in tried:
-            rounding, overflow = candidate.name.split(", ")
-            expected = cast(words, format, rounding, overflow).tobytes()
-            if expected.translate(one_nan) == observed.translate(one_nan):
-                answer.notes.append(f"{candidate.name} but for which code of NaN: {65536 - candidate.equal} words")
-    return answer
-
-
-def _code_alone(code: int) -> Values:
-    return Values(bytes([code]), (1,), "uint8")
-
-
-def _blocks(block: str, dtype: str) -> Values:
-    """Rows that meet rules of scales: every significand of an amax, ties, subnormals, zeros, infinities and NaN, in blocks of their own."""
-    tall, wide = (int(part) for part in block.split("x"))
-    columns = 8 * wide
-    rows: List[List[float]] = []
-    for i in range(256):
-        row = normal(columns, 100 + i, 4)
-        for b in range(8):
-            largest = (1 + i / 256) * 2.0 ** (b * 7 - 28)
-            row[b * wide : (b + 1) * wide] = [max(-largest, min(largest, x * largest / 3)) for x in row[b * wide : (b + 1) * wide]]
-            row[b * wide + i % wide] = largest
-        rows.append(row)
-    special = [0.0, -0.0, 2.0**-140, 2.0**-127, 3.0e38, float("inf"), float("nan"), -1.0]
-    rows.append([special[b] if t == 0 else special[b] / 2 if b in (2, 3) else 0.0 for b in range(8) for t in range(wide)])
-    numbers = [x for row in rows for _ in range(tall) for x in row]
-    fp32 = Values(array.array("f", numbers), (len(rows) * tall, columns), "fp32")
-    return fp32 if dtype == "fp32" else Values(cast(fp32, dtype, overflow="non_saturate").tobytes(), fp32.shape, dtype)
+    return identified(_ask(f, arrays, ["--box", "cast", "--format", format]), "the box")
 
 
 def identify_quantize(f: Callable[[Any], Any], format: str = "e4m3", block: str = "1x32", dtype: str = "bf16", arrays: str = "values",
                       names: Optional[Sequence[str]] = None) -> Identified:
-    """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back. Recipes that refuse a NaN are compared
-    on the rows without one."""
-    x = _blocks(block, dtype)
-    box = Box(f, arrays, (), "")
-    given = f(box.given(x))
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise UsageError("the box's answer must be two tensors: codes and scales")
-    observed = [_bytes_of(part) for part in given]
-    tried = []
-    for name in names if names is not None else recipes():
-        try:
-            q = quantize(x, format, name, block)
-        except Error:
-            continue
-        expected = [q.codes.tobytes(), q.scales.tobytes()]
-        if [len(part) for part in expected] != [len(part) for part in observed]:
-            continue  # scales of another type
-
-        def tell_in(what: str, cols: int, name: str = name) -> Callable[[int, bytes, bytes], str]:
-            return lambda at, is_expected, is_observed: (f"first in {what} ({at // cols}, {at % cols}): {name} gives "
-                                                         f"{is_expected[::-1].hex()}, the box {is_observed[::-1].hex()}")
-
-        each = 4 if q.scales.dtype == "fp32" else 1
-        codes = compare(name, expected[0], observed[0], 1, tell_in("codes", x.shape[1]))
-        scales = compare(name, expected[1], observed[1], each, tell_in("scales", q.scales.shape[1]))
-        tried.append(Candidate(name, codes.equal + scales.equal, scales.first or codes.first))
-    if not tried:
-        raise UsageError(f"no recipe gives {len(observed[0])} bytes of codes and {len(observed[1])} of scales for {x.shape} in blocks {block}")
-    return _answer(tried, max(one.equal for one in tried) if any(not one.first for one in tried) else x.shape[0] * x.shape[1])
+    """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back. x has NaN and infinities too."""
+    arguments = ["--box", "quantize", "--format", format, "--block", block, "--dtype", dtype]
+    return identified(_ask(f, arrays, arguments + _names(names)), "the box")
 
 
 def identify_route(f: Callable[[Any], Any], experts: int = 64, top_k: int = 8, dtype: str = "fp32", arrays: str = "values") -> Identified:
     """Which variant does f follow? f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back."""
-    tokens = 128
-    # Some rows lie so low that a sum of their sigmoids is about 1e-20 and less.
-    numbers = [x * (1 + t % 5) - (0, 0, 46, 60)[t % 4] for t in range(tokens) for x in normal(experts, t)]
-    for t in range(0, tokens, 3):  # ties
-        for e in range(0, experts, 4):
-            numbers[t * experts + e] = round(numbers[t * experts + e] * 2) / 2
-    fp32 = Values(array.array("f", numbers), (tokens, experts), "fp32")
-    logits = fp32 if dtype == "fp32" else Values(cast(fp32, dtype).tobytes(), fp32.shape, dtype)
-    box = Box(f, arrays, (), "")
-    given = f(box.given(logits))
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise UsageError("the box's answer must be two tensors: experts and weights")
-    chosen, weights = (_bytes_of(part) for part in given)
-    if len(chosen) == 8 * tokens * top_k:  # int64, as torch.topk has it
-        chosen = array.array("i", array.array("q", chosen)).tobytes()
-    for part, what in ((chosen, "experts"), (weights, "weights")):
-        if len(part) != 4 * tokens * top_k:
-            raise UsageError(f"the box's {what} have {len(part)} bytes: {tokens} x {top_k} of 4 are needed")
-    tried = []
-    for name in routers():
-        routes = route(logits, top_k, name)
-
-        def tell(at: int, is_expected: bytes, is_observed: bytes, name: str = name) -> str:
-            return f"first at ({at // top_k}, {at % top_k}): {name} gives {is_expected[::-1].hex()}, the box {is_observed[::-1].hex()}"
-
-        first = compare(name, routes.experts.tobytes(), chosen, 4, tell)
-        second = compare(name, routes.weights.tobytes(), weights, 4, tell)
-        told = f"experts, {first.first}" if first.first else f"weights, {second.first}" if second.first else ""
-        tried.append(Candidate(name, first.equal + second.equal, told))
-    return _answer(tried, 2 * tokens * top_k)
+    arguments = ["--box", "route", "--expert-count", str(experts), "--top-k", str(top_k), "--dtype", dtype]
+    return identified(_ask(f, arrays, arguments), "the box")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from .._errors import UsageError
+from ._tree import Tree
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Identified:
     names: List[str]
     compared: int
     closest: List[Candidate] = field(default_factory=list)
-    tree: Optional[Any] = None
+    tree: Optional[Tree] = None
     notes: List[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -53,19 +54,14 @@ class Identified:
         return self.tree.svg()
 
 
-def compare(name: str, expected: bytes, observed: bytes, each: int, tell: Any) -> Candidate:
-    """Elements of `each` bytes; tell(index, expected, observed) says in words what is at the first that differs."""
-    if expected == observed:
-        return Candidate(name, len(observed) // each)
-    equal, first = 0, ""
-    for at in range(0, len(observed), each):
-        if expected[at : at + each] == observed[at : at + each]:
-            equal += 1
-        elif not first:
-            first = tell(at // each, expected[at : at + each], observed[at : at + each])
-    return Candidate(name, equal, first)
-
-
-def best(tried: List[Candidate], most: int = 3) -> List[Candidate]:
-    """The closest of those that do not explain all."""
-    return sorted((one for one in tried if one.first), key=lambda one: -one.equal)[:most]
+def identified(answer: Dict[str, Any], observed: str, has_probes: bool = True) -> Identified:
+    """The program's JSON. observed: what it was about; has_probes: whether the names of probes say anything."""
+    closest = []
+    for one in answer["closest"] if not answer["explained"] else ():
+        first = one["first"]
+        probe = f" of {first['probe']}" if has_probes else ""
+        closest.append(Candidate(one["name"], one["equal"], f"first in {first['part']} at ({first['row']}, {first['column']}){probe}: "
+                                 f"{one['name']} gives {first['expected_text']}, {observed} {first['observed_text']}"))
+    order = answer.get("order")
+    notes = [words if " but for " in words else f"that is also {words}" for words in answer["also"]]
+    return Identified(answer["explaining"], answer["compared"], closest, None if order is None else Tree.of(order), notes)

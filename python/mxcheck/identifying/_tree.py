@@ -1,5 +1,6 @@
 """A tree of summation: as text, read again, drawn."""
 
+import json
 import os
 import re
 import sys
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from .._errors import UsageError
+from .._tool import run_tool
 
 Node = Union[int, Tuple["Node", ...]]
 
@@ -15,13 +17,23 @@ Node = Union[int, Tuple["Node", ...]]
 @dataclass
 class Tree:
     """root: a term's number, or the parts of a sum, each a term or a sum. exact: by arithmetic of the nodes, how many sums of random
-    operands it gives in this order, of how many; None where a node has more than two parts, whose arithmetic a tree does not say."""
+    operands it gives in this order, of how many: those that give all, else the closest; None where none was tried."""
 
     root: Optional[Node]
     terms: int
     checked: int = 0
     exact: Optional[Dict[str, Tuple[int, int]]] = None
     why: str = ""
+
+    @classmethod
+    def of(cls, order: Dict[str, Any], terms: int = 0) -> "Tree":
+        """An order in the program's JSON. terms: where it has no tree."""
+        compared = order["compared"]
+        exact = {name: (compared, compared) for name in order["arithmetic"]}
+        if not exact and order["closest"]:
+            exact = {order["closest"]: (order["closest_equal"], compared)}
+        root = parse_tree(order["tree"]) if order["tree"] else None
+        return cls(root, terms if root is None else len(leaves(root)), order["masks"], exact or None, order["why_not"])
 
     def text(self) -> str:
         """The tree in parentheses, as `mxcheck identify` writes it."""
@@ -54,43 +66,26 @@ class Tree:
                 "compared": max([of for _, of in (self.exact or {}).values()], default=0), "masks": self.checked}
 
     def dot(self) -> str:
-        """The tree for Graphviz: dot -Tsvg draws it."""
-        lines = ["digraph sum {", "  node [shape=circle, label=\"+\"];"]
-        numbers = iter(range(10**9))
-
-        def walk(node: Node) -> str:
-            if isinstance(node, int):
-                lines.append(f"  t{node} [shape=plaintext, label=\"{node}\"];")
-                return f"t{node}"
-            name = f"n{next(numbers)}"
-            lines.append(f"  {name};")
-            lines.extend(f"  {name} -> {walk(child)};" for child in node)
-            return name
-
-        if self.root is not None:
-            walk(self.root)
-        return "\n".join([*lines, "}"])
+        """The tree for Graphviz: dot -Tsvg draws it. This, svg and shape are of `mxcheck identify --draw`: EnvironmentError without it."""
+        return self._drawn()["dot"] if self.root is not None else "digraph sum {\n}"
 
     def svg(self) -> str:
-        """The tree as a picture that needs nothing else, drawn by `mxcheck identify --draw`. UsageError where there is no tree,
-        EnvironmentError without the program."""
-        return self._drawn()[1]
+        """The tree as a picture that needs nothing else. UsageError where there is no tree."""
+        with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
+            path = os.path.join(folder, "tree.svg")
+            self._drawn("--svg", path)
+            with open(path, encoding="utf-8") as file:
+                return file.read()
 
     @property
     def shape(self) -> str:
-        """The order's name ("pairwise", "strided by 4, ..."), or "of no name"; by the same command."""
-        return self._drawn()[0]
+        """The order's name ("pairwise", "strided by 4, ..."), or "of no name"."""
+        return self._drawn()["shape"]
 
-    def _drawn(self) -> Tuple[str, str]:
+    def _drawn(self, *arguments: str) -> Dict[str, str]:
         if self.root is None:
             raise UsageError(f"there is no tree to draw: {self.why}")
-        from ._command import run  # which needs this module
-
-        with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
-            path = os.path.join(folder, "tree.svg")
-            shape = run(["--draw", self.text(), "--svg", path])["shape"]
-            with open(path, encoding="utf-8") as file:
-                return shape, file.read()
+        return json.loads(run_tool(["identify", "--draw", self.text(), "--json", *arguments], refused=UsageError)[1])
 
 
 def text_of(node: Node) -> str:
@@ -146,7 +141,3 @@ def leaves(node: Node) -> List[int]:
         else:
             left.extend(reversed(one))
     return found
-
-
-def is_binary(node: Node) -> bool:
-    return isinstance(node, int) or (len(node) == 2 and all(is_binary(child) for child in node))

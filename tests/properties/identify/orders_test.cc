@@ -81,6 +81,9 @@ TEST(Orders, of_the_table_are_recovered_exactly) {
       const TreeReport r = reveal_order({format, format, Format::fp32, 32}, box_of(p));
       ASSERT_TRUE(r.tree) << p.name << ": " << r.why_not;
       EXPECT_EQ(*r.tree, p.tree) << p.name << ": " << r.tree->text();
+      const TreeReport few = reveal_order({format, format, Format::fp32, 32}, box_of(p), 20);
+      EXPECT_EQ(few.tree, r.tree) << p.name << ": " << few.why_not;
+      EXPECT_LE(few.masks, r.masks + 40) << p.name;
       EXPECT_EQ(r.shape.value_or("of no name"), p.shape) << p.name;
       EXPECT_EQ(r.keeps_more, p.arithmetic == "compensated") << p.name;
       if (format == Format::bf16) continue;  // products of BF16 are exact in FP32: fused or not is one sum

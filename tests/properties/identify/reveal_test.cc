@@ -180,6 +180,20 @@ TEST(Reveal, an_order_that_depends_on_the_values_is_no_tree_or_no_sum_of_it) {
   EXPECT_TRUE(!r.tree || r.arithmetic.empty());
 }
 
+TEST(Reveal, pairs_that_are_checked_show_a_tree_that_holds_for_others_alone) {
+  const ProductBox box = adding([](Terms x) {
+    if (std::abs(x[7]) > 1e6F && std::abs(x[9]) > 1e6F) std::ranges::reverse(x);
+    float sum = 0;
+    for (float term : x) sum += term;
+    return sum;
+  });
+  const ProductSpace space{Format::bf16, Format::bf16, Format::fp32, 16};
+  EXPECT_EQ(reveal_order(space, box, 0).why_not, "");
+  const TreeReport r = reveal_order(space, box, 1000);
+  EXPECT_FALSE(r.tree);
+  EXPECT_NE(r.why_not.find("by the other pairs above"), std::string::npos) << r.why_not;
+}
+
 TEST(Reveal, an_exact_sum_and_formats_without_room_say_why_there_is_no_tree) {
   const ProductBox exact = adding([](const Terms& x) {
     double sum = 0;  // of masks 2^34 apart: 53 bits hold them all
@@ -189,6 +203,7 @@ TEST(Reveal, an_exact_sum_and_formats_without_room_say_why_there_is_no_tree) {
   const TreeReport r = reveal_order({Format::e4m3, Format::e4m3, Format::fp32, 16}, exact);
   EXPECT_FALSE(r.tree);
   EXPECT_EQ(r.why_not, "no mask loses a unit: the sum is exact, or wider than the masks reach");
+  EXPECT_EQ(reveal_order({Format::e4m3, Format::e4m3, Format::fp32, 16}, exact, 5).why_not, r.why_not);
   const TreeReport narrow = reveal_order({Format::e2m1, Format::e2m1, Format::fp32, 16}, exact);
   EXPECT_FALSE(narrow.tree);
   EXPECT_NE(narrow.why_not.find("no room"), std::string::npos);
@@ -201,13 +216,15 @@ TEST(ReportJson, of_a_match_has_these_members) {
   match.closest = {{"sm90_fp8", 63, {"d.npy", "D", 1, 2, Format::fp32, 0x3f800000, 0x3f800001}, {"e"}}};
   match.not_declared = match.closest.front();
   match.compared = 64, match.probes = 1, match.tried = 72;
+  const std::string difference =
+      R"({"name":"sm90_fp8","equal":63,"first":{"probe":"d.npy","part":"D","row":1,"column":2,)"
+      R"("expected":"0x3f800000","observed":"0x3f800001",)"
+      R"("expected_text":"0x3f800000 = 0.01111111.00000000000000000000000 = 0x1p+0 = 1",)"
+      R"("observed_text":"0x3f800001 = 0.01111111.00000000000000000000001 = 0x1.000002p+0 = 1.00000012"},"probes":["e"]})";
   EXPECT_EQ(
       to_text(to_json(match, std::nullopt), {-1}),
-      R"({"explained":false,"explaining":[],"also":[],"declared":{"name":"sm90_fp8","holds":false,)"
-      R"("difference":{"name":"sm90_fp8","equal":63,"first":{"probe":"d.npy","part":"D","row":1,"column":2,)"
-      R"("expected":"0x3f800000","observed":"0x3f800001"},"probes":["e"]}},"closest":[{"name":"sm90_fp8","equal":63,)"
-      R"("first":{"probe":"d.npy","part":"D","row":1,"column":2,"expected":"0x3f800000",)"
-      R"("observed":"0x3f800001"},"probes":["e"]}],"compared":64,"probes":1,"tried":72,"order":null})");
+      R"({"explained":false,"explaining":[],"also":[],"declared":{"name":"sm90_fp8","holds":false,"difference":)" +
+          difference + R"(},"closest":[)" + difference + R"(],"compared":64,"probes":1,"tried":72,"order":null})");
   match.closest.front().first = {"e", "experts", 0, 0, std::nullopt, 3, 0xFFFFFFFF};
   EXPECT_NE(to_text(to_json(match), {-1}).find(R"("expected":"3","observed":"-1")"), std::string::npos);
 }
