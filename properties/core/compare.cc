@@ -393,6 +393,13 @@ void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
     finding.matched += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
   }
   finding.matches = names_that_explain(answers, table);
+  if (!finding.matches.empty()) return;
+  for (const std::size_t i : p.order()) {
+    if (std::ranges::equal(answers[i].expected, answers[i].observed)) continue;
+    finding.likely = likeliest_causes(answers[i], table, i, "element", 2);
+    for (std::string& line : finding.likely) line += " (" + answers[i].info.name + ")";
+    return;
+  }
 }
 
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,

@@ -29,10 +29,12 @@ struct Finding {
   std::optional<Difference> difference;  // mismatch
   std::vector<std::string> element;      // lines about the first differing element: inputs, expected, observed
   std::vector<std::string> matches;      // rows of the operation's table that give every observed bit
+  std::vector<std::string> likely;       // where no row does: lines about those that give most of what is wrong
   // Elements of all outputs that `matches` give; 0: nothing was compared. Those of the case as found, or of the
   // smallest one where that is too large to be compared with every row.
   std::int64_t matched = 0;
   bool matches_case_as_found = false;
+  int matched_others = 0;  // further failing cases of the variant whose outputs `matches` give, counted in `matched`
   // The input elements that the first differing element follows from: shrinking tries them alone.
   std::vector<Plant> relevant;
   bool again_in_fresh_process = false;  // a fault: the call was repeated, and ended so again

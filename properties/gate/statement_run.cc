@@ -302,7 +302,42 @@ void StatementRun::keep_matches_of(const Case& original, const Case& minimal, Fi
   context_.thorough = false;
   if (!larger || larger->matched == 0) return;  // too large to be compared with everything
   finding.matches = std::move(larger->matches), finding.matched = larger->matched;
+  finding.likely = std::move(larger->likely);
   finding.matches_case_as_found = true;
+}
+
+// Where the case as found tells few definitions apart, enumerated cases of its variant do: names that explain those
+// that fail too are left. Where none explains all, those that explain most of them are likely.
+void StatementRun::compare_matches_with_others(const Case& original, Finding& finding) {
+  constexpr int kMostCases = 12, kEnoughOthers = 3;
+  constexpr std::int64_t kMostElements = 8192, kEnough = 1024;
+  if (finding.matches.empty() || !result_.statement->corners) return;
+  std::map<std::string, int> cases_of;  // that a name explains
+  for (const std::string& name : finding.matches) cases_of[name] = 1;
+  int tried = 0;
+  for (const Case& c : result_.statement->corners(original.variant, Suite::quick)) {
+    const bool is_told = finding.matches.size() == 1 && finding.matched >= kEnough;
+    if (is_told || tried == kMostCases || finding.matched_others == kEnoughOthers || stop()) break;
+    if (c.elements() > kMostElements || c == original) continue;
+    ++tried;
+    context_.thorough = true;
+    const std::optional<Finding> other = check_uncounted(c);
+    context_.thorough = false;
+    if (!other || other->kind != FindingKind::mismatch || other->matched == 0) continue;
+    for (const std::string& name : other->matches) ++cases_of[name];
+    finding.matched += other->matched;
+    const int all = 1 + ++finding.matched_others;
+    std::erase_if(finding.matches, [&](const std::string& name) { return cases_of[name] != all; });
+  }
+  if (!finding.matches.empty()) return;
+  const int all = 1 + finding.matched_others;
+  const auto most = std::ranges::max_element(cases_of, {}, [](const auto& entry) { return entry.second; });
+  if (most->second == 1) return;
+  for (const auto& [name, count] : cases_of) {
+    if (count != most->second) continue;
+    finding.likely.push_back(name + ": every bit of " + std::to_string(count) + " of " + std::to_string(all) +
+                             " failing cases");
+  }
 }
 
 // Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way
@@ -344,6 +379,7 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
         finding->summary;
   } else if (finding->kind == FindingKind::mismatch && !stop()) {
     keep_matches_of(original, example.minimal, *finding);
+    compare_matches_with_others(original, *finding);
   }
   example.finding = std::move(*finding);
   if (!stop() && !example.finding.again_in_fresh_process) look_for_state(example);

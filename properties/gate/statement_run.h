@@ -60,6 +60,7 @@ class StatementRun {
   void count(const Case& c, CaseFate fate);
   void keep_if_slow(const Case& c, double seconds);
   void keep_matches_of(const Case& original, const Case& minimal, Finding& finding);
+  void compare_matches_with_others(const Case& original, Finding& finding);
   SearchResult shrunk(const Case& c, const SearchLimits& limits);
   void look_for_state(Counterexample& example);
   void keep(const SearchResult& found, const Case& original, const Finding& first);

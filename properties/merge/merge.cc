@@ -281,6 +281,8 @@ Counterexample counterexample_from(const Json& json, const Statement& statement,
   e.finding.matches = texts(o, "matches");
   if (o.has("matched_elements")) e.finding.matched = o.integer("matched_elements", 0, kMost);
   e.finding.matches_case_as_found = o.flag("matches_case_as_found");
+  if (o.has("likely")) e.finding.likely = texts(o, "likely");
+  if (o.has("matched_others")) e.finding.matched_others = static_cast<int>(o.integer("matched_others", 0, 1000));
   e.minimal = parse_case(any_text(o, "case")), e.original = parse_case(any_text(o, "original"));
   if (o.integer("rows", 0, kMost) != e.minimal.rows || o.integer("cols", 0, kMost) != e.minimal.cols)
     o.refuse("rows", "are not those of the case");

@@ -57,6 +57,8 @@ OrderedJson to_json(const GateReport& report, const StatementResult& r) {
   j["matches"] = e.finding.matches;
   j["matched_elements"] = e.finding.matched;
   j["matches_case_as_found"] = e.finding.matches_case_as_found;
+  j["likely"] = e.finding.likely;
+  j["matched_others"] = e.finding.matched_others;
   j["case"] = to_text(e.minimal);
   j["original"] = to_text(e.original);
   j["rows"] = e.minimal.rows;

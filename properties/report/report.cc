@@ -140,9 +140,11 @@ std::string statement_line(const StatementResult& r) {
 }
 
 std::string matched_text(const Finding& finding) {
-  return fmt::format(
-      "in all {} elements of the {}", finding.matched,
-      finding.matches_case_as_found ? "case as found" : "smallest case (that as found is too large to be compared)");
+  const char* of =
+      finding.matches_case_as_found ? "case as found" : "smallest case (that as found is too large to be compared)";
+  std::string text = fmt::format("in all {} elements of the {}", finding.matched, of);
+  if (finding.matched_others > 0) text += fmt::format(" and of {} others", finding.matched_others);
+  return text;
 }
 
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
@@ -163,6 +165,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   }
   for (const std::string& match : e.finding.matches)
     out += "  matches   the observed bytes are exactly those of " + match + ", " + matched_text(e.finding) + "\n";
+  for (const std::string& line : e.finding.likely) out += "  likely    " + line + "\n";
   out += fmt::format("  case      {}\n", to_text(e.minimal));
   out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
                      e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");

@@ -19,7 +19,7 @@ std::string report_header(const GateReport& report);
 // One line a statement: verdict, name, cases, variants, seconds.
 std::string statement_line(const StatementResult& result);
 
-// "in all 4160 elements of the case as found": what a finding's matches give.
+// "in all 4160 elements of the case as found and of 3 others": what a finding's matches give.
 std::string matched_text(const Finding& finding);
 
 // The counterexample of a failed statement: statement, place, inputs, expected and observed, extent, minimal case,

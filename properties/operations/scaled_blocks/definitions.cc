@@ -41,6 +41,15 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
   const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
   cast("ties away from zero", f, Rounding::nearest_away, o);
+  all.push_back({"ties toward zero", [=](double v) {
+                   const std::uint32_t even = encode(f, v, Rounding::nearest_even, o);
+                   const std::uint32_t cut = encode(f, v, Rounding::toward_zero, o);
+                   // A tie: the cut value lies as far away as the one above it, which is where ties away go.
+                   const std::uint32_t away = encode(f, v, Rounding::nearest_away, o);
+                   const bool is_tie =
+                       cut != away && std::fabs(v) * 2 == std::fabs(decode(f, cut)) + std::fabs(decode(f, away));
+                   return is_tie ? cut : even;
+                 }});
   cast("rounding toward zero (truncation)", f, Rounding::toward_zero, o);
   cast("rounding toward +Inf", f, Rounding::upward, o);
   all.push_back({"rounding away from zero", [=](double v) {
