@@ -101,10 +101,13 @@ const std::vector<Arrow>& property_arrows() {
        {"properties/core/", "properties/operations/moe/", "properties/operations/layer/tensors.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
-      // The explanation of a golden's quantized blocks is quantize's own.
+      // The explanation of a golden's quantized blocks is quantize's own; the tables of definitions are the
+      // operations'.
       {"properties/diagnosis/",
-       {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
-      {"properties/identify/", {"properties/core/", "properties/identify/"}},
+       {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h",
+        "properties/operations/router/definitions.h"}},
+      {"properties/identify/",
+       {"properties/core/", "properties/identify/", "properties/operations/router/definitions.h"}},
       // A policy of a library is posed as the gate poses it, with inputs of identify's own.
       {"properties/identify/library/",
        {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",

@@ -13,10 +13,13 @@
 #include "properties/core/check.h"
 #include "properties/core/input.h"
 #include "properties/core/phases.h"
+#include "properties/operations/router/definitions.h"
 #include "properties/operations/router/operation.h"
 
 namespace mxcheck {
 namespace {
+
+constexpr std::int64_t kMostToMatch = 100'000;  // logits: each row of the table computes an answer
 
 TensorInfo integers(std::string name, int bits, std::int64_t rows, std::int64_t cols) {
   TensorInfo info{std::move(name), Format::fp32, rows, cols, 0, 0, false};
@@ -69,16 +72,6 @@ CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64
   t.data = reinterpret_cast<const std::byte*>(values.data());
   t.bytes = values.size() * sizeof(float);
   return t;
-}
-
-std::vector<std::byte> rounded_to(Format dtype, const std::vector<float>& values) {
-  if (dtype == Format::fp32) return to_bytes(values);
-  std::vector<std::uint16_t> words(values.size());
-  std::transform(values.begin(), values.end(), words.begin(), [](float value) {
-    return static_cast<std::uint16_t>(
-        encode(Format::bf16, static_cast<double>(value), Rounding::nearest_even, Overflow::non_saturate));
-  });
-  return to_bytes(words);
 }
 
 }  // namespace
@@ -195,16 +188,6 @@ RouteMetadata RouteProblem::metadata() const {
   return route_metadata(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
 }
 
-std::vector<std::vector<std::byte>> bytes_of(const Routes& r) { return {to_bytes(r.experts), to_bytes(r.weights)}; }
-std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& a) {
-  return {to_bytes(a.chosen),     to_bytes(a.offsets),       to_bytes(a.row_token),
-          to_bytes(a.row_weight), to_bytes(a.token_offsets), to_bytes(a.token_rows)};
-}
-std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& m) {
-  return {to_bytes(m.counts),    to_bytes(m.offsets),    to_bytes(m.row_slot),
-          to_bytes(m.row_token), to_bytes(m.row_expert), to_bytes(m.slot_row)};
-}
-
 std::vector<ExpectedTensor> RouteProblem::answer() const {
   const std::string& operation = c.variant.operation;
   std::vector<std::vector<std::byte>> bytes;
@@ -215,12 +198,21 @@ std::vector<ExpectedTensor> RouteProblem::answer() const {
   } else if (operation == "route_metadata") {
     bytes = bytes_of(metadata());
   } else {
-    bytes = {
-        rounded_to(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k))};
+    bytes =
+        gradient_bytes(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k));
   }
   std::vector<ExpectedTensor> answer;
   for (std::size_t i = 0; i < bytes.size(); ++i) answer.push_back({outputs[i], std::move(bytes[i])});
   return answer;
+}
+
+Table RouteProblem::definitions(std::span<const Bytes>) const {
+  const std::string& operation = c.variant.operation;
+  if (c.elements() > kMostToMatch) return {};
+  if (operation == "route") return choice_definitions(router(), input.view());
+  if (operation == "route_round") return rounding_definitions(router(), token_rounding(), input.view());
+  if (operation == "route_backward") return gradient_definitions(router(), input.view(), routes, gradient);
+  return metadata_definitions(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
 }
 
 std::vector<SavedTensor> RouteProblem::saved() const {

@@ -39,11 +39,6 @@ class RouteProblem final : public Problem {
   [[nodiscard]] RouteMetadata metadata() const;
 };
 
-// The outputs' bytes of what the reference, or a model of a fault, gives.
-std::vector<std::vector<std::byte>> bytes_of(const Routes& routes);
-std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& rows);
-std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& metadata);
-
 // Drawn tensors (properties/operations/router/problem.cc).
 Input expand_logits(const Case& c);
 std::vector<float> expand_bias(const Case& c);
