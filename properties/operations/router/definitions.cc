@@ -148,8 +148,8 @@ RouterRows rows_of_choice(const Router& router, const MatrixView& logits) {
 }
 
 void add_choice_slips(RouterRows& rows, const Router& router, const MatrixView& logits) {
-  rows.inputs();
   rows.faults([router, logits](const RouterFaults& faults) { return bytes_of(model_routes(router, logits, faults)); });
+  rows.inputs();
   rows.add("experts in the order of their index, not best first",
            [router, logits] { return bytes_of(in_order_of_experts(route(router, logits))); });
   rows.add("weights rounded to BF16", [router, logits] {
@@ -184,14 +184,13 @@ Table rounding_definitions(const Router& router, const TokenRounding& rounding, 
   RouterRows rows(router, logits,
                   [rounding](const Router& r, const MatrixView& x) { return bytes_of(round_tokens(r, rounding, x)); });
   rows.other_variants();
-  rows.inputs();
-  const auto changed = [&](std::string name, auto TokenRounding::*field, auto value, std::string source = {}) {
+  const auto changed = [&](const std::string& name, auto TokenRounding::*field, auto value,
+                           const std::string& source = {}) {
     if (rounding.*field == value) return;
     TokenRounding other = rounding;
     other.*field = value;
     rows.add(
-        std::move(name), [router, other, logits] { return bytes_of(round_tokens(router, other, logits)); },
-        std::move(source));
+        name, [=] { return bytes_of(round_tokens(router, other, logits)); }, source);
   };
   for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     changed("rule " + std::string(rule.name), &TokenRounding::rule, rule.rule, source_of(rule.rule));
@@ -203,6 +202,7 @@ Table rounding_definitions(const Router& router, const TokenRounding& rounding, 
   changed("a step of 32 bits", &TokenRounding::step, rounding.step & 0xFFFFFFFF);
   changed("a layer of 0", &TokenRounding::layer, std::uint32_t{0});
   rows.faults([=](const RouterFaults& faults) { return bytes_of(model_rows(router, rounding, logits, faults)); });
+  rows.inputs();
   rows.add("weights rounded to BF16", [=] {
     RoundedTokens a = round_tokens(router, rounding, logits);
     a.row_weight = as_bf16(std::move(a.row_weight));

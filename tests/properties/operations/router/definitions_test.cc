@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,16 +21,23 @@ namespace {
 
 using Answers = std::vector<Bytes>;
 
-Answers answer_of(const RouteProblem& p) {
+Answers answer_of(const Problem& p) {
   Answers bytes;
   for (ExpectedTensor& t : p.answer()) bytes.push_back(std::move(t.bytes));
   return bytes;
 }
 
-std::vector<std::string> names_of(const RouteProblem& p, const Answers& observed) {
+std::vector<std::string> names_of(const Problem& p, const Answers& observed) {
   Finding finding;
   tell_matches(p, p.answer(), observed, finding);
   return finding.matches;
+}
+
+Answers model_of(const Problem& p, const RouterFaults& faults) {
+  if (const auto* r = dynamic_cast<const RoundingProblem*>(&p))
+    return bytes_of(model_rows(r->router(), r->token_rounding(), r->input.view(), faults));
+  const auto& choice = dynamic_cast<const ChoiceProblem&>(p);
+  return bytes_of(model_routes(choice.router(), choice.input.view(), faults));
 }
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -45,12 +53,10 @@ TEST(RouterMatches, every_fault_is_named_where_it_shows) {
     one.*fault.on = true;
     bool named = false;
     for (const Case& c : cases) {
-      const RouteProblem p(c);
-      const bool rounds = c.variant.operation == "route_round";
-      const Answers observed = rounds ? bytes_of(model_rows(p.router(), p.token_rounding(), p.input.view(), one))
-                                      : bytes_of(model_routes(p.router(), p.input.view(), one));
-      if (observed == answer_of(p)) continue;
-      named = has(names_of(p, observed), fault.text);
+      const std::unique_ptr<Problem> p = make_problem(c);
+      const Answers observed = model_of(*p, one);
+      if (observed == answer_of(*p)) continue;
+      named = has(names_of(*p, observed), fault.text);
       EXPECT_TRUE(named) << fault.text << " in " << to_text(c);
       break;
     }
@@ -73,8 +79,8 @@ TEST(RouterMatches, another_variant_rule_or_seed_is_named) {
         Row{"bias=1", "bias=0", "no bias"}, Row{"softmax-topk-renorm", "sigmoid", "variant sigmoid"}}) {
     std::string text = base;
     text.replace(text.find(row.field), std::string(row.field).size(), row.is);
-    const RouteProblem p(parse_case(base));
-    RouteProblem other = p;
+    const RoundingProblem p(parse_case(base));
+    RoundingProblem other = p;
     other.c = parse_case(text);
     const std::vector<std::string> names = names_of(p, answer_of(other));
     EXPECT_TRUE(has(names, row.name)) << row.name;
@@ -87,7 +93,7 @@ Definition row_named(const Table& table, const std::string& name) {
 }
 
 TEST(RouterMatches, rows_of_a_table_have_names_of_their_own_and_sources) {
-  const RouteProblem p(
+  const RoundingProblem p(
       parse_case("op=route_round variant=sigmoid x=fp32 nan=last bias=1 limited=1 rule=up weights=renorm rows=9 cols=8 "
                  "k=2 groups=4 kept=3 tile=2 scale=0.5 step=3 layer=4 data=specials seed=7"));
   const Table choice = choice_definitions(p.router(), p.input.view());
@@ -105,11 +111,11 @@ TEST(RouterMatches, rows_of_a_table_have_names_of_their_own_and_sources) {
 }
 
 TEST(RouterMatches, slips_of_other_logits_and_of_the_answers_form_are_named) {
-  const RouteProblem p(
+  const ChoiceProblem p(
       parse_case("op=route variant=sigmoid x=fp32 nan=last bias=1 limited=0 rows=60 cols=9 k=3 data=specials seed=5"));
   const Routes right = route(p.router(), p.input.view());
   const auto with = [&](auto change) {
-    RouteProblem other = p;
+    ChoiceProblem other = p;
     auto logits = values_in<float>(other.input.bytes);
     change(logits, other.bias);
     other.input.bytes = to_bytes(logits);
@@ -154,16 +160,16 @@ TEST(RouterMatches, packed_order_has_ties_that_go_to_the_larger_index) {
 }
 
 TEST(RouterMatches, nothing_is_named_for_bytes_that_no_fault_gives) {
-  const RouteProblem p(parse_case("op=route variant=softmax-topk x=fp32 rows=40 cols=9 k=3 data=normal seed=7"));
+  const ChoiceProblem p(parse_case("op=route variant=softmax-topk x=fp32 rows=40 cols=9 k=3 data=normal seed=7"));
   Answers observed = answer_of(p);
   observed[1][5] ^= std::byte{1};
   EXPECT_TRUE(names_of(p, observed).empty());
 }
 
 TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
-  const RouteProblem p(
+  const GradientProblem p(
       parse_case("op=route_backward variant=sigmoid x=fp32 rows=40 cols=9 k=3 scale=2 data=specials seed=7"));
-  RouteProblem other = p;
+  GradientProblem other = p;
   route_case(other.c).scale = 1;
   Answers observed = answer_of(other);
   ASSERT_NE(observed, answer_of(p));
@@ -178,7 +184,7 @@ TEST(RouterMatches, a_nan_of_another_payload_is_the_same) {
 }
 
 TEST(RouterMatches, metadata_in_descending_order_is_named) {
-  const RouteProblem p(parse_case("op=route_metadata rows=20 cols=5 k=2 tile=4 drops=10 data=normal seed=3"));
+  const MetadataProblem p(parse_case("op=route_metadata rows=20 cols=5 k=2 tile=4 drops=10 data=normal seed=3"));
   const Answers observed = bytes_of(metadata_descending(p.routes, 2, {}, 5, 4));
   EXPECT_EQ(names_of(p, observed), std::vector<std::string>{"tokens of an expert in descending order"});
 }

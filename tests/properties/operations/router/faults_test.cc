@@ -23,7 +23,7 @@ void expect_same_floats(const std::vector<float>& a, const std::vector<float>& b
 
 TEST(RouterModel, without_faults_gives_the_references_routes) {
   for (const Case& c : cases_of("route")) {
-    const RouteProblem p(c);
+    const ChoiceProblem p(c);
     const Routes want = route(p.router(), p.input.view());
     const Routes got = model_routes(p.router(), p.input.view(), {});
     ASSERT_EQ(want.experts, got.experts) << to_text(c);
@@ -33,7 +33,7 @@ TEST(RouterModel, without_faults_gives_the_references_routes) {
 
 TEST(RouterModel, without_faults_gives_the_references_rows) {
   for (const Case& c : cases_of("route_round")) {
-    const RouteProblem p(c);
+    const RoundingProblem p(c);
     const RoundedTokens want = round_tokens(p.router(), p.token_rounding(), p.input.view());
     const RoundedTokens got = model_rows(p.router(), p.token_rounding(), p.input.view(), {});
     ASSERT_EQ(want.chosen, got.chosen) << to_text(c);
