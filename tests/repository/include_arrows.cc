@@ -107,13 +107,13 @@ const std::vector<Arrow>& property_arrows() {
         "properties/operations/layer/tensors.h", "properties/operations/router/golden.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
-      // Goldens are explained by the tables and problems of their operations.
+      // Goldens and black boxes are explained by the tables and problems of their operations.
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/goldens/", "properties/operations/quantize/problem.h",
-        "properties/operations/scaled_blocks/definitions.h"}},
-      // Black boxes are compared with the tables of the operations.
+        "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},
       {"properties/identify/",
-       {"properties/core/", "properties/identify/", "properties/operations/scaled_blocks/definitions.h"}},
+       {"properties/core/", "properties/identify/", "properties/operations/router/definitions.h",
+        "properties/operations/scaled_blocks/definitions.h"}},
       // A policy of a library is posed as the gate poses it, with inputs of identify's own.
       {"properties/identify/library/",
        {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",

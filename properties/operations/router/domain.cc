@@ -36,11 +36,6 @@ constexpr std::array<float, 9> kScales{1, 2.5F, 0.5F, 1.0F / 3, 0, -0.0F, -1.5F,
 constexpr std::array<std::int64_t, 4> kDrops{0, 1, 51, 100};
 constexpr std::int64_t kMostRandomLogits = 6'000;  // exp, correctly rounded, takes its time
 
-bool has_capacity(TokenRoundingRule rule) {
-  return rule == TokenRoundingRule::expert_choice || rule == TokenRoundingRule::capacity_order ||
-         rule == TokenRoundingRule::capacity_score;
-}
-
 // none, 1, below the fair share, the fair share, above it, all tokens.
 std::int64_t capacity_kind(const Case& c) {
   const std::int64_t capacity = route_case(c).capacity;
@@ -75,10 +70,10 @@ class RouteDomain final : public Domain {
  public:
   explicit RouteDomain(const DomainRequest& request)
       : statement_(request.statement),
-        operation_(request.variants.front().operation),
-        limits_(*request.process.operation(operation_)),
-        metadata_(operation_ == "route_metadata"),
-        rounds_(operation_ == "route_round") {
+        kind_(kind_of(request.variants.front())),
+        limits_(*request.process.operation(std::string(kind_.name))),
+        metadata_(!kind_.reads_logits),
+        rounds_(kind_.rounds) {
     const auto flag = [](bool holds) { return std::string(holds ? "yes" : "no"); };
     router_.of(request.variants, [](const Variant& v) { return route_of(v).router; });
     dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
@@ -104,7 +99,7 @@ class RouteDomain final : public Domain {
     if (rounds_ || metadata_) tile_ = add("tile", extent_bins(kTiles, 512));
     if (rounds_) add_rounding();
     if (!metadata_) add_scale();
-    if (metadata_ || operation_ == "route_backward") drops_ = add("dropped routes, %", extent_bins(kDrops, 100));
+    if (!kind_.chooses) drops_ = add("dropped routes, %", extent_bins(kDrops, 100));
     if (!metadata_ && statement_.strides)
       gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
     usual_ = UsualAxes(statement_, request.process.info().cuda);
@@ -158,7 +153,7 @@ class RouteDomain final : public Domain {
     }
     if (has_tile(v)) set(tile_, own.tile);
     if (rounds_) {
-      if (has_capacity(rule_of(v)) && c.cols > 0) set(capacity_, capacity_kind(c));
+      if (takes_capacity(rule_of(v)) && c.cols > 0) set(capacity_, capacity_kind(c));
       set(seed_, c.seed >> 48 == 0 ? 0 : 1);
       set(step_, size_kind(own.step, 64));
       set(layer_, size_kind(own.layer, 32));
@@ -219,7 +214,7 @@ class RouteDomain final : public Domain {
     return metadata_ ? 4 : static_cast<std::int64_t>(value_bytes(v.dtype));
   }
   [[nodiscard]] std::int64_t output_width(const Variant& v) const {
-    return operation_ == "route_backward" ? static_cast<std::int64_t>(value_bytes(v.dtype)) : 4;
+    return kind_.has_gradient ? static_cast<std::int64_t>(value_bytes(v.dtype)) : 4;
   }
 
   std::vector<Bin> expert_bins() const {
@@ -283,7 +278,7 @@ class RouteDomain final : public Domain {
   }
 
   void draw_rounding(Case& c, const Bins& wanted, Draw& draw) const {
-    if (has_capacity(rule_of(c.variant))) {
+    if (takes_capacity(rule_of(c.variant))) {
       const std::int64_t kind =
           is_wanted(wanted, capacity_) ? bin(wanted, capacity_) : static_cast<std::int64_t>(draw.below(6));
       route_case(c).capacity = draw_capacity(kind, c, draw);
@@ -318,7 +313,7 @@ class RouteDomain final : public Domain {
   }
 
   const Statement& statement_;
-  std::string operation_;
+  const RouteKind& kind_;
   OperationInfo limits_;
   bool metadata_, rounds_;
   UsualAxes usual_;
@@ -342,8 +337,7 @@ constexpr std::int64_t kMostGroups = 32;
 // The operation's gradient has neither bias nor groups.
 bool is_own_router(const Variant& v, const LayerRouter& router) {
   if (route_of(v).router != router.variant) return false;
-  return v.operation == "route_backward" ||
-         (route_of(v).bias == router.bias && route_of(v).limited == (router.groups > 1));
+  return kind_of(v).has_gradient || (route_of(v).bias == router.bias && route_of(v).limited == (router.groups > 1));
 }
 
 // Groups that divide the layer's experts, and kept ones that hold its active ones.
@@ -408,8 +402,6 @@ void require(bool holds, const char* what) {
   if (!holds) throw Error(ErrorKind::usage, std::string("a case of a router: ") + what);
 }
 
-bool has_rule(const Variant& v) { return v.operation == "route_round"; }
-
 void check_metadata(const Case& c) {
   const RouteCase& own = route_case(c);
   require(c.plants.empty() && c.stride == 0, "route_metadata has neither plants nor a stride");
@@ -424,11 +416,10 @@ void check_metadata(const Case& c) {
 std::vector<Variant> askable_routes(const std::string& operation) {
   std::vector<Variant> all;
   Variant v{operation};
-  if (operation == "route_metadata") return {v};
-  const bool chooses = operation != "route_backward";
-  const bool rounds = operation == "route_round";
+  const RouteKind& kind = kind_of(v);
+  if (!kind.reads_logits) return {v};
   const auto add_rules = [&] {
-    if (!rounds) return all.push_back(v);
+    if (!kind.rounds) return all.push_back(v);
     for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
       route_of(v).rule = rule.name;
       for (const bool renormalize : {true, false}) {
@@ -444,7 +435,7 @@ std::vector<Variant> askable_routes(const std::string& operation) {
       for (const bool last : {false, true}) {
         route_of(v).nan_last = last;
         for (const int options : {0, 1, 2, 3}) {
-          if (!chooses && options != 0) continue;
+          if (!kind.chooses && options != 0) continue;
           route_of(v).bias = (options & 1) != 0, route_of(v).limited = (options & 2) != 0;
           add_rules();
         }
@@ -462,9 +453,10 @@ void check_route(const Case& c) {
   require(own.tile >= 1 && own.tile <= kMostTile && own.capacity >= 0 && own.drops >= 0 && own.drops <= 100,
           "tile is at least 1 and at most 2^20, capacity at least 0, drops a percentage");
   require(std::isfinite(own.scale), "scale is a number");
-  if (c.variant.operation == "route_metadata") return check_metadata(c);
+  const RouteKind& kind = kind_of(c.variant);
+  if (!kind.reads_logits) return check_metadata(c);
   require(!v.router.empty(), "variant is missing");
-  require(has_rule(c.variant) == !v.rule.empty(), "rule goes with route_round");
+  require(kind.rounds == !v.rule.empty(), "rule goes with route_round");
   require(own.top_k >= 1 && own.top_k <= c.cols, "k is 1 to the number of experts");
   require(v.limited ? own.groups >= 1 && c.cols % own.groups == 0 && own.groups_kept >= 1 &&
                           own.groups_kept <= own.groups && own.top_k <= own.groups_kept * (c.cols / own.groups)
@@ -484,7 +476,7 @@ bool is_route_option(const Case& c) {
 void fit_route(Case& c) {
   route_case(c).tile = std::max<std::int64_t>(1, route_case(c).tile);
   c.cols = std::max<std::int64_t>(1, c.cols);
-  if (c.variant.operation == "route_metadata") return;
+  if (!reads_logits(c.variant)) return;
   std::int64_t most = c.cols;
   if (route_of(c.variant).limited) {
     route_case(c).groups = std::clamp<std::int64_t>(route_case(c).groups, 1, c.cols);

@@ -44,10 +44,9 @@ std::vector<Case> choice_corners(const Variant& v, Suite suite) {
 Case rounding_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, std::int64_t top_k, std::int64_t tile,
                      Data data, std::uint64_t seed) {
   Case c = route_corner(v, tokens, experts, top_k, data, seed);
-  if (rounds_to_tiles(token_rounding_rule_named(route_of(v).rule))) route_case(c).tile = tile;
-  if (!rounds_to_tiles(token_rounding_rule_named(route_of(v).rule)) &&
-      token_rounding_rule_named(route_of(v).rule) != TokenRoundingRule::none)
-    route_case(c).capacity = tile;
+  const TokenRoundingRule rule = token_rounding_rule_named(route_of(v).rule);
+  if (rounds_to_tiles(rule)) route_case(c).tile = tile;
+  if (takes_capacity(rule)) route_case(c).capacity = tile;
   return c;
 }
 
@@ -117,10 +116,10 @@ std::vector<Case> backward_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
-Statement equality(std::string_view name, std::string_view operation, std::string_view sentence) {
+Statement equality(std::string_view name, const RouteKind& kind, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/router.md";
-  s.applies = [operation](const Variant& v, std::span<const Variant>) { return v.operation == operation; };
+  s.applies = [&kind](const Variant& v, std::span<const Variant>) { return v.operation == kind.name; };
   s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials,
             Data::bits,  Data::wide,   Data::sparse,     Data::real,  Data::zeros};
   s.experts = 0;
@@ -175,9 +174,10 @@ std::vector<Case> every_logit(const Variant& v, Suite suite) {
 std::vector<Case> production(const Variant& v, Suite suite) {
   const bool quick = suite == Suite::quick;
   Case c = quick ? route_corner(v, 16'384, 128, 8, Data::normal, 1) : route_corner(v, 65'536, 256, 8, Data::normal, 1);
-  if (v.operation == "route_metadata" || has_tiles(v)) route_case(c).tile = 128;
-  if (v.operation == "route_backward") route_case(c).drops = 10;
-  route_case(c).capacity = v.operation == "route_round" && !has_tiles(v) ? c.rows / 10 : 0;
+  const RouteKind& kind = kind_of(v);
+  if (!kind.reads_logits || has_tiles(v)) route_case(c).tile = 128;
+  if (kind.has_gradient) route_case(c).drops = 10;
+  route_case(c).capacity = kind.rounds && !has_tiles(v) ? c.rows / 10 : 0;
   std::vector<Case> cases{c};
   if (suite != Suite::exhaustive) return cases;
   c.rows = 1'048'577;  // and a tile that is cut
@@ -194,10 +194,11 @@ Statement cpu_library() {
   s.source = "kernels/cpu";
   s.device = Statement::Device::cuda;
   s.applies = [](const Variant& v, std::span<const Variant>) {
-    if (!is_route(v)) return false;
+    const RouteKind* kind = find_route_kind(v.operation);
+    if (kind == nullptr) return false;
     const bool usual = route_of(v).router == "topk-softmax" || route_of(v).router == "softmax-topk-renorm" ||
                        route_of(v).router == "sigmoid";
-    return v.operation == "route_metadata" ||
+    return !kind->reads_logits ||
            (usual && is_plain(v) && !route_of(v).nan_last && v.dtype == Format::bf16 && route_of(v).renormalize);
   };
   s.check = equals_cpu_library;
@@ -209,13 +210,13 @@ Statement cpu_library() {
 
 std::vector<Statement> route_equality_statements() {
   std::vector<Statement> s{
-      equality("route_equals_the_reference", "route",
+      equality("route_equals_the_reference", kRoute,
                "the experts of every token, in their order, and the bits of their weights are the reference's"),
-      equality("route_round_equals_the_reference", "route_round",
+      equality("route_round_equals_the_reference", kRouteRound,
                "counts, rows of every expert and of every token, and the bits of weights are the reference's"),
-      equality("route_metadata_equals_the_reference", "route_metadata",
+      equality("route_metadata_equals_the_reference", kRouteMetadata,
                "the rows that slots go to, and the way back, are the reference's"),
-      equality("route_backward_equals_the_reference", "route_backward",
+      equality("route_backward_equals_the_reference", kRouteBackward,
                "the gradient of the logits has the reference's bits"),
   };
   s[0].corners = choice_corners;
@@ -224,7 +225,7 @@ std::vector<Statement> route_equality_statements() {
   s[3].corners = backward_corners;
   for (Statement& one : s) one.cases_per_variant = 10, one.covers_pairs = true;
 
-  Statement rows = equality("every_row_of_a_small_alphabet_is_routed_as_the_reference", "route",
+  Statement rows = equality("every_row_of_a_small_alphabet_is_routed_as_the_reference", kRoute,
                             "every row of 4 experts (6 in the full suite) over -Inf, -1, -0, +0, 1, +Inf and NaN, for "
                             "every k, has the reference's experts and weights");
   rows.data.clear();
@@ -232,12 +233,12 @@ std::vector<Statement> route_equality_statements() {
   s.push_back(std::move(rows));
 
   Statement logits =
-      equality("every_logit_is_scored_as_the_reference", "route",
+      equality("every_logit_is_scored_as_the_reference", kRoute,
                "each of the 65,536 BF16 words (in the exhaustive suite each FP32 word from 2^-28 to 128, "
                "of either sign) has the reference's score, alone or beside a zero");
   logits.data.clear();
   logits.applies = [](const Variant& v, std::span<const Variant>) {
-    if (v.operation != "route") return false;
+    if (v.operation != kRoute.name) return false;
     const bool alone = route_of(v).router == "sigmoid-raw" || route_of(v).router == "sqrtsoftplus-raw";
     const bool softmax = route_of(v).router == "softmax-topk" || route_of(v).router == "topk-softmax";
     return (alone || softmax) && route_of(v).nan_last && is_plain(v);
@@ -257,28 +258,19 @@ constexpr std::size_t kMostRelevant = 8;  // plants of a case
 
 std::string fp32(float value) { return notations(Format::fp32, std::bit_cast<std::uint32_t>(value)); }
 
-// One token alone, as a problem of its own.
-RouteProblem token_alone(const RouteProblem& p, std::int64_t token) {
-  RouteProblem one = p;
-  one.c.variant.operation = "route", route_of(one.c.variant).rule.clear(), one.c.rows = 1;
-  const auto line = static_cast<std::ptrdiff_t>(p.input.row_bytes());
-  one.input.rows = 1;
-  one.input.bytes.assign(p.input.bytes.begin() + token * line, p.input.bytes.begin() + (token + 1) * line);
-  return one;
-}
-
 // The ranks around the last that is chosen, best first: logits, what the order is by, and the weight.
-void explain_token(const RouteProblem& p, std::int64_t token, Finding& finding) {
-  const RouteProblem one = token_alone(p, token);
-  const Router router = one.router();
+void explain_token(const LogitsProblem& p, std::int64_t token, Finding& finding) {
+  MatrixView one = p.input.view();
+  one.data += static_cast<std::size_t>(token) * p.input.row_bytes(), one.rows = 1;
+  const Router router = p.router();
   Router longer = router;  // as far down as there are candidates
   longer.top_k = router.groups == 0 ? p.c.cols : router.groups_kept * (p.c.cols / router.groups);
   longer.top_k = std::min(longer.top_k, router.top_k + kAround);
   // The value of a group follows from top_k: with groups only those chosen are known.
   if (router.groups != 0) longer.top_k = router.top_k;
-  const Routes order = route(longer, one.input.view());
-  const Routes chosen = route(router, one.input.view());
-  const std::vector<float> scores = router_scores(router, one.input.view());
+  const Routes order = route(longer, one);
+  const Routes chosen = route(router, one);
+  const std::vector<float> scores = router_scores(router, one);
   const bool by_logit = router.variant->score == RouterScore::logits;
   finding.element.push_back(
       fmt::format("token     {}: {} of {} experts, {}; larger first, where equal the smaller index", token,
@@ -301,11 +293,11 @@ void explain_token(const RouteProblem& p, std::int64_t token, Finding& finding) 
 }
 
 // f, the multiples around it, and what decided; then the ranks beside the boundary.
-void explain_expert(const RouteProblem& p, std::int64_t expert, Finding& finding) {
+void explain_expert(const RoundingProblem& p, std::int64_t expert, Finding& finding) {
   const Case& c = p.c;
   const TokenRounding token_rounding = p.token_rounding();
   const Router router = p.router();
-  const RoundedTokens rows = round_tokens(router, token_rounding, p.input.view());
+  const RoundedTokens rows = p.rows();
   const auto e = static_cast<std::size_t>(expert);
   const std::int64_t f = rows.chosen[e];
   const std::int64_t kept = rows.offsets[e + 1] - rows.offsets[e];
@@ -355,37 +347,42 @@ void explain_expert(const RouteProblem& p, std::int64_t expert, Finding& finding
 }
 
 // The expert of a row, for outputs by row.
-std::int64_t expert_of_row(const RouteProblem& p, std::int64_t row) {
-  const RoundedTokens rows = round_tokens(p.router(), p.token_rounding(), p.input.view());
+std::int64_t expert_of_row(const RoundingProblem& p, std::int64_t row) {
+  const RoundedTokens rows = p.rows();
   for (std::int64_t e = 0; e < p.c.cols; ++e) {
     if (row < rows.offsets[static_cast<std::size_t>(e) + 1]) return e;
   }
   return p.c.cols - 1;
 }
 
-void explain_rounding(const RouteProblem& p, std::size_t output, Finding& finding) {
+}  // namespace
+
+void ChoiceProblem::tell(std::size_t, Finding& finding) const {
+  explain_token(*this, finding.difference->first.row, finding);
+}
+
+void RoundingProblem::tell(std::size_t output, Finding& finding) const {
   const std::int64_t col = finding.difference->first.col;
   if (output == 0) {  // chosen: some token whose choice the candidate does not show
     finding.element.push_back(fmt::format("expert    {}: of the tokens that chose it, before rounding", col));
   } else if (output == 1) {  // the end of the expert before
-    explain_expert(p, std::max<std::int64_t>(0, col - 1), finding);
+    explain_expert(*this, std::max<std::int64_t>(0, col - 1), finding);
   } else if (output <= 3) {
-    explain_expert(p, expert_of_row(p, col), finding);
-    const auto answer = round_tokens(p.router(), p.token_rounding(), p.input.view());
-    const std::int32_t token = answer.row_token[static_cast<std::size_t>(col)];
-    if (output == 3 && token >= 0) explain_token(p, token, finding);
+    explain_expert(*this, expert_of_row(*this, col), finding);
+    const std::int32_t token = rows().row_token[static_cast<std::size_t>(col)];
+    if (output == 3 && token >= 0) explain_token(*this, token, finding);
   } else if (output == 4) {
     finding.element.push_back(fmt::format("token     {}: its rows end here", col - 1));
   }
 }
 
-void explain_slots(const RouteProblem& p, std::size_t output, Finding& finding) {
-  const RouteMetadata m = p.metadata();
+void MetadataProblem::tell(std::size_t output, Finding& finding) const {
+  const RouteMetadata m = metadata();
   const std::int64_t col = finding.difference->first.col;
   if (output <= 1) {
-    const auto e = static_cast<std::size_t>(std::min(p.c.cols - 1, col));
+    const auto e = static_cast<std::size_t>(std::min(c.cols - 1, col));
     finding.element.push_back(fmt::format("expert    {}: {} routes, rows {} to {} of tiles of {}", e, m.counts[e],
-                                          m.offsets[e], m.offsets[e + 1] - 1, route_case(p.c).tile));
+                                          m.offsets[e], m.offsets[e + 1] - 1, route_case(c).tile));
   } else if (output <= 4) {
     const std::int32_t slot = m.row_slot[static_cast<std::size_t>(col)];
     finding.element.push_back(slot < 0 ? fmt::format("row       {}: padding", col)
@@ -393,35 +390,23 @@ void explain_slots(const RouteProblem& p, std::size_t output, Finding& finding) 
                                                      m.row_token[static_cast<std::size_t>(col)],
                                                      m.row_expert[static_cast<std::size_t>(col)]));
   } else {
-    finding.element.push_back(fmt::format("slot      {}: expert {}", col, p.routes[static_cast<std::size_t>(col)]));
+    finding.element.push_back(fmt::format("slot      {}: expert {}", col, routes[static_cast<std::size_t>(col)]));
   }
 }
 
-void explain_gradient(const RouteProblem& p, Finding& finding) {
+void GradientProblem::tell(std::size_t, Finding& finding) const {
   const std::int64_t token = finding.difference->first.row;
   const std::int64_t expert = finding.difference->first.col;
   finding.element.push_back(fmt::format("input     logit({}, {}) = {}", token, expert,
-                                        notations(p.c.variant.dtype, p.input.bits(token, expert))));
-  for (std::int64_t n = 0; n < std::min<std::int64_t>(route_case(p.c).top_k, 2 * kAround); ++n) {
-    const auto at = static_cast<std::size_t>(token * route_case(p.c).top_k + n);
-    const std::int32_t e = p.routes[at];
-    finding.element.push_back(e < 0 ? fmt::format("route     {}: none", n)
-                                    : fmt::format("route     {}: expert {}, logit {}, gradient {}", n, e,
-                                                  notations(p.c.variant.dtype, p.input.bits(token, e)),
-                                                  fp32(p.gradient[at])));
+                                        notations(c.variant.dtype, input.bits(token, expert))));
+  for (std::int64_t n = 0; n < std::min<std::int64_t>(route_case(c).top_k, 2 * kAround); ++n) {
+    const auto at = static_cast<std::size_t>(token * route_case(c).top_k + n);
+    const std::int32_t e = routes[at];
+    finding.element.push_back(e < 0
+                                  ? fmt::format("route     {}: none", n)
+                                  : fmt::format("route     {}: expert {}, logit {}, gradient {}", n, e,
+                                                notations(c.variant.dtype, input.bits(token, e)), fp32(gradient[at])));
   }
-}
-
-}  // namespace
-
-void RouteProblem::explain(std::size_t output, Finding& finding) const {
-  const std::string& operation = c.variant.operation;
-  if (operation == "route") explain_token(*this, finding.difference->first.row, finding);
-  if (operation == "route_round") explain_rounding(*this, output, finding);
-  if (operation == "route_metadata") explain_slots(*this, output, finding);
-  if (operation == "route_backward") explain_gradient(*this, finding);
-  finding.element.push_back("expected  " + expected_text(*finding.difference));
-  finding.element.push_back("observed  " + observed_text(*finding.difference));
 }
 
 }  // namespace mxcheck

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <limits>
 #include <numeric>
 
 #include "numerics/elementary/elementary.h"
-#include "properties/operations/router/problem.h"
 
 namespace mxcheck {
 namespace {
@@ -24,7 +22,7 @@ constexpr RouterFault kFaults[] = {
     {"last_group_ignored", "groups without the last of them", &RouterFaults::last_group_ignored},
     {"bias_in_weights", "the bias in weights too", &RouterFaults::bias_in_weights},
     {"largest_not_subtracted", "softmax without the largest subtracted", &RouterFaults::largest_not_subtracted},
-    {"scale_forgotten", "scale left out", &RouterFaults::scale_forgotten},
+    {"scale_forgotten", "no scale", &RouterFaults::scale_forgotten},
     {"half_up", "a half that goes up", &RouterFaults::half_up},
     {"weakest", "the weakest tokens kept and admitted", &RouterFaults::weakest},
     {"beyond_tokens", "counts that go up beyond the number of tokens", &RouterFaults::beyond_tokens},
@@ -172,12 +170,34 @@ void list_by_token(RoundedTokens& a) {
   }
 }
 
+// Packed order with the index itself where its complement belongs: the router of the experts in reverse.
+Routes packed_from_the_end(Router router, const MatrixView& logits) {
+  const std::vector<float> bias(router.bias.rbegin(), router.bias.rend());
+  router.bias = bias;
+  std::vector<float> reversed(static_cast<std::size_t>(logits.rows * logits.cols));
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    const auto row =
+        std::span(reversed).subspan(static_cast<std::size_t>(t * logits.cols), static_cast<std::size_t>(logits.cols));
+    logits.read_row(t, row);
+    std::reverse(row.begin(), row.end());
+  }
+  const std::byte* data = std::as_bytes(std::span(reversed)).data();
+  Routes routes = route(router, {Format::fp32, data, logits.rows, logits.cols, logits.cols});
+  for (std::int32_t& e : routes.experts) e = static_cast<std::int32_t>(logits.cols) - 1 - e;
+  return routes;
+}
+
+Routes model_packed(Router router, const MatrixView& logits, const RouterFaults& faults) {
+  if (faults.scale_forgotten) router.scale = 1;
+  return faults.larger_index ? packed_from_the_end(router, logits) : route(router, logits);
+}
+
 }  // namespace
 
 std::span<const RouterFault> all_router_faults() { return kFaults; }
 
 Routes model_routes(const Router& router, const MatrixView& logits, const RouterFaults& faults) {
-  if (router.variant->packed) return route(router, logits);
+  if (router.variant->packed) return model_packed(router, logits, faults);
   const bool by_logit = router.variant->score == RouterScore::logits;
   const std::vector<float> scores = by_logit ? std::vector<float>() : router_scores(router, logits);
   Routes routes;
@@ -283,80 +303,6 @@ RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, st
     }
   }
   return m;
-}
-
-// Which other variant, rule or common fault would give exactly the observed bytes.
-
-namespace {
-
-using Answers = std::vector<Bytes>;
-constexpr std::int64_t kMostToMatch = 100'000;  // logits: each row computes an answer
-
-Answers with_faults(const RouteProblem& p, const RouterFaults& faults) {
-  const RouteCase& own = route_case(p.c);
-  const std::string& operation = p.c.variant.operation;
-  if (operation == "route") return bytes_of(model_routes(p.router(), p.input.view(), faults));
-  if (operation == "route_round") return bytes_of(model_rows(p.router(), p.token_rounding(), p.input.view(), faults));
-  if (operation == "route_metadata" && faults.descending)
-    return bytes_of(metadata_descending(p.routes, own.top_k, p.token_offsets, p.c.cols, own.tile));
-  return {};
-}
-
-}  // namespace
-
-Table RouteProblem::definitions(std::span<const Bytes>) const {
-  if (c.elements() > kMostToMatch) return {};
-  Table table;
-  const auto memo = std::make_shared<AnswerMemo>();
-  const auto add = [&](const std::string& name, std::function<Answers()> make) {
-    table.push_back(definition_of_all(
-        name,
-        [make = std::move(make)] {
-          try {
-            return make();
-          } catch (const std::exception&) {  // a variant or rule that does not take this
-            return Answers();
-          }
-        },
-        memo));
-  };
-  const auto changed = [&](const std::string& name, const auto& change) {
-    RouteProblem other = *this;
-    change(other.c);
-    if (other.c == c) return;
-    add(name, [other] {
-      Answers answers;
-      for (ExpectedTensor& t : other.answer()) answers.push_back(std::move(t.bytes));
-      return answers;
-    });
-  };
-  if (reads_logits(c.variant)) {
-    for (const RouterVariant& v : all_router_variants()) {
-      changed("variant " + std::string(v.name), [&](Case& of) { route_of(of.variant).router = v.name; });
-    }
-    changed("no bias", [](Case& of) { route_of(of.variant).bias = false; });
-    changed("groups that limit nothing", [](Case& of) { route_case(of).groups = route_case(of).groups_kept = 0; });
-    if (c.variant.operation == "route_backward") changed("a scale of 1", [](Case& of) { route_case(of).scale = 1; });
-  }
-  if (c.variant.operation == "route_round") {
-    for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
-      changed("rule " + std::string(rule.name), [&](Case& of) { route_of(of.variant).rule = rule.name; });
-    }
-    changed("raw scores for weights", [](Case& of) { route_of(of.variant).renormalize = false; });
-    changed("weights over the kept experts", [](Case& of) { route_of(of.variant).renormalize = true; });
-    changed("a seed of 0", [](Case& of) { of.seed = 0; });
-    changed("a step of 0", [](Case& of) { route_case(of).step = 0; });
-    changed("a step of 32 bits", [](Case& of) { route_case(of).step &= 0xFFFFFFFF; });
-    changed("a layer of 0", [](Case& of) { route_case(of).layer = 0; });
-  }
-  for (const RouterFault& fault : all_router_faults()) {
-    add(std::string(fault.text), [this, &fault] {
-      RouterFaults one;
-      one.*fault.on = true;
-      return with_faults(*this, one);
-    });
-  }
-  return table;
 }
 
 }  // namespace mxcheck

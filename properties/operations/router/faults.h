@@ -2,7 +2,8 @@
 // The router once more, with a switch for each fault that kernels make: what a fault would give, to name the cause of a
 // difference. With every switch off it gives what the reference gives, which is a test of both.
 //
-// Not for packed order: its choice and weights are taken from the reference, and switches about them do nothing.
+// Packed order knows two of the switches about choice and weights, larger_index and scale_forgotten; the others do
+// nothing there, and what it gives is computed by the reference.
 
 #include <span>
 #include <string_view>

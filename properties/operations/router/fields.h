@@ -6,6 +6,7 @@
 //   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10
 //   plant=...
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,11 +42,34 @@ inline RouteVariant& route_of(Variant& v) { return v.own.edit<RouteVariant>(); }
 inline const RouteCase& route_case(const Case& c) { return c.own.get<RouteCase>(); }
 inline RouteCase& route_case(Case& c) { return c.own.edit<RouteCase>(); }
 
-inline bool is_route(const Variant& v) {
-  return v.operation == "route" || v.operation == "route_round" || v.operation == "route_metadata" ||
-         v.operation == "route_backward";
+// One of the four operations, and which of the fields above are its own.
+struct RouteKind {
+  std::string_view name;
+  // Drawn as often as so many variants of others: there are thousands of variants of routers, which must not crowd out
+  // the rest.
+  std::size_t weight;
+  bool reads_logits;  // variant, nan, scale
+  bool chooses;       // bias, groups; else the routes are given, with drops
+  bool rounds;        // rule, weights, capacity, seed, step, layer
+  bool has_gradient;  // its output has the logits' type
+};
+inline constexpr RouteKind kRoute{"route", 40, true, true, false, false};
+inline constexpr RouteKind kRouteRound{"route_round", 80, true, true, true, false};
+inline constexpr RouteKind kRouteMetadata{"route_metadata", 20, false, false, false, false};
+inline constexpr RouteKind kRouteBackward{"route_backward", 20, true, false, false, true};
+inline constexpr const RouteKind* kRouteKinds[] = {&kRoute, &kRouteRound, &kRouteMetadata, &kRouteBackward};
+
+// None for the name of another operation.
+inline const RouteKind* find_route_kind(std::string_view operation) {
+  for (const RouteKind* kind : kRouteKinds) {
+    if (kind->name == operation) return kind;
+  }
+  return nullptr;
 }
-// All but route_metadata.
-inline bool reads_logits(const Variant& v) { return is_route(v) && v.operation != "route_metadata"; }
+inline const RouteKind& kind_of(const Variant& v) { return *find_route_kind(v.operation); }
+inline bool reads_logits(const Variant& v) {
+  const RouteKind* kind = find_route_kind(v.operation);
+  return kind != nullptr && kind->reads_logits;
+}
 
 }  // namespace mxcheck

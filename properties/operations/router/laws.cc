@@ -18,7 +18,7 @@ namespace {
 
 // Tokens moved a third of the way round.
 std::optional<Finding> permutes(CheckContext& context, const Case& c) {
-  const RouteProblem p(c);
+  const ChoiceProblem p(c);
   const CallOutputs before = run_problem(context, p);
   if (!before.usable()) return propagate(context, before);
   if (c.rows < 2) return nothing_claimed(context);
@@ -31,7 +31,7 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
     }
     return to;
   };
-  RouteProblem other = p;
+  ChoiceProblem other = p;
   other.input.bytes = moved(p.input.bytes, p.input.row_bytes());
   const CallOutputs after = run_problem(context, other);
   if (!after.usable()) return propagate(context, after);
@@ -44,7 +44,7 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
 }
 
 std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
-  RouteProblem p(c);
+  ChoiceProblem p(c);
   route_case(p.c).scale = 1;
   const CallOutputs plain = run_problem(context, p);
   if (!plain.usable()) return propagate(context, plain);
@@ -63,7 +63,7 @@ std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
 
 // By logits alone the order can be seen in the input.
 std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) {
-  const RouteProblem p(c);
+  const ChoiceProblem p(c);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
   const auto experts = values_in<std::int32_t>(got.outputs[0]);
@@ -98,7 +98,7 @@ std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) 
   return std::nullopt;
 }
 
-bool is_choice(const Variant& v, std::span<const Variant>) { return v.operation == "route"; }
+bool is_choice(const Variant& v, std::span<const Variant>) { return v.operation == kRoute.name; }
 
 }  // namespace
 
@@ -110,7 +110,7 @@ Finding broken(std::string summary) {
 }
 
 bool has_tiles(const Variant& v) {
-  return v.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(route_of(v).rule));
+  return v.operation == kRouteRound.name && rounds_to_tiles(token_rounding_rule_named(route_of(v).rule));
 }
 
 Statement route_law(std::string_view name, std::string_view sentence,
@@ -135,7 +135,8 @@ std::vector<Statement> route_law_statements() {
                 scale_multiplies),
   };
   s[0].applies = [](const Variant& v, std::span<const Variant>) {
-    return v.operation == "route" && route_of(v).router == "topk-softmax" && !route_of(v).bias && !route_of(v).limited;
+    return v.operation == kRoute.name && route_of(v).router == "topk-softmax" && !route_of(v).bias &&
+           !route_of(v).limited;
   };
   s[1].applies = s[2].applies = is_choice;
   return s;
@@ -211,7 +212,7 @@ std::string rows_problem(const Rows& r, const Case& c) {
 
 // Scores and choice of all pairs.
 struct Choice {
-  Choice(const RouteProblem& p, std::span<const std::int32_t> experts)
+  Choice(const LogitsProblem& p, std::span<const std::int32_t> experts)
       : tokens(p.c.rows), all(p.c.cols), scores(router_scores(p.router(), p.input.view())), chose(scores.size()) {
     for (std::size_t i = 0; i < experts.size(); ++i) {
       const auto token = static_cast<std::int64_t>(i) / route_case(p.c).top_k;
@@ -272,7 +273,7 @@ bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f
 }
 
 std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
-  const RouteProblem p(c);
+  const RoundingProblem p(c);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
   const Rows r(got);
@@ -321,7 +322,7 @@ std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
 }
 
 std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
-  const RouteProblem p(c);
+  const RoundingProblem p(c);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
   const Rows r(got);
@@ -351,22 +352,20 @@ std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
 }
 
 Variant choice_of(const Variant& v) {
-  Variant route = v;
-  route.operation = "route", route_of(route).rule.clear(), route_of(route).renormalize = true;
-  return route;
+  Variant choice = v;
+  choice.operation = kRoute.name, route_of(choice).rule.clear(), route_of(choice).renormalize = true;
+  return choice;
 }
 
 std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
   Case one = c;
   route_case(one).tile = 1, route_case(one).capacity = 0;
-  const RouteProblem p(one);
+  const RoundingProblem p(one);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
   const Rows r(got);
   if (std::string problem = rows_problem(r, one); !problem.empty()) return broken(std::move(problem));
-  RouteProblem choice = p;
-  choice.c.variant = choice_of(c.variant);
-  choice.describe_outputs();
+  const ChoiceProblem choice(p, choice_of(c.variant));
   const CallOutputs chosen = run_problem(context, choice);
   if (!chosen.usable()) return propagate(context, chosen);
   const auto experts = values_in<std::int32_t>(chosen.outputs[0]);
@@ -398,7 +397,7 @@ std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
 
 // Row and slot are each other's inverse, rows of an expert ascend, padding is padding.
 std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
-  const RouteProblem p(c);
+  const MetadataProblem p(c);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
   const auto counts = values_in<std::int32_t>(got.outputs[0]);
@@ -480,11 +479,11 @@ std::vector<Statement> route_row_law_statements() {
   };
   s[0].applies = [](const Variant& v, All) { return has_tiles(v); };
   s[0].corners = rounding_corners;
-  s[1].applies = [](const Variant& v, All) { return v.operation == "route_round"; };
+  s[1].applies = [](const Variant& v, All) { return v.operation == kRouteRound.name; };
   s[2].applies = [](const Variant& v, All all) {
-    return v.operation == "route_round" && route_of(v).rule != "expert-choice" && offers(all, choice_of(v));
+    return v.operation == kRouteRound.name && route_of(v).rule != "expert-choice" && offers(all, choice_of(v));
   };
-  s[3].applies = [](const Variant& v, All) { return v.operation == "route_metadata"; };
+  s[3].applies = [](const Variant& v, All) { return v.operation == kRouteMetadata.name; };
   return s;
 }
 

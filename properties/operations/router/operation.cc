@@ -24,13 +24,12 @@ constexpr std::string_view kNan[] = {"refuse", "last"};
 constexpr std::string_view kFlag[] = {"0", "1"};
 constexpr std::string_view kWeights[] = {"raw", "renorm"};
 
-class RouteOperation final : public Operation {
+// What the four share.
+class RouteOperation : public Operation {
  public:
-  // weight: how much it counts in drawing. There are thousands of variants of routers, which must not crowd out the
-  // rest: each of these operations is drawn as often as so many variants of others.
-  RouteOperation(std::string_view name, std::size_t weight) : name_(name), weight_(weight) {}
+  explicit RouteOperation(const RouteKind& kind) : kind_(kind) {}
 
-  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::string_view name() const override { return kind_.name; }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
     return askable_routes(operation);
   }
@@ -41,7 +40,7 @@ class RouteOperation final : public Operation {
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
   void check(const Case& c) const override { check_route(c); }
 
-  [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
+  [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return kind_.weight; }
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
     return route_domain(request);
   }
@@ -50,12 +49,6 @@ class RouteOperation final : public Operation {
   }
   void fit(Case& c) const override { fit_route(c); }
 
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<RouteProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<RouteProblem>(call);
-  }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
 
   [[nodiscard]] bool is_option(const Case& c) const override { return is_route_option(c); }
@@ -67,17 +60,27 @@ class RouteOperation final : public Operation {
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override;
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
-    return Operation::has_invalid_calls(c) && (reads_logits(c.variant) || !RouteProblem(c).routes.empty());
+    return Operation::has_invalid_calls(c) && (kind_.reads_logits || make_problem(c)->call().inputs[0].bytes != 0);
   }
   [[nodiscard]] bool has_offsets_of_experts() const override { return false; }  // they are of tokens
-  [[nodiscard]] bool may_have_row_stride() const override { return name_ != "route_metadata"; }
+  [[nodiscard]] bool may_have_row_stride() const override { return kind_.reads_logits; }
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override;
 
  private:
-  [[nodiscard]] bool has_rule() const { return name_ == "route_round"; }
-  [[nodiscard]] bool has_tile() const { return name_ == "route_round" || name_ == "route_metadata"; }
-  std::string_view name_;
-  std::size_t weight_;
+  [[nodiscard]] bool has_tile() const { return kind_.rounds || !kind_.reads_logits; }
+  const RouteKind& kind_;
+};
+
+template <class Posed>
+class RouteOperationOf final : public RouteOperation {
+ public:
+  using RouteOperation::RouteOperation;
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<Posed>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return std::make_unique<Posed>(call);
+  }
 };
 
 Policy RouteOperation::question(const Variant& v) const {
@@ -102,17 +105,17 @@ Policy RouteOperation::policy(const Case& c) const {
   p.rule = v.rule.c_str();
   if (has_tile()) p.tile = own.tile;
   // All four are 0 in a question, as they are in a case without them.
-  if (has_rule()) p.capacity = own.capacity, p.seed = c.seed, p.step = own.step, p.layer = own.layer;
+  if (kind_.rounds) p.capacity = own.capacity, p.seed = c.seed, p.step = own.step, p.layer = own.layer;
   return pack(p, {offsetof(mxcheck_route_policy, rule)});
 }
 
 std::string RouteOperation::variant_text(const Variant& variant) const {
   const RouteVariant& v = route_of(variant);
   std::string text = "op=" + variant.operation;
-  if (!reads_logits(variant)) return text;
+  if (!kind_.reads_logits) return text;
   text += fmt::format(" variant={} x={} nan={}", v.router, spec(variant.dtype).name, kNan[v.nan_last ? 1 : 0]);
-  if (name_ != "route_backward") text += fmt::format(" bias={:d} limited={:d}", v.bias, v.limited);
-  if (has_rule()) text += fmt::format(" rule={} weights={}", v.rule, kWeights[v.renormalize ? 1 : 0]);
+  if (kind_.chooses) text += fmt::format(" bias={:d} limited={:d}", v.bias, v.limited);
+  if (kind_.rounds) text += fmt::format(" rule={} weights={}", v.rule, kWeights[v.renormalize ? 1 : 0]);
   return text;
 }
 
@@ -171,7 +174,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
   std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_layout(), negative_layout()};
-  if (name_ != "route_metadata") all.push_back(unknown_recipe());
+  if (kind_.reads_logits) all.push_back(unknown_recipe());
   for (InvalidCall& invalid : invalid_routes()) all.push_back(std::move(invalid));
   return all;
 }
@@ -180,7 +183,7 @@ std::vector<Case> RouteOperation::large_cases(const Variant& v, Suite suite) con
   const RouteVariant& own = route_of(v);
   const bool usual = v.dtype == Format::bf16 && own.router == "softmax-topk" && !own.bias && !own.limited &&
                      !own.nan_last && (own.rule.empty() || own.rule == "nr-s");
-  if (suite == Suite::quick && !usual && reads_logits(v)) return {};
+  if (suite == Suite::quick && !usual && kind_.reads_logits) return {};
   Case c = route_corner(v, 1031, 64, 6, Data::normal, 5);
   if (has_tile()) route_case(c).tile = 32;
   return {c};
@@ -189,11 +192,11 @@ std::vector<Case> RouteOperation::large_cases(const Variant& v, Suite suite) con
 }  // namespace
 
 OperationModule router_module() {
-  static const RouteOperation kRoute("route", 40);
-  static const RouteOperation kRound("route_round", 80);
-  static const RouteOperation kMetadata("route_metadata", 20);
-  static const RouteOperation kBackward("route_backward", 20);
-  OperationModule module{{&kRoute, &kRound, &kMetadata, &kBackward}, route_equality_statements()};
+  static const RouteOperationOf<ChoiceProblem> kChoice(kRoute);
+  static const RouteOperationOf<RoundingProblem> kRounding(kRouteRound);
+  static const RouteOperationOf<MetadataProblem> kMetadata(kRouteMetadata);
+  static const RouteOperationOf<GradientProblem> kGradient(kRouteBackward);
+  OperationModule module{{&kChoice, &kRounding, &kMetadata, &kGradient}, route_equality_statements()};
   for (const auto& family : {route_law_statements(), route_row_law_statements(), route_refusal_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   return module;
@@ -205,16 +208,16 @@ namespace {
 
 using P = mxcheck_route_policy;
 
-bool chooses(const Call& c) { return c.operation == "route" || c.operation == "route_round"; }
-bool has_top_k(const Call& c) { return chooses(c) || c.operation == "route_backward"; }
+const RouteKind& kind_of(const Call& c) { return *find_route_kind(c.operation); }
+bool chooses(const Call& c) { return kind_of(c).chooses; }
+bool has_top_k(const Call& c) { return kind_of(c).reads_logits; }
+bool rounds(const Call& c) { return kind_of(c).rounds; }
+bool places_slots(const Call& c) { return !kind_of(c).reads_logits; }
 bool has_tile(const Call& c) {
-  const bool rounds =
-      c.operation == "route_round" && rounds_to_tiles(token_rounding_rule_named(read<P>(c.policy).rule));
-  return rounds || c.operation == "route_metadata";
+  return places_slots(c) || (rounds(c) && rounds_to_tiles(token_rounding_rule_named(read<P>(c.policy).rule)));
 }
 bool operation_has_capacity(const Call& c) {
-  const std::string_view rule = read<P>(c.policy).rule;
-  return c.operation == "route_round" && (rule.starts_with("capacity") || rule == "expert-choice");
+  return rounds(c) && takes_capacity(token_rounding_rule_named(read<P>(c.policy).rule));
 }
 bool is_limited(const Call& c) { return chooses(c) && read<P>(c.policy).groups != 0; }
 
@@ -257,7 +260,7 @@ std::vector<InvalidCall> invalid_policies() {
          const std::int64_t too_many = c.inputs[0].shape[1] + 1;
          edit<P>(c.policy, [&](P& p) { p.top_k = too_many; });
          for (CallTensor& t : c.outputs) {
-           if (c.operation == "route") t.shape[1] = too_many;
+           if (c.operation == kRoute.name) t.shape[1] = too_many;
          }
          return true;
        }},
@@ -265,12 +268,11 @@ std::vector<InvalidCall> invalid_policies() {
       invalid_policy<P>("top_k is negative", [](P& p) { return p.top_k = -1, true; }),
       where(has_tile, "the tile is 0", [](P& p) { p.tile = 0; }),
       where(has_tile, "the tile is negative", [](P& p) { p.tile = -8; }),
-      where([](const Call& c) { return c.operation == "route_metadata"; }, "the tile is 2^63 - 1",
-            [](P& p) { p.tile = INT64_MAX; }),
+      where(places_slots, "the tile is 2^63 - 1", [](P& p) { p.tile = INT64_MAX; }),
       where(operation_has_capacity, "the capacity is negative", [](P& p) { p.capacity = -1; }),
       {"the rule is unknown",
        [](Call& c) {
-         if (c.operation != "route_round") return false;
+         if (!rounds(c)) return false;
          const std::string wrong = "z" + std::string(read<P>(c.policy).rule).substr(1);
          edit<P>(c.policy, [&](P& p) { p.rule = wrong.c_str(); });
          return true;
@@ -283,8 +285,7 @@ std::vector<InvalidCall> invalid_policies() {
          edit<P>(c.policy, [](P& p) { p.bias = 2; });
          return true;
        }},
-      where([](const Call& c) { return c.operation == "route_round"; }, "renormalize is 2",
-            [](P& p) { p.renormalize = 2; }),
+      where(rounds, "renormalize is 2", [](P& p) { p.renormalize = 2; }),
       invalid_policy<P>("a router has a format", [](P& p) { return p.policy.format = "e4m3", true; }),
       invalid_policy<P>("a router has blocks",
                         [](P& p) { return p.policy.block_rows = 1, p.policy.block_cols = 32, true; }),
@@ -325,7 +326,7 @@ std::vector<InvalidCall> invalid_tensors_of_routers() {
       {"weights are BF16",
        [](Call& c) {
          for (CallTensor& t : c.outputs) {
-           if (t.is_index || t.is_offsets || c.operation == "route_backward") continue;
+           if (t.is_index || t.is_offsets || kind_of(c).has_gradient) continue;
            t.dtype = Format::bf16;
            return true;
          }
@@ -333,7 +334,7 @@ std::vector<InvalidCall> invalid_tensors_of_routers() {
        }},
       {"the gradient has another type than the logits",
        [](Call& c) {
-         if (c.operation != "route_backward") return false;
+         if (!kind_of(c).has_gradient) return false;
          c.outputs[0].dtype = c.outputs[0].dtype == Format::bf16 ? Format::fp32 : Format::bf16;
          return true;
        }},
@@ -347,7 +348,7 @@ std::vector<InvalidCall> invalid_token_offsets() {
   return {
       {"token_offsets are missing",
        [](Call& c) {
-         if (c.operation != "route_metadata" || read<P>(c.policy).top_k != 0) return false;
+         if (!places_slots(c) || read<P>(c.policy).top_k != 0) return false;
          c.inputs.pop_back();
          return true;
        }},
@@ -377,10 +378,10 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   // The first of several is to be named: another in the last place.
   const std::int64_t last = c.elements() - 1;
   if (first < last && (c.seed & 4) != 0) with_nan.plants.push_back({last / c.cols, last % c.cols, bits});
-  const RouteProblem p(with_nan);
+  const std::unique_ptr<Problem> p = make_problem(with_nan);
   const OperationInfo* limits = context.process.operation(c.variant.operation);
   if (limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
-  const Outcome outcome = context.process.run(p.call());
+  const Outcome outcome = context.process.run(p->call());
   const bool returned = outcome.kind == OutcomeKind::returned;
   const bool refused = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.out_of_bounds;
   // A report of the device ends with its place (worker_lane.cc); records keep none.

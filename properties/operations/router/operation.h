@@ -9,7 +9,7 @@ namespace mxcheck {
 
 OperationModule router_module();
 
-// Everything that could be asked of "route", "route_round", "route_metadata" or "route_backward".
+// Everything that could be asked of one of the four.
 std::vector<Variant> askable_routes(const std::string& operation);
 
 // A case of the variant, brought to what can be: groups that divide, k within the experts.

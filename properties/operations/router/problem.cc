@@ -18,6 +18,8 @@
 namespace mxcheck {
 namespace {
 
+constexpr std::int64_t kMostToMatch = 100'000;  // logits: each row of the table computes an answer
+
 TensorInfo integers(std::string name, int bits, std::int64_t rows, std::int64_t cols) {
   TensorInfo info{std::move(name), Format::fp32, rows, cols, 0, 0, false};
   info.integer_bits = bits;
@@ -26,40 +28,6 @@ TensorInfo integers(std::string name, int bits, std::int64_t rows, std::int64_t 
 
 TensorInfo floats(std::string name, Format format, std::int64_t rows, std::int64_t cols) {
   return {std::move(name), format, rows, cols, 0, 0, true};
-}
-
-// Rows that an output of route_round or route_metadata has room for.
-std::int64_t rows_capacity(const Case& c, std::int64_t slots) {
-  const RouteCase& own = route_case(c);
-  if (c.variant.operation == "route_metadata") return slots + c.cols * (own.tile - 1);
-  if (c.variant.operation != "route_round") return 0;
-  const TokenRoundingRule rule = token_rounding_rule_named(route_of(c.variant).rule);
-  if (rule == TokenRoundingRule::expert_choice) return c.cols * std::min(own.capacity, c.rows);
-  if (!rounds_to_tiles(rule)) return c.rows * own.top_k;
-  return std::min(c.rows * c.cols, c.rows * own.top_k + c.cols * (own.tile - 1));
-}
-
-std::vector<TensorInfo> outputs_of(const Case& c, std::int64_t slots) {
-  const std::string& operation = c.variant.operation;
-  const std::int64_t top_k = route_case(c).top_k;
-  const std::int64_t capacity = rows_capacity(c, slots);
-  if (operation == "route") {
-    return {integers("experts", 32, c.rows, top_k), floats("weights", Format::fp32, c.rows, top_k)};
-  }
-  if (operation == "route_round") {
-    return {integers("chosen", 32, 1, c.cols),
-            integers("offsets", 64, 1, c.cols + 1),
-            integers("row_token", 32, 1, capacity),
-            floats("row_weight", Format::fp32, 1, capacity),
-            integers("token_offsets", 64, 1, c.rows + 1),
-            integers("token_rows", 32, 1, capacity)};
-  }
-  if (operation == "route_metadata") {
-    return {integers("counts", 32, 1, c.cols),       integers("offsets", 64, 1, c.cols + 1),
-            integers("row_slot", 32, 1, capacity),   integers("row_token", 32, 1, capacity),
-            integers("row_expert", 32, 1, capacity), integers("slot_row", 32, 1, slots)};
-  }
-  return {floats("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
 }
 
 CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64_t> shape) {
@@ -71,37 +39,10 @@ CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64
   return t;
 }
 
-std::vector<std::byte> rounded_to(Format dtype, const std::vector<float>& values) {
-  if (dtype == Format::fp32) return to_bytes(values);
-  std::vector<std::uint16_t> words(values.size());
-  std::transform(values.begin(), values.end(), words.begin(), [](float value) {
-    return static_cast<std::uint16_t>(
-        encode(Format::bf16, static_cast<double>(value), Rounding::nearest_even, Overflow::non_saturate));
-  });
-  return to_bytes(words);
-}
-
-}  // namespace
-
-RouteProblem::RouteProblem(const Case& from) : Problem(from) {
-  const std::string& operation = from.variant.operation;
-  if (operation == "route_metadata") {
-    const std::int64_t top_k = route_case(from).top_k;
-    if (top_k == 0) token_offsets = expand_token_offsets(from);
-    routes = expand_slot_experts(from, top_k == 0 ? token_offsets.back() : from.rows * top_k);
-  } else {
-    input = expand_logits(from);
-    if (route_of(from.variant).bias) bias = expand_bias(from);
-  }
-  if (operation == "route_backward") {
-    routes = expand_chosen_experts(from);
-    gradient = expand_gradient(from, routes);
-  }
-  describe_outputs();
-}
-
-RouteProblem::RouteProblem(const Call& call) : Problem(Case{}) {
+// The case that a call poses, without the type of logits.
+Case case_of(const Call& call) {
   const auto policy = read<mxcheck_route_policy>(call.policy);
+  Case c;
   c.variant.operation = call.operation;
   route_of(c.variant) = {policy.policy.recipe, policy.nan == MXCHECK_NAN_LAST, policy.bias != 0, policy.groups != 0,
                          policy.rule,          policy.renormalize != 0};
@@ -110,65 +51,98 @@ RouteProblem::RouteProblem(const Call& call) : Problem(Case{}) {
   c.seed = policy.seed;
   route_case(c) = {policy.top_k,    policy.groups, policy.groups_kept, std::max<std::int64_t>(1, policy.tile),
                    policy.capacity, policy.scale,  policy.step,        policy.layer};
-  std::size_t next = 0;
-  const auto take = [&]() -> const CallTensor& {
-    if (next == call.inputs.size()) throw Error(ErrorKind::internal, "a call of a router that no statement makes");
-    return call.inputs[next++];
-  };
-  const auto floats_of = [](const CallTensor& t) { return values_in<float>({t.data, t.bytes}); };
-  const auto integers_of = [](const CallTensor& t) { return values_in<std::int32_t>({t.data, t.bytes}); };
-  if (reads_logits(c.variant)) {
-    const CallTensor& logits = take();
-    c.variant.dtype = logits.dtype;
-    input = {{logits.data, logits.data + logits.bytes},
-             logits.dtype,
-             c.rows,
-             c.cols,
-             logits.row_stride != 0 ? logits.row_stride : c.cols};
-    if (policy.bias != 0) bias = floats_of(take());
-    if (call.operation == "route_backward") routes = integers_of(take()), gradient = floats_of(take());
-  } else {
-    routes = integers_of(take());
-    if (policy.top_k == 0) {
-      const CallTensor& offsets = take();
-      token_offsets = values_in<std::int64_t>({offsets.data, offsets.bytes});
-    }
-  }
-  describe_outputs();
+  return c;
 }
 
-void RouteProblem::describe_outputs() {
-  outputs = outputs_of(c, reads_logits(c.variant) ? 0 : static_cast<std::int64_t>(routes.size()));
+// From the front, as many as the operation's problem has.
+const CallTensor& input_at(const Call& call, std::size_t at) {
+  if (at < call.inputs.size()) return call.inputs[at];
+  throw Error(ErrorKind::internal, "a call of a router that no statement makes");
+}
+template <class T>
+std::vector<T> input_values(const Call& call, std::size_t at) {
+  const CallTensor& t = input_at(call, at);
+  return values_in<T>({t.data, t.bytes});
 }
 
-Call RouteProblem::call() const {
-  const std::string& operation = c.variant.operation;
-  const std::int64_t top_k = route_case(c).top_k;
+}  // namespace
+
+Call RouterProblem::call() const {
   Call call;
-  call.operation = operation;
-  call.policy = operation_named(operation).policy(c);
-  if (reads_logits(c.variant))
-    call.inputs.push_back(values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes));
-  if (route_of(c.variant).bias) call.inputs.push_back(float_tensor(bias, {c.cols}));
-  if (operation == "route_metadata" || operation == "route_backward") {
-    call.inputs.push_back(index_tensor(routes));
-    if (operation == "route_backward") call.inputs.back().shape = {c.rows, top_k};
-  }
-  if (operation == "route_metadata" && top_k == 0) call.inputs.push_back(offsets_tensor(token_offsets));
-  if (operation == "route_backward") call.inputs.push_back(float_tensor(gradient, {c.rows, top_k}));
+  call.operation = c.variant.operation;
+  call.policy = operation_named(call.operation).policy(c);
+  for (NamedInput& named : inputs()) call.inputs.push_back(std::move(named.tensor));
+  const RouteKind& kind = kind_of(c.variant);
+  const bool lists = kind.rounds || !kind.reads_logits;
   for (const TensorInfo& info : outputs) {
     CallTensor t;
     t.dtype = info.format;
     t.is_index = info.integer_bits == 32, t.is_offsets = info.integer_bits == 64;
-    const bool matrix = operation == "route" || operation == "route_backward";
-    t.shape = matrix ? std::vector<std::int64_t>{info.rows, info.cols} : std::vector<std::int64_t>{info.cols};
+    t.shape = lists ? std::vector<std::int64_t>{info.cols} : std::vector<std::int64_t>{info.rows, info.cols};
     t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) * bytes_of_element(info);
     call.outputs.push_back(t);
   }
   return call;
 }
 
-Router RouteProblem::router() const {
+std::vector<ExpectedTensor> RouterProblem::answer() const {
+  std::vector<Bytes> bytes = reference();
+  std::vector<ExpectedTensor> answer;
+  for (std::size_t i = 0; i < bytes.size(); ++i) answer.push_back({outputs[i], std::move(bytes[i])});
+  return answer;
+}
+
+void RouterProblem::explain(std::size_t output, Finding& finding) const {
+  tell(output, finding);
+  finding.element.push_back("expected  " + expected_text(*finding.difference));
+  finding.element.push_back("observed  " + observed_text(*finding.difference));
+}
+
+// Logits with the gaps between their rows, all else as lists.
+std::vector<SavedTensor> RouterProblem::saved() const {
+  std::vector<SavedTensor> saved;
+  for (auto& [name, t] : inputs()) {
+    const bool is_logits = name == "x";
+    TensorInfo info = t.is_index     ? integers(name, 32, 1, 0)
+                      : t.is_offsets ? integers(name, 64, 1, 0)
+                                     : floats(name, t.dtype, 1, 0);
+    const std::size_t width = bytes_of_element(info);
+    info.cols = static_cast<std::int64_t>(t.bytes / width);
+    if (is_logits) info.rows = t.shape[0], info.cols = std::max(t.shape[1], t.row_stride);
+    const std::size_t size = static_cast<std::size_t>(info.rows * info.cols) * width;
+    if (size != 0) saved.push_back({name, std::move(info), {t.data, t.data + size}, !is_logits});
+  }
+  return saved;
+}
+
+Table RouterProblem::definitions(std::span<const Bytes>) const {
+  return c.elements() > kMostToMatch ? Table() : table();
+}
+
+// Of those that read logits.
+
+LogitsProblem::LogitsProblem(const Case& from) : RouterProblem(from), input(expand_logits(from)) {
+  if (route_of(from.variant).bias) bias = expand_bias(from);
+}
+
+LogitsProblem::LogitsProblem(const Call& call) : RouterProblem(case_of(call)) {
+  const CallTensor& logits = input_at(call, 0);
+  c.variant.dtype = logits.dtype;
+  input = {{logits.data, logits.data + logits.bytes},
+           logits.dtype,
+           c.rows,
+           c.cols,
+           logits.row_stride != 0 ? logits.row_stride : c.cols};
+  if (route_of(c.variant).bias) bias = input_values<float>(call, 1);
+}
+
+std::vector<RouterProblem::NamedInput> LogitsProblem::inputs() const {
+  std::vector<NamedInput> all{{"x", values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes)}};
+  if (route_of(c.variant).bias) all.push_back({"bias", float_tensor(bias, {c.cols})});
+  return all;
+}
+
+Router LogitsProblem::router() const {
   const RouteVariant& v = route_of(c.variant);
   const RouteCase& own = route_case(c);
   Router router;
@@ -180,62 +154,100 @@ Router RouteProblem::router() const {
   return router;
 }
 
-TokenRounding RouteProblem::token_rounding() const {
-  const RouteVariant& v = route_of(c.variant);
-  const RouteCase& own = route_case(c);
-  TokenRounding token_rounding;
-  token_rounding.rule = token_rounding_rule_named(v.rule);
-  token_rounding.tile = own.tile, token_rounding.capacity = own.capacity;
-  token_rounding.renormalize = v.renormalize;
-  token_rounding.seed = c.seed, token_rounding.layer = own.layer, token_rounding.step = own.step;
-  return token_rounding;
+// Token choice.
+
+ChoiceProblem::ChoiceProblem(const LogitsProblem& of, const Variant& as) : LogitsProblem(of) {
+  c.variant = as;
+  describe_outputs();
 }
 
-RouteMetadata RouteProblem::metadata() const {
+void ChoiceProblem::describe_outputs() {
+  const std::int64_t top_k = route_case(c).top_k;
+  outputs = {integers("experts", 32, c.rows, top_k), floats("weights", Format::fp32, c.rows, top_k)};
+}
+
+// Token rounding.
+
+void RoundingProblem::describe_outputs() {
+  const std::int64_t rows = token_rounding_capacity(router(), token_rounding(), c.rows, c.cols);
+  outputs = {integers("chosen", 32, 1, c.cols),
+             integers("offsets", 64, 1, c.cols + 1),
+             integers("row_token", 32, 1, rows),
+             floats("row_weight", Format::fp32, 1, rows),
+             integers("token_offsets", 64, 1, c.rows + 1),
+             integers("token_rows", 32, 1, rows)};
+}
+
+TokenRounding RoundingProblem::token_rounding() const {
+  const RouteVariant& v = route_of(c.variant);
+  const RouteCase& own = route_case(c);
+  return {token_rounding_rule_named(v.rule), own.tile, own.capacity, v.renormalize, c.seed, own.layer, own.step};
+}
+
+// Gradients.
+
+GradientProblem::GradientProblem(const Case& from)
+    : LogitsProblem(from), routes(expand_chosen_experts(from)), gradient(expand_gradient(from, routes)) {
+  describe_outputs();
+}
+
+GradientProblem::GradientProblem(const Call& call)
+    : LogitsProblem(call), routes(input_values<std::int32_t>(call, 1)), gradient(input_values<float>(call, 2)) {
+  describe_outputs();
+}
+
+void GradientProblem::describe_outputs() {
+  outputs = {floats("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
+}
+
+std::vector<RouterProblem::NamedInput> GradientProblem::inputs() const {
+  const std::vector<std::int64_t> shape{c.rows, route_case(c).top_k};
+  std::vector<NamedInput> all = LogitsProblem::inputs();
+  all.push_back({"routes", index_tensor(routes)});
+  all.back().tensor.shape = shape;
+  all.push_back({"gradient", float_tensor(gradient, shape)});
+  return all;
+}
+
+std::vector<Bytes> GradientProblem::reference() const {
+  return gradient_bytes(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k));
+}
+
+// Metadata.
+
+MetadataProblem::MetadataProblem(const Case& from) : RouterProblem(from) {
+  const std::int64_t top_k = route_case(from).top_k;
+  if (top_k == 0) token_offsets = expand_token_offsets(from);
+  routes = expand_slot_experts(from, top_k == 0 ? token_offsets.back() : from.rows * top_k);
+  describe_outputs();
+}
+
+MetadataProblem::MetadataProblem(const Call& call)
+    : RouterProblem(case_of(call)), routes(input_values<std::int32_t>(call, 0)) {
+  if (route_case(c).top_k == 0) token_offsets = input_values<std::int64_t>(call, 1);
+  describe_outputs();
+}
+
+void MetadataProblem::describe_outputs() {
+  const auto slots = static_cast<std::int64_t>(routes.size());
+  const std::int64_t rows = metadata_capacity(slots, c.cols, route_case(c).tile);
+  outputs = {integers("counts", 32, 1, c.cols),   integers("offsets", 64, 1, c.cols + 1),
+             integers("row_slot", 32, 1, rows),   integers("row_token", 32, 1, rows),
+             integers("row_expert", 32, 1, rows), integers("slot_row", 32, 1, slots)};
+}
+
+RouteMetadata MetadataProblem::metadata() const {
   return route_metadata(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
 }
 
-std::vector<std::vector<std::byte>> bytes_of(const Routes& r) { return {to_bytes(r.experts), to_bytes(r.weights)}; }
-std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& a) {
-  return {to_bytes(a.chosen),     to_bytes(a.offsets),       to_bytes(a.row_token),
-          to_bytes(a.row_weight), to_bytes(a.token_offsets), to_bytes(a.token_rows)};
-}
-std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& m) {
-  return {to_bytes(m.counts),    to_bytes(m.offsets),    to_bytes(m.row_slot),
-          to_bytes(m.row_token), to_bytes(m.row_expert), to_bytes(m.slot_row)};
+std::vector<RouterProblem::NamedInput> MetadataProblem::inputs() const {
+  std::vector<NamedInput> all{{"routes", index_tensor(routes)}};
+  if (route_case(c).top_k == 0) all.push_back({"token_offsets", offsets_tensor(token_offsets)});
+  return all;
 }
 
-std::vector<ExpectedTensor> RouteProblem::answer() const {
-  const std::string& operation = c.variant.operation;
-  std::vector<std::vector<std::byte>> bytes;
-  if (operation == "route") {
-    bytes = bytes_of(route(router(), input.view()));
-  } else if (operation == "route_round") {
-    bytes = bytes_of(round_tokens(router(), token_rounding(), input.view()));
-  } else if (operation == "route_metadata") {
-    bytes = bytes_of(metadata());
-  } else {
-    bytes = {
-        rounded_to(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k))};
-  }
-  std::vector<ExpectedTensor> answer;
-  for (std::size_t i = 0; i < bytes.size(); ++i) answer.push_back({outputs[i], std::move(bytes[i])});
-  return answer;
-}
-
-std::vector<SavedTensor> RouteProblem::saved() const {
-  std::vector<SavedTensor> saved;
-  const auto add = [&](const char* name, TensorInfo info, std::vector<std::byte> bytes) {
-    const bool is_vector = info.rows == 1 && std::string_view(name) != "x";
-    if (!bytes.empty()) saved.push_back({name, std::move(info), std::move(bytes), is_vector});
-  };
-  const auto count = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
-  add("x", floats("x", input.dtype, input.rows, input.stride), input.bytes);
-  add("bias", floats("bias", Format::fp32, 1, count(bias)), to_bytes(bias));
-  add("routes", integers("routes", 32, 1, count(routes)), to_bytes(routes));
-  add("token_offsets", integers("token_offsets", 64, 1, count(token_offsets)), to_bytes(token_offsets));
-  add("gradient", floats("gradient", Format::fp32, 1, count(gradient)), to_bytes(gradient));
-  return saved;
+Table MetadataProblem::table() const {
+  return metadata_definitions(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
 }
 
 // Logits, biases, gradients and routes of a case. Element (token, expert) is a pure function of the case and its place.

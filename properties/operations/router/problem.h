@@ -1,5 +1,6 @@
 #pragma once
-// Routers as problems of the gate: logits drawn from a case, the call, and the reference's answer.
+// Routers as problems of the gate, one of each operation: logits or routes drawn from a case, the call, and the
+// reference's answer.
 
 #include <cstdint>
 #include <span>
@@ -8,41 +9,111 @@
 
 #include "properties/core/input.h"
 #include "properties/core/operation.h"
+#include "properties/operations/router/definitions.h"
 #include "properties/operations/router/fields.h"
-#include "reference/router/metadata.h"
-#include "reference/router/router.h"
-#include "reference/router/token_rounding.h"
 
 namespace mxcheck {
 
-class RouteProblem final : public Problem {
+// What the four share.
+class RouterProblem : public Problem {
  public:
-  explicit RouteProblem(const Case& c);     // drawn
-  explicit RouteProblem(const Call& call);  // that a call poses
+  using Problem::Problem;
+  [[nodiscard]] Call call() const final;
+  [[nodiscard]] std::vector<ExpectedTensor> answer() const final;
+  void explain(std::size_t output, Finding& finding) const final;
+  [[nodiscard]] std::vector<SavedTensor> saved() const final;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const final;
 
-  Input input;  // logits
-  std::vector<float> bias;
-  std::vector<std::int32_t> routes;         // experts: of the tokens (route_backward), of the slots (route_metadata)
-  std::vector<std::int64_t> token_offsets;  // route_metadata, of ragged tokens
-  std::vector<float> gradient;              // route_backward
-
-  [[nodiscard]] Call call() const override;
-  [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
-  void explain(std::size_t output, Finding& finding) const override;
-  [[nodiscard]] std::vector<SavedTensor> saved() const override;
-  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
-
-  void describe_outputs();  // of the case as it is
-  // As the reference takes it; pointers into this.
-  [[nodiscard]] Router router() const;
-  [[nodiscard]] TokenRounding token_rounding() const;
-  [[nodiscard]] RouteMetadata metadata() const;
+ protected:
+  struct NamedInput {
+    std::string name;  // in the file of a saved counterexample
+    CallTensor tensor;
+  };
+  [[nodiscard]] virtual std::vector<NamedInput> inputs() const = 0;
+  [[nodiscard]] virtual std::vector<Bytes> reference() const = 0;
+  // The lines before the words that were expected and observed.
+  virtual void tell(std::size_t output, Finding& finding) const = 0;
+  [[nodiscard]] virtual Table table() const = 0;
 };
 
-// The outputs' bytes of what the reference, or a model of a fault, gives.
-std::vector<std::vector<std::byte>> bytes_of(const Routes& routes);
-std::vector<std::vector<std::byte>> bytes_of(const RoundedTokens& rows);
-std::vector<std::vector<std::byte>> bytes_of(const RouteMetadata& metadata);
+// What the three that read logits share.
+class LogitsProblem : public RouterProblem {
+ public:
+  Input input;  // logits
+  std::vector<float> bias;
+
+  // As the reference takes it; pointers into this.
+  [[nodiscard]] Router router() const;
+
+ protected:
+  explicit LogitsProblem(const Case& c);     // drawn
+  explicit LogitsProblem(const Call& call);  // that a call poses
+  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+};
+
+// route.
+class ChoiceProblem final : public LogitsProblem {
+ public:
+  explicit ChoiceProblem(const Case& c) : LogitsProblem(c) { describe_outputs(); }
+  explicit ChoiceProblem(const Call& call) : LogitsProblem(call) { describe_outputs(); }
+  ChoiceProblem(const LogitsProblem& of, const Variant& as);  // of the same logits
+
+ private:
+  void describe_outputs();
+  [[nodiscard]] std::vector<Bytes> reference() const override { return bytes_of(route(router(), input.view())); }
+  void tell(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table table() const override { return choice_definitions(router(), input.view()); }
+};
+
+// route_round.
+class RoundingProblem final : public LogitsProblem {
+ public:
+  explicit RoundingProblem(const Case& c) : LogitsProblem(c) { describe_outputs(); }
+  explicit RoundingProblem(const Call& call) : LogitsProblem(call) { describe_outputs(); }
+  [[nodiscard]] TokenRounding token_rounding() const;
+  [[nodiscard]] RoundedTokens rows() const { return round_tokens(router(), token_rounding(), input.view()); }
+
+ private:
+  void describe_outputs();
+  [[nodiscard]] std::vector<Bytes> reference() const override { return bytes_of(rows()); }
+  void tell(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table table() const override { return rounding_definitions(router(), token_rounding(), input.view()); }
+};
+
+// route_backward.
+class GradientProblem final : public LogitsProblem {
+ public:
+  explicit GradientProblem(const Case& c);
+  explicit GradientProblem(const Call& call);
+
+  std::vector<std::int32_t> routes;  // experts of the tokens
+  std::vector<float> gradient;       // of their weights
+
+ private:
+  void describe_outputs();
+  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+  [[nodiscard]] std::vector<Bytes> reference() const override;
+  void tell(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table table() const override { return gradient_definitions(router(), input.view(), routes, gradient); }
+};
+
+// route_metadata.
+class MetadataProblem final : public RouterProblem {
+ public:
+  explicit MetadataProblem(const Case& c);
+  explicit MetadataProblem(const Call& call);
+
+  std::vector<std::int32_t> routes;         // experts of the slots
+  std::vector<std::int64_t> token_offsets;  // of ragged tokens
+  [[nodiscard]] RouteMetadata metadata() const;
+
+ private:
+  void describe_outputs();
+  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+  [[nodiscard]] std::vector<Bytes> reference() const override { return bytes_of(metadata()); }
+  void tell(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table table() const override;
+};
 
 // Drawn tensors (properties/operations/router/problem.cc).
 Input expand_logits(const Case& c);

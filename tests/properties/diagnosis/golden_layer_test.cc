@@ -247,7 +247,7 @@ TEST(RouteVerdict, mistakes_have_names) {
     std::sort(three.begin(), three.end());
     for (std::size_t k = 0; k < 3; ++k) set(sorted, static_cast<std::size_t>(t) * 3 + k, three[k]);
   }
-  EXPECT_EQ(cause_of("experts_topk_softmax", larger), "every element is that of ties to the larger index");
+  EXPECT_EQ(cause_of("experts_topk_softmax", larger), "every element is that of ties that go to the larger index");
   EXPECT_NE(cause_of("experts_topk_softmax", sorted).find("experts in the order of their index"), std::string::npos);
   EXPECT_NE(
       cause_of("weights_sigmoid", golden.tensors.at("weights_sigmoid_raw")).find("the golden's weights_sigmoid_raw"),
@@ -294,6 +294,29 @@ TEST(RouteVerdict, roundings_are_told_apart) {
   EXPECT_NE(
       first_cause(judged_alone(raw, "row_weight_up", golden.tensors.at("row_weight_up"))).find("scores divided by"),
       std::string::npos);
+}
+
+TEST(RouteVerdict, roundings_have_the_names_of_the_gate) {
+  const std::string input = R"("input": {"ties": "fp32", "rows": 40, "cols": 4}, "variant": "softmax-topk", "top_k": 2,
+                              "tile": 8)";
+  const std::string bias = R"(, "bias": ["3f000000", "0", "bf000000", "40000000"])";
+  const GoldenTensors golden = make("route_round", input + bias + R"(, "rules": ["up"])");
+  const GoldenTensors plain = make("route_round", input + R"(, "rules": ["up"])");
+  const GoldenTensors down = make("route_round", input + bias + R"(, "rules": ["down"])");
+  EXPECT_NE(first_cause(judged_alone(golden, "chosen", plain.tensors.at("chosen"))).find("no bias"), std::string::npos);
+  EXPECT_NE(first_cause(judged_alone(golden, "offsets_up", down.tensors.at("offsets_down"))).find("rule down"),
+            std::string::npos);
+  // Lists by row end with the last row.
+  Tensor tokens = golden.tensors.at("row_token_up");
+  const Tensor& offsets = golden.tensors.at("offsets_up");
+  for (std::size_t e = 0; e < 4; ++e) {
+    const auto begin = static_cast<std::size_t>(get<std::int64_t>(offsets, e));
+    const auto end = static_cast<std::size_t>(get<std::int64_t>(offsets, e + 1));
+    for (std::size_t i = begin; i < end; ++i)
+      set(tokens, i, get<std::int32_t>(golden.tensors.at("row_token_up"), begin + end - 1 - i));
+  }
+  EXPECT_EQ(first_cause(judged_alone(golden, "row_token_up", tokens)),
+            "every element is that of tokens of an expert in descending order");
 }
 
 }  // namespace

@@ -284,10 +284,23 @@ TEST(IdentifyRouter, ties_to_the_larger_index_are_told) {
     for (std::int32_t& e : a.experts) e = static_cast<std::int32_t>(call.experts) - 1 - e;
     return a;
   });
-  EXPECT_TRUE(m.explaining.empty());
+  EXPECT_EQ(m.explaining, std::vector<std::string>{"topk-softmax with ties that go to the larger index"});
   ASSERT_FALSE(m.closest.empty());
   EXPECT_EQ(m.closest.front().name, "topk-softmax");
   EXPECT_EQ(m.closest.front().first.part, "experts");
+}
+
+TEST(IdentifyRouter, a_fault_that_no_slip_explains_leaves_the_closest_variant) {
+  const RouteBox right = routing(router_variant_named("sigmoid"));
+  const Match m = identify_router({8, 2}, [&](const RouteCall& call) {
+    RouteAnswer a = right(call);
+    a.weights[5] = std::nextafter(a.weights[5], 2.0F);
+    return a;
+  });
+  EXPECT_FALSE(m.explained());
+  ASSERT_FALSE(m.closest.empty());
+  EXPECT_EQ(m.closest.front().name, "sigmoid");
+  EXPECT_GT(m.tried, all_router_variants().size());
 }
 
 TEST(IdentifyRouter, top_k_beyond_the_experts_is_refused) {

@@ -3,23 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "properties/core/check.h"
 #include "properties/operations/router/problem.h"
 
 namespace mxcheck {
 namespace {
 
 std::string explained(const Case& c, std::size_t output, std::size_t element) {
-  const RouteProblem p(c);
-  const ExpectedTensor expected = p.answer()[output];
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const ExpectedTensor expected = p->answer()[output];
   std::vector<std::byte> observed = expected.bytes;
   const std::size_t width = bytes_of_element(expected.info);
   observed.at(element * width) ^= std::byte{1};
   Finding f;
   f.difference = compare(expected.info, expected.bytes, observed, 0xA5);
-  p.explain(output, f);
+  p->explain(output, f);
   std::string text;
   for (const std::string& line : f.element) text += line + "\n";
   return text;
@@ -65,7 +67,7 @@ TEST(RouteExplanation, metadata_and_gradients_are_explained_too) {
 }
 
 TEST(RouteExplanation, the_logits_of_a_token_with_few_experts_are_relevant) {
-  const RouteProblem p(parse_case("op=route variant=sigmoid x=bf16 rows=4 cols=6 k=2 data=normal seed=3"));
+  const ChoiceProblem p(parse_case("op=route variant=sigmoid x=bf16 rows=4 cols=6 k=2 data=normal seed=3"));
   const ExpectedTensor expected = p.answer()[1];
   std::vector<std::byte> observed = expected.bytes;
   observed[4 * (2 * 2)] ^= std::byte{1};

@@ -1,0 +1,140 @@
+#include "properties/diagnosis/golden_routes.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "properties/operations/router/definitions.h"
+
+namespace mxcheck {
+namespace {
+
+std::uint64_t number(const GoldenInfo& info, const char* key, int base = 10) {
+  std::string_view text = attribute(info.attributes, key);
+  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
+  std::uint64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n, base);
+  if (error == std::errc() && end == text.data() + text.size()) return n;
+  throw Error(ErrorKind::golden, std::string("its attribute ") + key + " is no number: '" + std::string(text) + "'");
+}
+
+// The variant or rule that a dataset is of: "weights_softmax_topk" is of softmax-topk.
+template <class Names>
+auto named_in(const std::string& dataset, const Names& names) {
+  const std::remove_reference_t<decltype(names[0])>* found = nullptr;
+  for (const auto& known : names) {
+    std::string ending = "_" + std::string(known.name);
+    std::replace(ending.begin(), ending.end(), '-', '_');
+    if (dataset.ends_with(ending) && (found == nullptr || known.name.size() < found->name.size())) found = &known;
+  }
+  return found;
+}
+
+// A golden's router and logits. Views into the golden, and the bias into this.
+struct GoldenRoutes {
+  explicit GoldenRoutes(const GoldenTensors& golden);
+  GoldenRoutes(const GoldenRoutes&) = delete;
+  GoldenRoutes& operator=(const GoldenRoutes&) = delete;
+
+  MatrixView logits;
+  std::vector<float> bias;
+  Router router;  // without a variant
+};
+
+GoldenRoutes::GoldenRoutes(const GoldenTensors& golden) {
+  const auto at = golden.tensors.find("logits");
+  if (at == golden.tensors.end() || at->second.shape.size() != 2) {
+    throw Error(ErrorKind::golden, "it lacks the dataset logits of two dimensions");
+  }
+  const std::int64_t tokens = at->second.shape[0], experts = at->second.shape[1];
+  logits = {format_of_attribute(golden.info.find("logits")->format), at->second.data.data(), tokens, experts, experts};
+  check_matrix(logits);
+  if (const auto found = golden.tensors.find("bias"); found != golden.tensors.end())
+    bias = values_in<float>(found->second.data);
+  router.bias = bias;
+  router.top_k = static_cast<std::int64_t>(number(golden.info, "top_k"));
+  router.groups = static_cast<std::int64_t>(number(golden.info, "groups"));
+  router.groups_kept = static_cast<std::int64_t>(number(golden.info, "groups_kept"));
+  router.nan = attribute(golden.info.attributes, "nan") == "last" ? NanLogits::last : NanLogits::refuse;
+  router.scale = std::bit_cast<float>(static_cast<std::uint32_t>(number(golden.info, "scale", 16)));
+}
+
+const RouterVariant& variant_of(const GoldenTensors& golden) {
+  return router_variant_named(attribute(golden.info.attributes, "variant"));
+}
+
+TokenRounding rounding_of(const GoldenInfo& info, TokenRoundingRule rule) {
+  TokenRounding rounding;
+  rounding.rule = rule;
+  rounding.tile = static_cast<std::int64_t>(number(info, "tile"));
+  rounding.capacity = static_cast<std::int64_t>(number(info, "capacity"));
+  rounding.renormalize = attribute(info.attributes, "weights") != "raw";
+  rounding.seed = number(info, "seed");
+  rounding.layer = static_cast<std::uint32_t>(number(info, "layer"));
+  rounding.step = number(info, "step");
+  return rounding;
+}
+
+// The datasets of each kind, in the order of the operation's outputs.
+constexpr std::string_view kChoice[] = {"experts_", "weights_"};
+constexpr std::string_view kRows[] = {"chosen",      "offsets_",       "row_token_",
+                                      "row_weight_", "token_offsets_", "token_rows_"};
+
+std::optional<std::size_t> output_of(const std::string& dataset, std::span<const std::string_view> names) {
+  const auto at = std::ranges::find_if(names, [&](std::string_view name) { return dataset.starts_with(name); });
+  if (at == names.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - names.begin());
+}
+
+// A golden's lists by row end with the last row; outputs of the operation have room for more.
+Bytes cut_to_rows(const Definition& row, std::size_t output) {
+  constexpr std::size_t kOffsets = 1, kTokenOffsets = 4, kWidth = 4;
+  const auto offsets = values_in<std::int64_t>(row.bytes(kOffsets));
+  Bytes bytes = row.bytes(output);
+  if (!offsets.empty() && output > kOffsets && output != kTokenOffsets)
+    bytes.resize(static_cast<std::size_t>(offsets.back()) * kWidth);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const std::string& kind = attribute(golden.info.attributes, "kind");
+  const bool rounds = kind == "route_round";
+  if (kind != "route" && !rounds) return {};
+  const auto routes = std::make_shared<GoldenRoutes>(golden);
+  const std::optional<std::size_t> output = rounds ? output_of(dataset.name, kRows) : output_of(dataset.name, kChoice);
+  Table table;
+  if (const auto* variant = named_in(dataset.name, all_router_variants()); output && !rounds && variant != nullptr) {
+    routes->router.variant = variant;
+    table = choice_definitions(routes->router, routes->logits);
+  } else if (output && rounds) {
+    const auto* rule = named_in(dataset.name, all_token_rounding_rules());  // none: `chosen`, which no rule changes
+    routes->router.variant = &variant_of(golden);
+    table = rounding_definitions(routes->router,
+                                 rounding_of(golden.info, rule == nullptr ? TokenRoundingRule::none : rule->rule),
+                                 routes->logits);
+  }
+  std::vector<Hypothesis> all;
+  for (Definition& row : table) {
+    all.push_back(
+        {row.name, [row, rounds, n = *output, routes] { return rounds ? cut_to_rows(row, n) : row.bytes(n); }});
+  }
+  return all;
+}
+
+std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient) {
+  GoldenRoutes p(golden);
+  p.router.variant = &variant_of(golden);
+  const Routes routes = route(p.router, p.logits);
+  return route_backward(p.router, p.logits, routes.experts, slot_gradient, p.router.top_k);
+}
+
+}  // namespace mxcheck
