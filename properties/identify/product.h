@@ -6,8 +6,8 @@
 //   r.match.explaining == std::vector<std::string>{"sm90_fp8+promote128"}
 //   to_text(r)
 //
-// Definitions that are tried: properties/identify/product_definitions.h. Where none explains every bit, the tree of
-// summation (properties/identify/reveal.h) is looked for.
+// Definitions that are tried: properties/operations/matmul/definitions.h, contracts first, then split-k, then slips.
+// Where none explains every bit, the tree of summation (properties/identify/reveal.h) is looked for.
 //
 // Errors: Error{usage} for formats that no contract takes, K below 1, and an answer of another size than m x n. What
 // the box throws passes through.
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "numerics/format/format.h"
-#include "properties/identify/match.h"
+#include "properties/core/definitions.h"
 #include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
@@ -64,6 +64,11 @@ struct ProductSpace {
   std::int64_t m = 16;  // of D, in all calls but those that ask about other shapes: libraries choose their order by it
   std::int64_t n = 16;
 };
+
+ProductSpace space_of(const ProductCall& call);
+
+// The words of D under a contract, or under a contract in parts. Error{usage} where it does not fit the call.
+std::vector<std::uint32_t> answer_of_contract(const std::string& definition, const ProductCall& call);
 
 // All definitions against calls and answers that are there already, as a dump is.
 Match match_products(std::span<const std::string> names, std::span<const ProductCall> calls,

@@ -104,7 +104,9 @@ const std::vector<Arrow>& property_arrows() {
       // The explanation of a golden's quantized blocks is quantize's own.
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
-      {"properties/identify/", {"properties/core/", "properties/identify/"}},
+      // A product's table is the gate's.
+      {"properties/identify/",
+       {"properties/core/", "properties/identify/", "properties/operations/matmul/definitions.h"}},
       // A policy of a library is posed as the gate poses it, with inputs of identify's own.
       {"properties/identify/library/",
        {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",

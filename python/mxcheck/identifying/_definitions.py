@@ -110,7 +110,7 @@ def split_texts(fitting: Sequence[str], k: int, block: int) -> List[str]:
             for tile in (1, 32, 64, 128):
                 each = unit * tile // math.gcd(unit, tile)
                 length = -(-(-(-k // parts)) // each) * each
-                if -(-k // length) == parts and length not in lengths and length != promotion:
+                if -(-k // length) == parts and length not in lengths and (block or length != promotion):
                     lengths.append(length)
             for length in lengths:
                 split = f"{name}, split-k of {parts} in parts of {length}"
