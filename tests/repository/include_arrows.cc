@@ -96,14 +96,16 @@ const std::vector<Arrow>& property_arrows() {
       // quantize_transposed is drawn, described and shrunk as those are.
       {"properties/operations/layer/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/layer/"}},
-      // A layer's tensors are described as those of its steps.
+      // A layer's tensors are described as those of its steps, and its table is theirs.
       {"properties/operations/moe/",
-       {"properties/core/", "properties/operations/moe/", "properties/operations/layer/tensors.h"}},
+       {"properties/core/", "properties/operations/moe/", "properties/operations/layer/definitions.h",
+        "properties/operations/layer/tensors.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
-      // The explanation of a golden's quantized blocks is quantize's own.
+      // The explanation of a golden's quantized blocks is quantize's own, the table of a layer the gate's.
       {"properties/diagnosis/",
-       {"properties/core/", "properties/diagnosis/", "properties/operations/quantize/problem.h"}},
+       {"properties/core/", "properties/diagnosis/", "properties/operations/layer/definitions.h",
+        "properties/operations/layer/steps.h", "properties/operations/quantize/problem.h"}},
       // A product's table is the gate's.
       {"properties/identify/",
        {"properties/core/", "properties/identify/", "properties/operations/matmul/definitions.h"}},
