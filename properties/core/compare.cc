@@ -385,12 +385,14 @@ std::optional<Finding> first_difference(const Problem& p, const std::vector<Expe
 
 void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
                   const std::vector<std::vector<std::byte>>& outputs, Finding& finding) {
+  const Table table = p.definitions(outputs);
+  if (table.empty()) return;
   std::vector<AnswerTensor> answers;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     answers.push_back({expected[i].info, expected[i].bytes, outputs[i]});
     finding.matched += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
   }
-  finding.matches = names_that_explain(answers, p.definitions(outputs));
+  finding.matches = names_that_explain(answers, table);
 }
 
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,

@@ -291,13 +291,13 @@ std::optional<Finding> StatementRun::check(const Case& c) {
   return finding;
 }
 
-// A small case matches many recipes by accident: those that the case as found matches too are the ones to name.
+// A small case matches many definitions by accident: those that the case as found matches too are the ones to name.
 void StatementRun::keep_matches_of(const Case& original, const Case& minimal, std::vector<std::string>& matches) {
   if (matches.empty() || original == minimal) return;
   context_.thorough = true;
   const std::optional<Finding> larger = check_uncounted(original);
   context_.thorough = false;
-  if (!larger || larger->matches.empty()) return;  // too large to be compared with everything
+  if (!larger || larger->matched == 0) return;  // too large to be compared with everything
   std::erase_if(matches, [&](const std::string& name) {
     return std::find(larger->matches.begin(), larger->matches.end(), name) == larger->matches.end();
   });

@@ -328,7 +328,7 @@ namespace {
 
 constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
 
-// Leaves the rows that have the first word right in which D is wrong: the others need not be computed.
+// Leaves the rows that have the first word right in which D is wrong, and the claim: the others need not be computed.
 void keep_possible(Table& table, const MatmulProblem& p, const Matmul& m, std::span<const std::byte> observed) {
   const ExpectedTensor expected = p.answer().front();
   if (observed.size() != expected.bytes.size()) return table.clear();
@@ -337,6 +337,7 @@ void keep_possible(Table& table, const MatmulProblem& p, const Matmul& m, std::s
   const Difference::Element& at = wrong->first;
   const std::int64_t of_expert = m.grouping == Grouping::depth ? std::max<std::int64_t>(1, m.m()) : expected.info.rows;
   std::erase_if(table, [&](const Definition& row) {
+    if (row.name == to_text(m.contract)) return false;
     try {
       const std::uint32_t word = word_of_product(row.name, m, at.row / of_expert, at.row % of_expert, at.col);
       return word != at.observed && !(std::isnan(decode(m.output, word)) && std::isnan(decode(m.output, at.observed)));
