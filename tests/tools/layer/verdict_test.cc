@@ -92,6 +92,19 @@ TEST(LayerPlanted, every_row_of_the_tables_is_of_use) {
   }
 }
 
+// What a dump of one tensor is held against.
+TEST(LayerPlanted, a_layer_that_is_another_one_throughout_is_named) {
+  const LayerData reference = layer_of("mxfp8");
+  for (const OtherLayer& other : other_layers(reference.recipe)) {
+    if (other.name.starts_with("recipe ") && other.name != "recipe mxfp8_floor") continue;
+    LayerData d = reference;
+    other.change(d.recipe, d.gate_up, d.routes);
+    compute(d);
+    if (d.forward.o == reference.forward.o) continue;
+    expect_named(reference, other.name + ", throughout the layer", "O", to_bytes(d.forward.o), true);
+  }
+}
+
 TEST(LayerPlanted, every_recipe_is_equal_to_itself) {
   for (const LayerRecipe& r : all_layer_recipes()) {
     const LayerData d = layer_of(r.name);
