@@ -53,9 +53,7 @@ set(mxcheck_public_goldens
     format/quantized_file.h
     io/row_reader.h
     io/tensor_file.h
-    data/embedded.h
-    make/make.h
-    make/suite.h)
+    data/embedded.h)
 
 # The C interface. It does not need the rest, and is not part of mxcheck/mxcheck.h. cmake/install.cmake installs it a second
 # time, for kernel libraries that include "kernels/candidate.h".

@@ -16,9 +16,8 @@
 #include "properties/diagnosis/golden_problem.h"
 #include "properties/diagnosis/golden_routes.h"
 #include "properties/diagnosis/golden_swiglu.h"
-#include "properties/diagnosis/layer/causes.h"
-#include "properties/diagnosis/layer/steps.h"
 #include "properties/diagnosis/layer/verdict.h"
+#include "properties/operations/layer/definitions.h"
 
 namespace mxcheck {
 namespace {
@@ -181,56 +180,17 @@ std::optional<std::vector<std::uint16_t>> h_of(const GoldenTensors& golden) {
   return words;
 }
 
-// A layer of one column whose H, P and weights are the golden's, so that the causes of a layer's SwiGLU hold here too.
-std::shared_ptr<LayerData> golden_swiglu_layer_of(const GoldenTensors& golden) {
-  std::optional<std::vector<std::uint16_t>> h = h_of(golden);
-  if (!h) return nullptr;
-  auto d = std::make_shared<LayerData>();
-  const std::vector<std::int64_t>& shape = golden_tensor(golden, "P").shape;
-  const std::int64_t rows = shape.at(0), n = shape.at(1);
-  std::vector<std::int64_t> offsets = offsets_of(golden);
-  if (offsets.empty()) offsets = {0, rows};
-  d->shape = {rows, 1, n, std::ssize(offsets) - 1};
-  d->recipe = layer_recipe_named("bf16");
-  d->gate_up = attribute(golden.info.attributes, "gate_up") == "interleaved" ? GateUp::interleaved : GateUp::halves;
-  const auto tokens = static_cast<std::size_t>(rows);
-  const auto weights = static_cast<std::size_t>(d->shape.experts * n);
-  d->x.resize(tokens), d->d_o.resize(tokens), d->w1.resize(2 * weights), d->w2.resize(weights);
-  d->forward.y.resize(tokens), d->backward.dx_rows.resize(tokens);
-  d->routes.offsets = std::move(offsets);
-  d->routes.row_weight = values_in<float>(golden_tensor(golden, "row_weight").data);
-  d->routes.row_token.resize(tokens), d->routes.token_offsets.resize(tokens + 1);
-  std::iota(d->routes.row_token.begin(), d->routes.row_token.end(), 0);
-  std::iota(d->routes.token_offsets.begin(), d->routes.token_offsets.end(), 0);
-  d->routes.token_rows = d->routes.row_token;
-  d->has_backward = true;
-  d->forward.h = std::move(*h);
-  d->forward.a = d->backward.a = values_in<std::uint16_t>(golden_tensor(golden, "A").data);
-  d->backward.p = values_in<float>(golden_tensor(golden, "P").data);
-  d->backward.scaled_a = values_in<std::uint16_t>(golden_tensor(golden, "scaled_A").data);
-  LayerOperand& kept = d->forward.kept.h;
-  kept.rows = rows, kept.cols = 2 * n, kept.values = d->forward.h;
-  return d;
-}
-
 std::vector<Hypothesis> value_hypotheses(const GoldenTensors& golden, const std::string& dataset) {
-  std::vector<Hypothesis> all;
-  const std::shared_ptr<LayerData> d = golden_swiglu_layer_of(golden);
-  if (d == nullptr) return all;
+  std::optional<std::vector<std::uint16_t>> h = h_of(golden);
+  if (!h) return {};
+  const GateUp order =
+      attribute(golden.info.attributes, "gate_up") == "interleaved" ? GateUp::interleaved : GateUp::halves;
+  const auto d = layer_of_swiglu(std::move(*h), values_at<float>(golden, "P"), values_at<float>(golden, "row_weight"),
+                                 offsets_of(golden), order);
   // The layer has A twice; the second reads H as it was kept, and P.
-  const std::string name = dataset == "A" ? "A_again" : dataset;
-  for (LayerCause& cause : layer_causes(d->recipe, name)) {
-    all.push_back({cause.text, [d, name, cause]() -> Bytes {
-                     try {
-                       Bytes bytes = cause.bytes(*d, name);
-                       const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-                       // A sum over the layer's other tensors, which are not here.
-                       return std::all_of(bytes.begin(), bytes.end(), is_zero) ? Bytes() : bytes;
-                     } catch (const Error&) {
-                       return {};
-                     }
-                   }});
-  }
+  std::vector<Hypothesis> all;
+  for (Definition& row : step_definitions(d, {dataset == "A" ? "A_again" : dataset}))
+    all.push_back({row.name, [bytes = std::move(row.bytes)] { return bytes(0); }});
   return all;
 }
 

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/identify/match.h"
+#include "properties/core/definitions.h"
 #include "reference/common/matrix.h"
 
 namespace mxcheck {

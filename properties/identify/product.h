@@ -6,8 +6,8 @@
 //   r.match.explaining == std::vector<std::string>{"sm90_fp8+promote128"}
 //   to_text(r)
 //
-// Definitions that are tried: properties/identify/product_definitions.h. Where none explains every bit, the tree of
-// summation (properties/identify/reveal.h) is looked for.
+// Definitions that are tried: properties/operations/matmul/definitions.h, contracts first, then split-k, then slips.
+// Where none explains every bit, the tree of summation (properties/identify/reveal.h) is looked for.
 //
 // Errors: Error{usage} for formats that no contract takes, K below 1, and an answer of another size than m x n. What
 // the box throws passes through.
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "numerics/format/format.h"
-#include "properties/identify/match.h"
+#include "properties/core/definitions.h"
 #include "properties/identify/tree/tree.h"
 
 namespace mxcheck {
@@ -66,9 +66,18 @@ struct ProductSpace {
   bool one_shape = false;  // no calls of other shapes: the box takes m x n alone
 };
 
+ProductSpace space_of(const ProductCall& call);
+
+// The words of D under a contract, or under a contract in parts. Error{usage} where it does not fit the call.
+std::vector<std::uint32_t> answer_of_contract(const std::string& definition, const ProductCall& call);
+
 // All definitions against calls and answers that are there already, as a dump is.
 Match match_products(std::span<const std::string> names, std::span<const ProductCall> calls,
                      std::span<const std::vector<std::uint32_t>> answers, const std::string& declared = "");
+
+// These contracts alone, in place of all. Error{usage} for one that does not fit the first call.
+Match match_named_products(std::span<const std::string> definitions, std::span<const std::string> names,
+                           std::span<const ProductCall> calls, std::span<const std::vector<std::uint32_t>> answers);
 
 // The calls that identify_product makes, with their names (product_probes.cc).
 std::vector<std::pair<std::string, ProductCall>> product_probes(const ProductSpace& space);

@@ -14,7 +14,6 @@
 #include "numerics/text.h"
 #include "properties/core/notation.h"
 #include "properties/core/rng.h"
-#include "properties/identify/match.h"
 #include "properties/identify/node_sums.h"
 #include "properties/identify/report_json.h"
 #include "properties/identify/values.h"
@@ -320,50 +319,6 @@ TreeReport reveal_order(const ProductSpace& s, const ProductBox& box, std::optio
 
 namespace {
 
-Probe probe_of(const std::string& name, std::size_t at, const BoxAnswer& observed,
-               std::span<const BoxDefinition> definitions) {
-  Probe probe{name, {}, {}, {}};
-  const auto bytes_of = [](const TensorInfo& info, const std::vector<std::uint32_t>& words) {
-    const std::size_t width = bytes_of_element(info);
-    Bytes bytes(words.size() * width);
-    for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(bytes.data() + i * width, &words[i], width);
-    return bytes;
-  };
-  for (const AnswerPart& part : observed) {
-    TensorInfo info;
-    info.name = part.name, info.format = part.format.value_or(Format::fp32);
-    info.integer_bits = part.format ? 0 : 32;
-    info.cols = std::max<std::int64_t>(1, part.cols);
-    info.rows = static_cast<std::int64_t>(part.words.size()) / info.cols;
-    info.any_nan_is_equal = part.any_nan;
-    probe.observed.push_back(bytes_of(info, part.words));
-    probe.outputs.push_back(std::move(info));
-  }
-  for (const BoxDefinition& d : definitions) {
-    probe.table.push_back(definition_of_all(
-        d.name,
-        [&d, at, outputs = probe.outputs, bytes_of] {
-          std::vector<Bytes> answer;
-          const BoxAnswer parts = d.answer(at);
-          for (std::size_t i = 0; i < parts.size(); ++i) answer.push_back(bytes_of(outputs.at(i), parts[i].words));
-          return answer;
-        },
-        std::make_shared<AnswerMemo>()));
-  }
-  return probe;
-}
-
-}  // namespace
-
-Match match_answers(std::span<const std::string> probes, std::span<const BoxAnswer> answers,
-                    std::span<const BoxDefinition> definitions, const std::string& declared) {
-  std::vector<Probe> all;
-  for (std::size_t p = 0; p < probes.size(); ++p) all.push_back(probe_of(probes[p], p, answers[p], definitions));
-  return match_answers(all, declared);
-}
-
-namespace {
-
 Json word(const std::optional<Format>& format, std::uint32_t bits) {
   if (!format) return std::to_string(static_cast<std::int32_t>(bits));
   return fmt::format("0x{:0{}x}", bits, (spec(*format).bits + 3) / 4);
@@ -393,14 +348,9 @@ Json to_json(const Match& match) {
   }
   Json closest = Json::array();
   for (const Explained& e : match.closest) closest.push_back(to_json(e));
-  return {{"explained", match.explained()},
-          {"explaining", match.explaining},
-          {"also", match.notes},
-          {"declared", std::move(declared)},
-          {"closest", std::move(closest)},
-          {"compared", match.compared},
-          {"probes", match.probes},
-          {"tried", match.tried}};
+  return {{"explained", match.explained()}, {"explaining", match.explaining},  {"also", match.notes},
+          {"slips", match.slips},           {"declared", std::move(declared)}, {"closest", std::move(closest)},
+          {"compared", match.compared},     {"probes", match.probes},          {"tried", match.tried}};
 }
 
 Json to_json(const TreeReport& o) {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/identify/match.h"
+#include "properties/core/definitions.h"
 
 namespace mxcheck {
 

@@ -101,19 +101,21 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/operations/layer/",
        {"properties/core/", "properties/goldens/", "properties/operations/scaled_blocks/",
         "properties/operations/layer/"}},
-      // A layer's tensors are described as those of its steps.
+      // A layer's tensors are described as those of its steps, and its table is theirs.
       {"properties/operations/moe/",
-       {"properties/core/", "properties/goldens/", "properties/operations/moe/", "properties/operations/layer/golden.h",
+       {"properties/core/", "properties/goldens/", "properties/operations/moe/",
+        "properties/operations/layer/definitions.h", "properties/operations/layer/golden.h",
         "properties/operations/layer/tensors.h", "properties/operations/router/golden.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Goldens and black boxes are explained by the tables and problems of their operations.
       {"properties/diagnosis/",
-       {"properties/core/", "properties/diagnosis/", "properties/goldens/", "properties/operations/quantize/problem.h",
+       {"properties/core/", "properties/diagnosis/", "properties/goldens/", "properties/operations/layer/definitions.h",
+        "properties/operations/layer/steps.h", "properties/operations/quantize/problem.h",
         "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},
       {"properties/identify/",
-       {"properties/core/", "properties/identify/", "properties/operations/router/definitions.h",
-        "properties/operations/scaled_blocks/definitions.h"}},
+       {"properties/core/", "properties/identify/", "properties/operations/matmul/definitions.h",
+        "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},
       // A policy of a library is posed as the gate poses it, with inputs of identify's own.
       {"properties/identify/library/",
        {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",

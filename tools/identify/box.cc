@@ -21,7 +21,7 @@
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
-#include "properties/identify/product_definitions.h"
+#include "properties/identify/product.h"
 #include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
@@ -184,24 +184,12 @@ ProductSpace space_asked(const IdentifyOptions& o) {
 Match match_named(const std::vector<std::string>& definitions, const ProductSpace& space) {
   std::vector<std::string> names;
   std::vector<ProductCall> calls;
-  std::vector<BoxAnswer> answers;
+  std::vector<std::vector<std::uint32_t>> answers;
   for (auto& [name, call] : product_probes(space)) {
-    answers.push_back({{"D", call.output, product_by_box(call), call.n, true}});
+    answers.push_back(product_by_box(call));
     names.push_back(name), calls.push_back(std::move(call));
   }
-  std::vector<BoxDefinition> named;
-  for (const std::string& text : definitions) {
-    answer_of_contract(text, calls.front());  // refuses what does not fit
-    named.push_back({text, [&calls, text](std::size_t p) -> BoxAnswer {
-                       return {{"D", calls[p].output, answer_of_contract(text, calls[p]), calls[p].n, true}};
-                     }});
-  }
-  Match match = match_answers(names, answers, named);
-  if (match.explained()) {
-    const std::string words = other_words(match.explaining.front(), space);
-    if (!words.empty()) match.notes.push_back(words);
-  }
-  return match;
+  return match_named_products(definitions, names, calls, answers);
 }
 
 int identify_product_box(const IdentifyOptions& o) {

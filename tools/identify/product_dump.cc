@@ -11,7 +11,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
-#include "properties/identify/product_definitions.h"
+#include "properties/identify/product.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
 #include "reference/common/checked_size.h"

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/diagnosis/cause.h"
-#include "properties/diagnosis/layer/causes.h"
+#include "properties/operations/layer/definitions.h"
 
 namespace mxcheck {
 
@@ -32,10 +31,10 @@ class LayerCauseSearch {
   void inputs_changed() { others_.reset(); }
 
  private:
-  std::vector<Hypothesis> whole_layers(const std::string& name);
+  void add_whole_layers(const std::string& name, Table& table);
   void compute_others();
   [[nodiscard]] std::vector<std::string> upstream(const std::string& name) const;
-  [[nodiscard]] Hypothesis hypothesis(LayerCause cause, const std::string& tensor, const std::string& shown) const;
+  [[nodiscard]] Definition definition(LayerRow row, const std::string& tensor, const std::string& shown) const;
   [[nodiscard]] Bytes carried(const std::string& tensor, const Bytes& bytes, const std::string& shown) const;
 
   const LayerData& own_;
@@ -43,6 +42,7 @@ class LayerCauseSearch {
   std::optional<std::vector<std::pair<std::string, LayerData>>> others_;
 };
 
+TensorInfo info_of(const LayerTensor& t);
 // Every NaN the same one, where the tensor holds BF16 or FP32.
 void make_nans_equal(const LayerTensor& t, Bytes& bytes);
 

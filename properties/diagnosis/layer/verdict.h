@@ -9,7 +9,7 @@
 // is not there is looked for in the next one that is. Any NaN in BF16 and FP32 equals any other.
 //
 // Errors: those of the function that hands over the dump's tensors. Costs some layers: one to make each tensor again,
-// and one step a candidate cause; what is left out for its work (kMostWork of layer_cause_search.h) is told.
+// and one step a candidate cause; what is left out for its work (kMostWork of cause_search.h) is told.
 
 #include <functional>
 #include <optional>

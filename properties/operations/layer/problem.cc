@@ -12,10 +12,10 @@
 #include "numerics/error.h"
 #include "properties/core/check.h"
 #include "properties/core/notation.h"
+#include "properties/operations/layer/definitions.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/tensors.h"
-#include "reference/layer/aggregate.h"
-#include "reference/layer/swiglu.h"
+#include "reference/layer/run.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -23,7 +23,6 @@ namespace {
 
 using What = SwigluOutput::What;
 using Part = SwigluOutput::Part;
-using Words = std::vector<std::uint16_t>;
 
 Format element_format(const char* name) {
   const auto format = find_format(name);
@@ -48,15 +47,6 @@ Case case_of_swiglu(const Call& call) {
     own.scaled = element_format(policy.format_scaled);
   c.rows = policy.policy.rows, c.cols = policy.policy.cols, c.threads = policy.policy.threads;
   return c;
-}
-
-MatrixView view_of(const Words& words, std::int64_t rows, std::int64_t cols) {
-  return {Format::bf16, std::as_bytes(std::span(words)).data(), rows, cols, cols};
-}
-
-template <class T>
-std::span<T> row_of(std::vector<T>& v, std::int64_t row, std::int64_t cols) {
-  return std::span(v).subspan(static_cast<std::size_t>(row * cols), static_cast<std::size_t>(cols));
 }
 
 std::size_t size_of(std::int64_t rows, std::int64_t cols) { return static_cast<std::size_t>(rows * cols); }
@@ -242,28 +232,76 @@ std::vector<float> SwigluProblem::values_of_h() const {
   return values;
 }
 
-std::vector<ExpectedTensor> SwigluProblem::answer() const {
-  const LayerVariant& v = layer_of(c.variant);
+namespace {
+
+constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: each row computes an answer
+
+// The outputs made of these tensors, in BF16 and dS in FP32. An output of an empty one is empty.
+template <class TensorOf>
+std::vector<ExpectedTensor> outputs_made_of(const SwigluProblem& p, const TensorOf& tensor_of) {
+  const LayerVariant& v = layer_of(p.c.variant);
   const Recipe recipe = recipe_named(v.recipe);
-  const Steps s = steps_of(*this);
-  const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(p.c.variant);
   std::vector<ExpectedTensor> answer;
   CodedBytes coded;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     const SwigluOutput& o = made_of[i];
-    const Words& words = o.what == What::a ? s.a : o.what == What::dh ? s.dh : s.scaled_a;
-    if (o.part == Part::codes) {  // its scales come next
-      const MatrixView view = view_of(words, c.rows, o.what == What::dh ? 2 * c.cols : c.cols);
-      coded = o.transposed ? coded_columns(view, outputs[i].format, recipe, v.block, c.experts)
-                           : coded_rows(view, outputs[i].format, recipe, v.block);
-      answer.push_back({outputs[i], std::move(coded.codes)});
-    } else if (o.part == Part::scales) {
-      answer.push_back({outputs[i], std::move(coded.scales)});
-    } else {
-      answer.push_back({outputs[i], o.what == What::ds ? to_bytes(s.ds) : to_bytes(words)});
+    const TensorInfo& info = p.outputs[i];
+    if (o.part == Part::scales) {  // which came with its codes
+      answer.push_back({info, std::move(coded.scales)});
+      continue;
     }
+    Bytes tensor = tensor_of(o.what);
+    if (o.part == Part::codes && !tensor.empty()) {
+      const std::int64_t cols = o.what == What::dh ? 2 * p.c.cols : p.c.cols;
+      const MatrixView view{Format::bf16, tensor.data(), p.c.rows, cols, cols};
+      coded = o.transposed ? coded_columns(view, info.format, recipe, v.block, p.c.experts)
+                           : coded_rows(view, info.format, recipe, v.block);
+      tensor = std::move(coded.codes);
+    }
+    answer.push_back({info, std::move(tensor)});
   }
   return answer;
+}
+
+}  // namespace
+
+std::vector<ExpectedTensor> SwigluProblem::answer() const {
+  const Steps s = steps_of(*this);
+  return outputs_made_of(*this, [&](What what) {
+    return what == What::ds ? to_bytes(s.ds) : to_bytes(what == What::a ? s.a : what == What::dh ? s.dh : s.scaled_a);
+  });
+}
+
+// Of coded H those whose values BF16 holds.
+Table SwigluProblem::definitions(std::span<const Bytes>) const {
+  if (c.elements() == 0 || c.elements() > kMostToMatch) return {};
+  Words words;
+  for (const float value : values_of_h()) {
+    words.push_back(layer_bf16(value));
+    if (!std::isnan(value) && fp32_of(words.back()) != value) return {};
+  }
+  const GateUp order = layer_of(c.variant).gate_up == MXCHECK_HALVES ? GateUp::halves : GateUp::interleaved;
+  std::vector<float> of_rows = weights;
+  of_rows.resize(static_cast<std::size_t>(c.rows), 1);
+  const auto layer = layer_of_swiglu(std::move(words), p, std::move(of_rows), c.experts, order);
+  std::vector<std::string> tensors(4);  // by What, those that are written
+  for (const SwigluOutput& o : swiglu_outputs(c.variant)) {
+    constexpr const char* kTensors[] = {"A", "scaled_A", "dH", "dS"};
+    tensors[static_cast<std::size_t>(o.what)] = kTensors[static_cast<std::size_t>(o.what)];
+  }
+  const auto memo = std::make_shared<AnswerMemo>();
+  Table table;
+  for (const Definition& row : step_definitions(layer, tensors)) {
+    const auto answer_of = [this, bytes = row.bytes] {
+      std::vector<Bytes> answer;
+      for (ExpectedTensor& t : outputs_made_of(*this, [&](What what) { return bytes(static_cast<std::size_t>(what)); }))
+        answer.push_back(std::move(t.bytes));
+      return answer;
+    };
+    table.push_back(definition_of_all(row.name, answer_of, memo, row.source));
+  }
+  return table;
 }
 
 std::vector<SavedTensor> SwigluProblem::saved() const {
@@ -369,8 +407,6 @@ Case case_of_aggregate(const Call& call) {
   return c;
 }
 
-float fp32_of(std::uint16_t word) { return std::bit_cast<float>(std::uint32_t{word} << 16); }
-
 }  // namespace
 
 AggregateProblem::AggregateProblem(const Case& from) : Problem(from), slots(expand_slots(from)) {
@@ -429,6 +465,20 @@ std::vector<ExpectedTensor> AggregateProblem::answer() const {
     throw Error(ErrorKind::usage, "token_offsets are one more than there are tokens");
   return {{outputs[0],
            to_bytes(aggregate({y, layer_case(c).y_rows, c.cols, weights}, {slots.token_offsets, slots.token_rows}))}};
+}
+
+// A layer that has Y, or, where nothing is weighted, the rows of dX.
+Table AggregateProblem::definitions(std::span<const Bytes>) const {
+  if (c.elements() == 0 || c.elements() > kMostToMatch) return {};
+  const bool weighted = layer_of(c.variant).weighted;
+  const auto rows = static_cast<std::size_t>(layer_case(c).y_rows);
+  auto d = std::make_shared<LayerData>();
+  d->shape = {c.rows, c.cols, 0, 1};
+  d->routes = {
+      {0, layer_case(c).y_rows}, std::vector<std::int32_t>(rows), weights, slots.token_offsets, slots.token_rows};
+  d->routes.row_weight.resize(rows, 1);
+  (weighted ? d->forward.y : d->backward.dx_rows) = y;
+  return step_definitions(std::move(d), {weighted ? "O" : "dX"});
 }
 
 void AggregateProblem::explain(std::size_t, Finding& finding) const {

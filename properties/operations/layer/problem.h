@@ -29,6 +29,7 @@ class SwigluProblem final : public Problem {
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
   [[nodiscard]] std::vector<std::size_t> order() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   void describe_outputs();  // of the case as it is
 
@@ -61,6 +62,7 @@ class AggregateProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 };
 
 }  // namespace mxcheck

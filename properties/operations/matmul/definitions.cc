@@ -1,133 +1,363 @@
-// The table of products: other contracts, and slips that GEMM kernels are known for.
+#include "properties/operations/matmul/definitions.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
-#include <string>
+#include <numeric>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "numerics/tensor.h"
+#include "numerics/text.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/matmul/problem.h"
-#include "reference/matmul/matmul.h"
+#include "reference/common/checked_size.h"
+#include "reference/matmul/checks.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
+constexpr std::string_view kSplit = ", split-k of ";
+constexpr std::string_view kParts = " in parts of ";
+constexpr std::string_view kAdded = ", added ";
+constexpr const char* kSplitSource = "cuBLAS, MKL: docs/identify.md";
 
-// The scales of an operand, each of them that of the block of k before it; the first keeps its own.
-std::vector<std::byte> scales_of_the_block_before(const MatmulProblem& p, const std::vector<std::byte>& scales) {
-  const std::size_t width = matmul_of(p.c.variant).scales == MXCHECK_FP32 ? 4 : 1;
-  const std::size_t line = static_cast<std::size_t>(matmul_case(p.c).depth / 128) * width;
-  std::vector<std::byte> shifted = scales;
-  if (line == 0 || matmul_of(p.c.variant).block.cols != 128 || matmul_case(p.c).depth % 128 != 0) return shifted;
-  for (std::size_t i = 0; i < shifted.size(); ++i) {
-    if (i % line >= width) shifted[i] = scales[i - width];
-  }
-  return shifted;
+const void* moved(const void* data, std::int64_t elements, Format format) {
+  return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(size_of(format));
 }
 
-class Rows {
- public:
-  explicit Rows(const MatmulProblem& p) : p_(p), own_(p.contract()) {}
+// k in [first, end), where blocks of scales begin at first.
+Matmul part_of(Matmul m, std::int64_t first, std::int64_t end) {
+  for (MatmulOperand* x : {&m.a, &m.b}) {
+    x->codes = moved(x->codes, first * x->depth_stride, x->format);
+    x->depth = end - first;
+    if (x->scaled()) x->scales = moved(x->scales, first / x->block.cols * x->scale_depth_stride, x->scale_format);
+  }
+  return m;
+}
 
-  void add(const std::string& name, std::function<Bytes()> d) {
-    all_.push_back(definition_of_output(0, name, [d = std::move(d)] {
-      try {
-        return d();
-      } catch (const std::exception&) {  // a contract that does not take this product
-        return Bytes();
-      }
-    }));
-  }
-  // The product with something else changed.
-  void changed(const std::string& name, const std::function<void(MatmulProblem&)>& change) {
-    add(name, [p = p_, own = own_, change] {
-      MatmulProblem other = p;
-      change(other);
-      return other.answer(own).bytes;
-    });
-  }
-  void contract(const MatmulContract& other) {
-    if (to_text(other) == to_text(own_)) return;
-    add("contract " + to_text(other), [p = p_, other] { return p.answer(other).bytes; });
-  }
-  void contracts();
-  void slips();
-  void slips_of_scales();
-  Table take() { return std::move(all_); }
+Bytes answer_in_one(Matmul m, const MatmulContract& contract) {
+  m.contract = contract;
+  const std::int64_t outputs = m.rows_of_d() * m.b.rows;
+  m.threads = outputs * m.a.depth > (1 << 22) ? 0 : 1;
+  Bytes d(static_cast<std::size_t>(outputs) * size_of(m.output));
+  matmul(m, d.data());
+  return d;
+}
 
- private:
-  const MatmulProblem& p_;
-  MatmulContract own_;
-  Table all_;
+Bytes answer_in_one(const Matmul& m) { return answer_in_one(m, m.contract); }
+
+struct Split {
+  MatmulContract contract;
+  std::int64_t parts = 0;
+  std::int64_t length = 0;
+  std::string order;  // "", descending, pairwise
 };
 
-void Rows::contracts() {
-  const bool scaled = matmul_of(p_.c.variant).scales != MXCHECK_NO_SCALES;
-  for (std::int64_t interval : {0, 32, 64, 128, 256}) {
-    MatmulContract other = own_;
-    other.promotion = interval;
-    if (own_.promotion != 0 && (interval != 0 || !scaled)) contract(other);
-  }
-  for (const MatmulContract::Order order : {MatmulContract::Order::a_first, MatmulContract::Order::b_first}) {
-    MatmulContract other = own_;
-    other.order = order;
-    if (own_.promotion != 0) contract(other);
-  }
-  MatmulContract other = own_;
-  other.descending = !own_.descending;
-  if (own_.sum->arithmetic == Arithmetic::fused) contract(other);
-  for (const char* name : {"exact", "ieee_fp32"}) contract(parse_matmul_contract(name));
+std::optional<Split> split_of(const std::string& text) {
+  const std::size_t at = text.find(kSplit);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t in = text.find(kParts, at);
+  if (in == std::string::npos) throw Error(ErrorKind::usage, "'" + text + "' is no definition of a product");
+  const std::size_t added = std::min(text.find(kAdded, in), text.size());
+  const auto number = [&](std::size_t from, std::size_t to) {
+    const auto value = parse_number<std::int64_t>(std::string_view(text).substr(from, to - from));
+    if (!value || *value < 1) throw Error(ErrorKind::usage, "'" + text + "' is no definition of a product");
+    return *value;
+  };
+  Split split{parse_matmul_contract(text.substr(0, at)), number(at + kSplit.size(), in),
+              number(in + kParts.size(), added), ""};
+  if (added < text.size()) split.order = text.substr(added + kAdded.size());
+  return split;
 }
 
-void Rows::slips() {
-  if (matmul_case(p_.c).adds) changed("C not added", [](MatmulProblem& p) { matmul_case(p.c).adds = false; });
-  if (matmul_case(p_.c).alpha != 1) changed("alpha of 1", [](MatmulProblem& p) { matmul_case(p.c).alpha = 1; });
-  if (p_.c.variant.dtype == Format::bf16 && !matmul_case(p_.c).adds) {  // FP32 first, then its upper half
-    add("D cut to BF16 in place of rounded", [p = p_, own = own_] {
-      MatmulProblem single = p;
-      single.c.variant.dtype = Format::fp32;
-      const Bytes words = single.answer(own).bytes;
+// The parts as products, in FP32.
+std::vector<Matmul> parts_of_split(const Split& split, const Matmul& m) {
+  const std::int64_t k = m.a.depth;
+  if (m.c != nullptr || m.grouping == Grouping::depth || k == 0 || ceil_div(k, split.length) != split.parts) {
+    throw Error(ErrorKind::usage, "K of " + std::to_string(k) + " has no " + std::to_string(split.parts) +
+                                      " parts of " + std::to_string(split.length));
+  }
+  std::vector<Matmul> parts;
+  for (std::int64_t first = 0; first < k; first += split.length) {
+    parts.push_back(part_of(m, first, std::min(k, first + split.length)));
+    parts.back().contract = split.contract, parts.back().output = Format::fp32, parts.back().alpha = 1;
+  }
+  if (split.order == "descending") std::ranges::reverse(parts);
+  return parts;
+}
+
+float sum_of(const Split& split, std::span<const float> parts) {
+  if (split.order == "pairwise" && parts.size() == 4) return (parts[0] + parts[1]) + (parts[2] + parts[3]);
+  return std::accumulate(parts.begin() + 1, parts.end(), parts.front());
+}
+
+std::uint32_t finished_sum(const Matmul& m, float sum) {
+  return encode(m.output, m.alpha * sum, Rounding::nearest_even, Overflow::non_saturate);
+}
+
+Bytes answer_in_parts(const Split& split, const Matmul& m) {
+  std::vector<Tensor> sums;
+  for (const Matmul& part : parts_of_split(split, m)) sums.push_back({"", Format::fp32, {}, answer_in_one(part)});
+  Tensor d = make_tensor(m.output, {static_cast<std::int64_t>(sums.front().size())});
+  std::vector<float> parts(sums.size());
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    for (std::size_t p = 0; p < parts.size(); ++p) parts[p] = sums[p].as<float>()[i];
+    d.set_code(i, finished_sum(m, sum_of(split, parts)));
+  }
+  return std::move(d.data);
+}
+
+// Contracts.
+
+void add_variants(const Contract& c, const Matmul& m, std::vector<std::string>& texts) {
+  const std::string name(c.name);
+  const bool scaled = m.a.scaled() || m.b.scaled();
+  texts.push_back(name);
+  if (scaled) texts.push_back(name + "+decode");
+  if (m.c != nullptr) texts.push_back(name + "+from_c");
+  if (c.arithmetic != Arithmetic::fused) return;
+  texts.push_back(name + "+descending");
+  if (m.c != nullptr) texts.push_back(name + "+from_c+descending");
+  if (scaled) texts.push_back(name + "+decode+descending");
+  for (std::int64_t every = c.step.terms; every <= m.a.depth; every += c.step.terms) {
+    const std::string promoted = name + "+promote" + std::to_string(every);
+    for (const char* order : {"", "+a_first", "+b_first"}) {
+      if (!scaled && order[0] != '\0') continue;  // without scales all orders are one
+      texts.push_back(promoted + order);
+      texts.push_back(promoted + order + "+descending");
+    }
+  }
+}
+
+// Those that take the operands and the output.
+std::vector<std::string> contract_texts(Matmul m) {
+  std::vector<std::string> texts;
+  for (const Contract& c : all_contracts()) add_variants(c, m, texts);
+  std::erase_if(texts, [&](const std::string& text) {
+    try {
+      m.contract = parse_matmul_contract(text);
+      check_matmul(m);
+      return false;
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::usage) throw;
+      return true;
+    }
+  });
+  return texts;
+}
+
+std::string source_of(const std::string& name) {
+  if (name.find(kSplit) != std::string::npos) return kSplitSource;
+  const MatmulContract contract = parse_matmul_contract(name);
+  const std::string promoted = contract.promotion != 0 ? ", promoted as DeepGEMM and DeepSeek-V3 do" : "";
+  return std::string(contract.sum->note) + promoted + " (" + std::string(to_text(contract.sum->evidence)) + ")";
+}
+
+// Split-k.
+
+// The lengths that so many parts can have: multiples of a tile, of the step and of the blocks of scales.
+std::vector<std::int64_t> lengths_of(const Matmul& m, std::int64_t parts, std::int64_t step) {
+  std::vector<std::int64_t> lengths;
+  std::int64_t unit = step;
+  for (const MatmulOperand* x : {&m.a, &m.b}) unit = std::lcm(unit, std::max<std::int64_t>(1, x->block.cols));
+  for (std::int64_t tile : {1, 32, 64, 128}) {
+    const std::int64_t each = std::lcm(unit, tile);
+    const std::int64_t length = ceil_div(ceil_div(m.a.depth, parts), each) * each;
+    if (length != 0 && ceil_div(m.a.depth, length) == parts && std::ranges::find(lengths, length) == lengths.end())
+      lengths.push_back(length);
+  }
+  return lengths;
+}
+
+void add_splits(const std::string& text, const Matmul& m, std::vector<std::string>& texts) {
+  const MatmulContract contract = parse_matmul_contract(text);
+  const bool usual = contract.promotion == 0 || 256 % contract.promotion == 0;  // 32, 64, 128, 256
+  if (contract.descending || contract.promotion == m.a.depth || !usual) return;
+  const bool scaled = m.a.scaled() || m.b.scaled();
+  if (contract.promotion == 0 && !scaled && contract.sum->arithmetic == Arithmetic::fused)
+    return;  // as promotion alone
+  const std::int64_t step = contract.promotion != 0 ? contract.promotion : std::max(1, contract.sum->step.terms);
+  for (std::int64_t parts = 2; parts <= 4; ++parts) {
+    for (const std::int64_t length : lengths_of(m, parts, step)) {
+      if (contract.promotion == length && !scaled) continue;  // as promotion alone; with scales parts round twice
+      const std::string split =
+          text + std::string(kSplit) + std::to_string(parts) + std::string(kParts) + std::to_string(length);
+      texts.push_back(split);
+      if (parts > 2) texts.push_back(split + std::string(kAdded) + "descending");
+      if (parts == 4) texts.push_back(split + std::string(kAdded) + "pairwise");
+    }
+  }
+}
+
+// Slips.
+
+class Slips {
+ public:
+  explicit Slips(const Matmul& m) : m_(m) {}
+
+  void add(std::string name, std::function<Bytes(Matmul)> answer) {
+    table_.push_back(definition_of_output(0, std::move(name), [m = m_, a = std::move(answer)] { return a(m); }));
+  }
+  // The product with something else changed.
+  void changed(std::string name, void (*change)(Matmul&)) {
+    add(std::move(name), [change](Matmul m) {
+      change(m);
+      return answer_in_one(m);
+    });
+  }
+  void of_epilogue();
+  void of_scales(MatmulOperand Matmul::*side, const std::string& of);
+  Table take() { return std::move(table_); }
+
+ private:
+  const Matmul& m_;
+  Table table_;
+};
+
+void Slips::of_epilogue() {
+  if (m_.c != nullptr) changed("C not added", [](Matmul& m) { m.c = nullptr, m.contract.from_c = false; });
+  if (m_.alpha != 1) changed("alpha of 1", [](Matmul& m) { m.alpha = 1; });
+  if (m_.output == Format::bf16 && m_.c == nullptr) {  // FP32 first, then its upper half
+    add("D cut to BF16 in place of rounded", [](Matmul m) {
+      m.output = Format::fp32;
+      const Bytes words = answer_in_one(m);
       Bytes cut(words.size() / 2);
       for (std::size_t i = 0; i + 1 < cut.size(); i += 2) cut[i] = words[2 * i + 2], cut[i + 1] = words[2 * i + 3];
       return cut;
     });
   }
-  if (matmul_case(p_.c).depth > 128 && matmul_of(p_.c.variant).groups != MXCHECK_DEPTH) {
-    add("the last block of 128 of k left out", [p = p_, own = own_] {
-      Matmul shorter = p.matmul(own);
-      shorter.a.depth = shorter.b.depth = (matmul_case(p.c).depth - 1) / 128 * 128;
-      Bytes d(p.answer(own).bytes.size());
-      mxcheck::matmul(shorter, d.data());
-      return d;
-    });
+  if (m_.a.depth > 128 && m_.grouping != Grouping::depth) {
+    changed("the last block of 128 of k left out", [](Matmul& m) { m = part_of(m, 0, (m.a.depth - 1) / 128 * 128); });
   }
 }
 
-void Rows::slips_of_scales() {
-  if (matmul_of(p_.c.variant).scales == MXCHECK_NO_SCALES) return;
-  for (std::vector<std::byte> MatmulProblem::*const side : {&MatmulProblem::scales_a, &MatmulProblem::scales_b}) {
-    const std::string of = side == &MatmulProblem::scales_a ? "A's" : "B's";
-    changed(of + " scales taken as 1", [side](MatmulProblem& p) {
-      const std::uint32_t one = matmul_of(p.c.variant).scales == MXCHECK_FP32 ? 0x3F800000 : 0x7F7F7F7F;
-      std::vector<std::byte>& scales = p.*side;
-      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(one >> (8 * (i % 4)));
-    });
-    changed(of + " scales taken from the block of k before",
-            [side](MatmulProblem& p) { p.*side = scales_of_the_block_before(p, p.*side); });
-  }
+void Slips::of_scales(MatmulOperand Matmul::*side, const std::string& of) {
+  if (!(m_.*side).scaled()) return;
+  add(of + " scales taken as 1", [side](Matmul m) {
+    MatmulOperand& x = m.*side;
+    const std::uint32_t one = encode(x.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
+    x.scales = &one, x.scale_row_stride = x.scale_depth_stride = 0;
+    return answer_in_one(m);
+  });
+  const MatmulOperand& x = m_.*side;
+  const bool restarts = m_.grouping == Grouping::rows && side == &Matmul::a && x.block.rows != 1;
+  if (x.scale_row_stride < 2 || x.scale_depth_stride != 1 || restarts) return;
+  add(of + " scales taken from the block of k before", [side](Matmul m) {  // the first keeps its own
+    MatmulOperand& x = m.*side;
+    const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+    const std::size_t width = size_of(x.scale_format);
+    const std::size_t line = static_cast<std::size_t>(x.scale_row_stride) * width;
+    const std::span<const std::byte> own(static_cast<const std::byte*>(x.scales),
+                                         static_cast<std::size_t>(matrices * ceil_div(x.rows, x.block.rows)) * line);
+    Bytes shifted(own.begin(), own.end());
+    for (std::size_t i = 0; i < shifted.size(); ++i) shifted[i] = i % line < width ? own[i] : own[i - width];
+    x.scales = shifted.data();
+    return answer_in_one(m);
+  });
 }
 
 }  // namespace
 
-Table MatmulProblem::definitions(std::span<const Bytes>) const {
+Definition product_definition(const std::string& name, const Matmul& m) {
+  return definition_of_output(
+      0, name, [name, m] { return answer_of_product(name, m); }, source_of(name));
+}
+
+Bytes answer_of_product(const std::string& name, const Matmul& m) {
+  if (const auto split = split_of(name)) return answer_in_parts(*split, m);
+  return answer_in_one(m, parse_matmul_contract(name));
+}
+
+std::uint32_t word_of_product(const std::string& name, const Matmul& m, std::int64_t expert, std::int64_t i,
+                              std::int64_t j) {
+  if (const auto split = split_of(name)) {
+    std::vector<float> sums;
+    for (const Matmul& part : parts_of_split(*split, m))
+      sums.push_back(std::bit_cast<float>(explain_output(part, expert, i, j).word));
+    return finished_sum(m, sum_of(*split, sums));
+  }
+  Matmul one = m;
+  one.contract = parse_matmul_contract(name);
+  return explain_output(one, expert, i, j).word;
+}
+
+Table product_contracts(const Matmul& m) {
+  Table table;
+  for (const std::string& text : contract_texts(m)) table.push_back(product_definition(text, m));
+  return table;
+}
+
+Table product_splits(const Matmul& m) {
+  if (m.c != nullptr || m.grouping == Grouping::depth) return {};
+  Matmul whole = m;
+  whole.output = Format::fp32;
+  std::vector<std::string> texts;
+  for (const std::string& text : contract_texts(whole)) add_splits(text, m, texts);
+  Table table;
+  for (const std::string& text : texts) table.push_back(product_definition(text, m));
+  return table;
+}
+
+Table product_slips(const Matmul& m) {
+  Slips slips(m);
+  slips.of_epilogue();
+  slips.of_scales(&Matmul::a, "A's");
+  slips.of_scales(&Matmul::b, "B's");
+  return slips.take();
+}
+
+std::string other_words(const std::string& name, const Matmul& m) {
+  if (m.a.scaled() || m.b.scaled() || m.c != nullptr || name.find(kSplit) != std::string::npos) return {};
+  const MatmulContract contract = parse_matmul_contract(name);
+  const std::int64_t parts = contract.promotion == 0 ? 0 : ceil_div(m.a.depth, contract.promotion);
+  if (parts < 2 || parts > 4) return {};
+  return "split-k of " + std::to_string(parts) + std::string(kParts) + std::to_string(contract.promotion) +
+         (contract.descending ? std::string(kAdded) + "descending" : "") + ", no promotion within them";
+}
+
+// What the gate asks.
+
+namespace {
+
+constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
+
+// Leaves the rows that have the first word right in which D is wrong, and the claim: the others need not be computed.
+void keep_possible(Table& table, const MatmulProblem& p, const Matmul& m, std::span<const std::byte> observed) {
+  const ExpectedTensor expected = p.answer().front();
+  if (observed.size() != expected.bytes.size()) return table.clear();
+  const std::optional<Difference> wrong = compare(expected.info, expected.bytes, observed, 0);
+  if (!wrong) return table.clear();
+  const Difference::Element& at = wrong->first;
+  const std::int64_t of_expert = m.grouping == Grouping::depth ? std::max<std::int64_t>(1, m.m()) : expected.info.rows;
+  std::erase_if(table, [&](const Definition& row) {
+    if (row.name == to_text(m.contract)) return false;
+    try {
+      const std::uint32_t word = word_of_product(row.name, m, at.row / of_expert, at.row % of_expert, at.col);
+      return word != at.observed && !(std::isnan(decode(m.output, word)) && std::isnan(decode(m.output, at.observed)));
+    } catch (const Error& e) {  // not defined for these values
+      if (e.kind() != ErrorKind::usage) throw;
+      return true;
+    }
+  });
+}
+
+}  // namespace
+
+Table MatmulProblem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() * matmul_case(c).depth > kMostToMatch) return {};
-  Rows rows(*this);
-  rows.contracts();
-  rows.slips();
-  rows.slips_of_scales();
-  return rows.take();
+  const Matmul m = matmul(contract());
+  Table table = product_contracts(m);
+  std::ranges::move(product_splits(m), std::back_inserter(table));
+  keep_possible(table, *this, m, observed.front());
+  std::ranges::move(product_slips(m), std::back_inserter(table));
+  return table;
 }
 
 }  // namespace mxcheck

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "properties/core/notation.h"
+#include "properties/operations/layer/definitions.h"
 #include "properties/operations/moe/problem.h"
 #include "properties/operations/moe/statements.h"
 
@@ -146,35 +147,6 @@ void explain_matrix(const LayerRoutes& routes, const char* rows_are, std::int64_
       routes.offsets[at + 1] - routes.offsets[at], routes.offsets[at], routes.offsets[at + 1] - 1));
 }
 
-// A way to be wrong: another layer, other routes.
-struct Mistake {
-  const char* name;
-  std::function<void(Layer&, LayerRoutes&)> make;
-};
-
-std::vector<Mistake> mistakes() {
-  return {
-      {"gate and up values taken in the other order",
-       [](Layer& l, LayerRoutes&) { l.gate_up = l.gate_up == GateUp::halves ? GateUp::interleaved : GateUp::halves; }},
-      {"all weights of routes taken for 1",
-       [](Layer&, LayerRoutes& r) { std::fill(r.row_weight.begin(), r.row_weight.end(), 1.0F); }},
-      {"the weight of each route applied twice",
-       [](Layer&, LayerRoutes& r) {
-         for (float& w : r.row_weight) w *= w;
-       }},
-      {"the rows of each token in their order, not in that of its slots",
-       [](Layer&, LayerRoutes& r) {
-         for (std::size_t t = 0; t + 1 < r.token_offsets.size(); ++t)
-           std::sort(r.token_rows.begin() + r.token_offsets[t], r.token_rows.begin() + r.token_offsets[t + 1]);
-       }},
-      {"the slots of each token from the last to the first",
-       [](Layer&, LayerRoutes& r) {
-         for (std::size_t t = 0; t + 1 < r.token_offsets.size(); ++t)
-           std::reverse(r.token_rows.begin() + r.token_offsets[t], r.token_rows.begin() + r.token_offsets[t + 1]);
-       }},
-  };
-}
-
 }  // namespace
 
 void MoeProblem::explain(std::size_t output, Finding& finding) const {
@@ -205,25 +177,19 @@ Table MoeProblem::definitions(std::span<const Bytes>) const {
   Table table;
   if (operation_named(c.variant.operation).work(c) > kMostOfMatches) return table;
   const auto memo = std::make_shared<AnswerMemo>();
-  const auto add = [&](const std::string& name, std::function<void(Layer&, LayerRoutes&)> change) {
-    table.push_back(definition_of_all(
-        name,
-        [this, change = std::move(change)] {
-          Layer other = layer();
-          LayerRoutes changed = routes;
-          change(other, changed);
-          std::vector<Bytes> answer;
-          for (ExpectedTensor& t : answer_with(other, changed)) answer.push_back(std::move(t.bytes));
-          return answer;
-        },
-        memo));
-  };
-  for (const LayerRecipe& recipe : all_layer_recipes()) {
-    if (recipe.name != layer().recipe->name) {
-      add("recipe " + recipe.name, [&recipe](Layer& other, LayerRoutes&) { other.recipe = &recipe; });
-    }
+  for (OtherLayer& row : other_layers(*layer().recipe)) {
+    const auto answer_of = [this, change = std::move(row.change)] {
+      Layer other = layer();
+      LayerRecipe recipe = *other.recipe;
+      LayerRoutes changed = routes;
+      change(recipe, other.gate_up, changed);
+      other.recipe = &recipe;
+      std::vector<Bytes> answer;
+      for (ExpectedTensor& t : answer_with(other, changed)) answer.push_back(std::move(t.bytes));
+      return answer;
+    };
+    table.push_back(definition_of_all(row.name, answer_of, memo));
   }
-  for (const Mistake& mistake : mistakes()) add(mistake.name, mistake.make);
   return table;
 }
 

@@ -1,6 +1,7 @@
 // Runs the gate on the faulty copies of a library: `mxcheck_fault_table TOOL CATALOGUE LIBRARY PREFIX [NAME...]` prints
 // a row of a Markdown table for each row of LIBRARY in the catalogue, all of them without a name; PREFIXNAME.so is the
-// copy. Exit code 0 if every fault was caught, its printed case fails again, and the control passed.
+// copy. Exit code 0 if every fault was caught and named as the catalogue says, its printed case fails again, and the
+// control passed.
 //
 //   --alone                runs, for each fault, only the statement that the catalogue names
 //   --when quick|nightly   the faults that the catalogue leaves to these tests
@@ -91,14 +92,17 @@ bool print_row(const std::string& tool, const Fault& fault, const std::string& l
                          summary.find("something other than the call") != std::string::npos;
   // A call that ended in an error of the device among others may alone give bits that differ: any failure counts.
   const bool reproduced = is_failure(again.exit_code) || has_state;
-  std::printf(
-      "| %s | %s | %s%s | %lld x %lld | %d%s | %.1f | %s |\n", fault.name.c_str(), fault.source.c_str(), name.c_str(),
-      !reproduced ? " (DOES NOT REPRODUCE)"
-      : has_state ? " (after other calls only)"
-                  : "",
-      example.at("rows").get<long long>(), example.at("cols").get<long long>(), example.at("shrink_tries").get<int>(),
-      example.at("shrink_budget_spent").get<bool>() ? "+" : "", seconds, matches_of(example).c_str());
-  return reproduced;
+  const std::string matches = matches_of(example);
+  const bool named = matches.find(fault.says) != std::string::npos;
+  std::printf("| %s | %s | %s%s | %lld x %lld | %d%s | %.1f | %s%s |\n", fault.name.c_str(), fault.source.c_str(),
+              name.c_str(),
+              !reproduced ? " (DOES NOT REPRODUCE)"
+              : has_state ? " (after other calls only)"
+                          : "",
+              example.at("rows").get<long long>(), example.at("cols").get<long long>(),
+              example.at("shrink_tries").get<int>(), example.at("shrink_budget_spent").get<bool>() ? "+" : "", seconds,
+              matches.c_str(), named ? "" : (" (NOT NAMED: " + fault.says + ")").c_str());
+  return reproduced && named;
 }
 
 struct Options {

@@ -1,5 +1,4 @@
 #include "properties/identify/product.h"
-#include "properties/identify/product_definitions.h"
 
 #include <gtest/gtest.h>
 
@@ -187,6 +186,38 @@ TEST(Product, four_parts_added_pairwise_are_named) {
   EXPECT_EQ(r.match.explaining,
             std::vector<std::string>{"sm90_fp8+promote32, split-k of 4 in parts of 128, added pairwise"})
       << to_text(r);
+}
+
+TEST(Product, slips_are_named_where_nothing_else_explains_the_box) {
+  const ProductBox unscaled = [](const ProductCall& call) {
+    ProductCall wrong = call;
+    for (std::uint32_t& scale : wrong.b_scales) scale = 0x3F800000;
+    return answer_of_contract("sm90_fp8+promote128", wrong);
+  };
+  const ProductSpace scaled{kE4, kE4, k32, 384, 128, k32};
+  const ProductReport r = identify_product(scaled, unscaled);
+  const std::string b_first = "sm90_fp8+promote128+b_first, B's scales taken as 1";  // which is the same
+  EXPECT_EQ(r.match.explaining, (std::vector<std::string>{"sm90_fp8+promote128, B's scales taken as 1", b_first}))
+      << to_text(r);
+  const ProductReport declared = identify_product(scaled, unscaled, {"sm90_fp8+promote128"});
+  EXPECT_EQ(declared.match.explaining, (std::vector<std::string>{"B's scales taken as 1", b_first}))
+      << to_text(declared);
+  EXPECT_FALSE(declared.match.holds());
+  const ProductReport shorter =
+      identify_product({Format::bf16, Format::bf16, k32, 320}, in_parts("ieee_fp32", {{0, 256}}));
+  EXPECT_EQ(shorter.match.explaining, std::vector<std::string>{"ieee_fp32, the last block of 128 of k left out"})
+      << to_text(shorter);
+}
+
+// With scales promotion at the length of the parts rounds once where parts round twice.
+TEST(Product, split_k_of_scaled_intervals_is_told_from_promotion) {
+  const ProductSpace scaled{kE4, kE4, k32, 512, 128, k32};
+  const std::string parts = "sm90_fp8+promote128, split-k of 4 in parts of 128";
+  const ProductReport r =
+      identify_product(scaled, in_parts("sm90_fp8+promote128", {{0, 128}, {128, 256}, {256, 384}, {384, 512}}));
+  EXPECT_EQ(r.match.explaining, std::vector<std::string>{parts}) << to_text(r);
+  const ProductReport pairs = identify_product(scaled, following(parts + ", added pairwise"));
+  EXPECT_EQ(pairs.match.explaining, std::vector<std::string>{parts + ", added pairwise"}) << to_text(pairs);
 }
 
 // Most definitions of a large D are computed for a corner alone; what differs beyond it is seen all the same.

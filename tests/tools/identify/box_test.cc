@@ -9,7 +9,7 @@
 #include "goldens/json/json.h"
 #include "numerics/format/codec.h"
 #include "properties/identify/blocks.h"
-#include "properties/identify/product_definitions.h"
+#include "properties/identify/product.h"
 #include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "numerics/bytes.h"
-#include "properties/diagnosis/layer/causes.h"
 #include "properties/diagnosis/layer/verdict.h"
+#include "properties/operations/layer/definitions.h"
 #include "tests/reference/layer/test_layer.h"
 
 namespace mxcheck::test {

@@ -65,11 +65,11 @@ TEST(LayerPlanted, errors_do_not_cascade) {
   EXPECT_EQ(result("dS").own_wrong, 1);
 }
 
-// Whether the cause gives bytes for one of its tensors that are not the right ones.
-bool is_of_use(const LayerCause& cause, LayerData& d) {
-  return std::any_of(cause.tensors.begin(), cause.tensors.end(), [&](const std::string& tensor) {
+// Whether the row gives bytes for one of its tensors that are not the right ones.
+bool is_of_use(const LayerRow& row, LayerData& d) {
+  return std::any_of(row.tensors.begin(), row.tensors.end(), [&](const std::string& tensor) {
     try {
-      const Bytes bytes = cause.bytes(d, tensor), right = bytes_of_tensor(d, tensor);
+      const Bytes bytes = row.bytes(d, tensor), right = bytes_of_tensor(d, tensor);
       return bytes.size() == right.size() && bytes != right;
     } catch (const Error&) {
       return false;
@@ -86,9 +86,22 @@ TEST(LayerPlanted, every_row_of_the_tables_is_of_use) {
   std::mt19937 random(3);
   for (float& weight : layers.back().routes.row_weight) weight = std::uniform_real_distribution<float>(0, 1)(random);
   compute(layers.back());
-  for (const LayerCause& cause : structure_causes()) {
-    EXPECT_TRUE(std::any_of(layers.begin(), layers.end(), [&](LayerData& d) { return is_of_use(cause, d); }))
-        << cause.text << " in " << cause.tensors[0];
+  for (const LayerRow& row : layer_slips()) {
+    EXPECT_TRUE(std::any_of(layers.begin(), layers.end(), [&](LayerData& d) { return is_of_use(row, d); }))
+        << row.name << " in " << row.tensors[0];
+  }
+}
+
+// What a dump of one tensor is held against.
+TEST(LayerPlanted, a_layer_that_is_another_one_throughout_is_named) {
+  const LayerData reference = layer_of("mxfp8");
+  for (const OtherLayer& other : other_layers(reference.recipe)) {
+    if (other.name.starts_with("recipe ") && other.name != "recipe mxfp8_floor") continue;
+    LayerData d = reference;
+    other.change(d.recipe, d.gate_up, d.routes);
+    compute(d);
+    if (d.forward.o == reference.forward.o) continue;
+    expect_named(reference, other.name + ", throughout the layer", "O", to_bytes(d.forward.o), true);
   }
 }
 

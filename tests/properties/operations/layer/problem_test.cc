@@ -190,5 +190,91 @@ TEST(StepProblems, a_difference_is_explained_and_the_inputs_are_saved) {
   }
 }
 
+// What a finding says of these outputs.
+std::vector<std::string> matches_of(const Problem& p, const std::vector<Bytes>& observed) {
+  Finding finding;
+  tell_matches(p, p.answer(), observed, finding);
+  return finding.matches;
+}
+
+float value_of(std::uint16_t word) { return std::bit_cast<float>(std::uint32_t{word} << 16); }
+std::uint16_t cut(float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); }
+
+TEST(StepProblems, a_slip_in_swiglu_is_named_by_values_and_by_their_codes) {
+  const std::vector<std::int64_t> experts{0, 3, 40};
+  for (const bool halves : {true, false}) {
+    const SwigluProblem p(parse_case(std::string("op=swiglu x=bf16 gate_up=") + (halves ? "halves" : "interleaved") +
+                                     " outputs=values+rows+columns format=e4m3 recipe=rceil block=32 rows=40 cols=64 "
+                                     "stride=70 experts=0,3,40 data=normal seed=5"));
+    const auto with = [&](std::uint16_t (*of)(float g, float u)) {
+      Words a;
+      for (std::size_t i = 0; i < 40; ++i) {
+        for (std::size_t j = 0; j < 64; ++j)
+          a.push_back(of(value_of(p.h[i * 134 + (halves ? j : 2 * j)]),
+                         value_of(p.h[i * 134 + (halves ? 64 + j : 2 * j + 1)])));
+      }
+      const Tensor t = tensor_of(Format::bf16, {40, 64}, a);
+      const MatrixView view{Format::bf16, t.data.data(), 40, 64, 64};
+      const QuantizedTensor rows = quantize(view, Format::e4m3, {1, 32}, recipe_named("rceil"));
+      const QuantizedTensor columns = quantize(view, Format::e4m3, {32, 1}, recipe_named("rceil"), experts);
+      return matches_of(p, {t.data, rows.codes.data, rows.scales().data, transposed(columns.codes).data,
+                            transposed(columns.scales()).data});
+    };
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(with([](float g, float u) { return cut(swiglu(g, u)); }),
+              Names{"truncation to BF16 in place of nearest, ties to even"});
+    EXPECT_EQ(with([](float g, float u) { return layer_bf16(swiglu(u, g)); }), Names{"gate and up exchanged"});
+    EXPECT_EQ(with([](float g, float u) { return layer_bf16(g * u); }), Names{"g * u without the sigmoid"});
+    EXPECT_TRUE(with([](float g, float u) { return layer_bf16(swiglu(g, u)); }).empty());
+    EXPECT_TRUE(with([](float, float) { return std::uint16_t{0}; }).empty());
+  }
+}
+
+TEST(StepProblems, a_slip_in_the_gradient_is_named_beside_outputs_that_are_right) {
+  const SwigluProblem p(
+      parse_case("op=swiglu_backward x=e4m3 gate_up=halves outputs=values rows=33 cols=32 data=normal seed=5"));
+  const std::vector<ExpectedTensor> right = p.answer();
+  ASSERT_EQ(right.size(), 3U);  // dS, A', dH
+  const std::vector<float> h = p.values_of_h();
+  std::vector<Bytes> observed;
+  for (const ExpectedTensor& t : right) observed.push_back(t.bytes);
+  Words dh(h.size()), scaled;
+  for (std::size_t i = 0; i < p.p.size(); ++i) {
+    const std::size_t gate = i / 32 * 64 + i % 32;
+    const SwigluGradient d = swiglu_gradient(h[gate], h[gate + 32], p.p[i]);
+    dh[gate] = layer_bf16(d.dg), dh[gate + 32] = layer_bf16(d.du);
+    const float a = value_of(layer_bf16(swiglu(h[gate], h[gate + 32])));
+    scaled.push_back(layer_bf16(p.weights[i / 32] * (p.weights[i / 32] * a)));
+  }
+  observed[2] = to_bytes(dh);
+  EXPECT_EQ(matches_of(p, observed), std::vector<std::string>{"the route's weight left out of dA"});
+  observed[1] = to_bytes(scaled);
+  EXPECT_EQ(
+      matches_of(p, observed),
+      std::vector<std::string>{"scaled_a: the route's weight applied twice; dh: the route's weight left out of dA"});
+}
+
+TEST(StepProblems, a_slip_in_the_sum_of_slots_is_named) {
+  for (const bool weighted : {true, false}) {
+    const AggregateProblem p(parse_case(std::string("op=aggregate weighted=") + (weighted ? "1" : "0") +
+                                        " rows=20 cols=48 y=37 k=4 drops=10 data=normal seed=7"));
+    Words o;
+    for (std::size_t t = 0; t < 20; ++t) {
+      for (std::size_t j = 0; j < 48; ++j) {
+        float sum = 0;
+        for (std::int64_t slot = p.slots.token_offsets[t]; slot < p.slots.token_offsets[t + 1]; ++slot) {
+          const std::int32_t row = p.slots.token_rows[static_cast<std::size_t>(slot)];
+          if (row < 0) continue;
+          const auto at = static_cast<std::size_t>(row);
+          sum = std::fma(weighted ? p.weights[at] : 1, value_of(p.y[at * 48 + j]), sum);
+          sum = value_of(layer_bf16(sum));
+        }
+        o.push_back(layer_bf16(sum));
+      }
+    }
+    EXPECT_EQ(matches_of(p, {to_bytes(o)}), std::vector<std::string>{"the sum kept in BF16"});
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -12,6 +12,8 @@
 
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "properties/core/check.h"
+#include "properties/operations/matmul/definitions.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/matmul/problem.h"
 
@@ -166,6 +168,59 @@ TEST(MatmulProblems, an_output_of_a_group_along_depth_is_explained_in_its_group)
   ASSERT_TRUE(f.difference);
   EXPECT_EQ(f.difference->first.row, 11);
   EXPECT_EQ(p.explain_steps(f), f.difference->first.expected);
+}
+
+// What a finding says of a D that follows another definition.
+std::vector<std::string> matches_of(const MatmulProblem& p, const Bytes& observed) {
+  Finding finding;
+  tell_matches(p, p.answer(), {observed}, finding);
+  return finding.matches;
+}
+
+TEST(MatmulProblems, other_contracts_and_split_k_are_named) {
+  const std::string shape = "d=fp32 rows=9 cols=5 depth=512 data=normal seed=1 ";
+  for (const std::string& groups : {"groups=none " + shape, "groups=rows experts=0,4,4,9 " + shape}) {
+    const MatmulProblem p(parse_case(kPromotedByFp32 + groups));
+    for (const std::string name :
+         {"sm90_fp8+promote64", "sm90_fp8+promote128+a_first", "sm90_fp8+promote128+descending",
+          "sm100_f8f6f4+promote128", "sm90_fp8+promote128, split-k of 2 in parts of 256",
+          "sm90_fp8+promote128, split-k of 4 in parts of 128, added pairwise"}) {
+      const Bytes observed = answer_of_product(name, p.matmul(p.contract()));
+      EXPECT_EQ(matches_of(p, observed), std::vector<std::string>{name}) << groups;
+    }
+    EXPECT_TRUE(matches_of(p, p.answer()[0].bytes).empty());
+  }
+  const MatmulProblem halved(
+      parse_case("op=matmul:ieee_fp32 format=bf16 format_b=bf16 block=none block_b=none "
+                 "scales=none groups=none alpha=0.5 " +
+                 shape));
+  const std::string split = "ieee_fp32, split-k of 3 in parts of 171";
+  EXPECT_EQ(matches_of(halved, answer_of_product(split, halved.matmul(halved.contract()))),
+            std::vector<std::string>{split});
+}
+
+TEST(MatmulProblems, every_slip_is_named_and_nothing_else_with_it) {
+  const auto expect_all = [](const MatmulProblem& p, const std::vector<std::string>& names) {
+    const Table slips = product_slips(p.matmul(p.contract()));
+    std::vector<std::string> found;
+    for (const Definition& slip : slips) {
+      found.push_back(slip.name);
+      EXPECT_EQ(matches_of(p, slip.bytes(0)), std::vector<std::string>{slip.name});
+    }
+    EXPECT_EQ(found, names);
+  };
+  const std::string shape = "rows=9 cols=5 depth=384 data=normal seed=1 ";
+  const std::vector<std::string> of_scales{"A's scales taken as 1", "A's scales taken from the block of k before",
+                                           "B's scales taken as 1", "B's scales taken from the block of k before"};
+  const auto with = [](std::vector<std::string> names, const std::vector<std::string>& more) {
+    names.insert(names.end(), more.begin(), more.end());
+    return names;
+  };
+  expect_all(MatmulProblem(parse_case(kPromotedByFp32 + ("groups=rows d=bf16 experts=0,4,9 " + shape))),
+             with({"D cut to BF16 in place of rounded", "the last block of 128 of k left out"}, of_scales));
+  expect_all(MatmulProblem(
+                 parse_case(kPromotedByFp32 + ("groups=depth d=fp32 experts=0,128,384 " + shape + "adds=1 alpha=0.5"))),
+             with({"C not added", "alpha of 1"}, of_scales));
 }
 
 }  // namespace

@@ -134,6 +134,10 @@ TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
   LayerRoutes ones = p.routes;
   std::fill(ones.row_weight.begin(), ones.row_weight.end(), 1.0F);
   EXPECT_EQ(named(p.answer_with(p.layer(), ones)), std::vector<std::string>{"all weights of routes taken for 1"});
+  Layer interleaved = p.layer();
+  interleaved.gate_up = GateUp::interleaved;
+  EXPECT_EQ(named(p.answer_with(interleaved, p.routes)),
+            std::vector<std::string>{"gate and up values taken in the other order"});
 }
 
 }  // namespace

@@ -1,171 +1,39 @@
-#include "properties/diagnosis/layer/causes.h"
+#include "properties/operations/layer/definitions.h"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
-#include "properties/core/compare.h"
-#include "properties/diagnosis/layer/cause_search.h"
-#include "properties/diagnosis/layer/cause_tables.h"
-#include "properties/diagnosis/layer/inputs.h"
+#include "properties/operations/layer/step_slips.h"
 
 namespace mxcheck {
 
-std::vector<LayerCause> structure_causes() {
-  constexpr std::array kTables{swiglu_causes, swiglu_gradient_causes, weight_gradient_causes, slot_sum_causes,
-                               gather_causes, weight_causes,          product_causes,         block_causes};
-  std::vector<LayerCause> all;
-  for (const auto& table : kTables) {
-    for (LayerCause& cause : table()) all.push_back(std::move(cause));
-  }
+std::vector<LayerRow> layer_slips() {
+  constexpr std::array kTables{swiglu_slips,
+                               swiglu_gradient_slips,
+                               weight_gradient_slips,
+                               slot_sum_slips,
+                               gather_slips,
+                               weight_slips,
+                               gemm_slips,
+                               block_slips};
+  std::vector<LayerRow> all;
+  for (const auto& table : kTables) std::ranges::move(table(), std::back_inserter(all));
   return all;
 }
 
-std::vector<LayerCause> layer_causes(const LayerRecipe& recipe, const std::string& tensor) {
-  std::vector<LayerCause> all;
-  const auto take = [&](std::vector<LayerCause> from) {
-    for (LayerCause& cause : from) {
-      const bool shows = std::find(cause.tensors.begin(), cause.tensors.end(), tensor) != cause.tensors.end();
-      if (shows) all.push_back(std::move(cause));
-    }
-  };
-  take(structure_causes());
-  take(recipe_causes(recipe));
+std::vector<LayerRow> layer_rows(const LayerRecipe& recipe, const std::string& tensor) {
+  std::vector<LayerRow> all = layer_slips();
+  std::ranges::move(layer_families(recipe), std::back_inserter(all));
+  std::erase_if(all, [&](const LayerRow& row) { return std::ranges::find(row.tensors, tensor) == row.tensors.end(); });
   return all;
 }
 
-void make_nans_equal(const LayerTensor& t, Bytes& bytes) {
-  if (t.dtype == Format::bf16 || t.dtype == Format::fp32)
-    make_nans_equal(bytes, t.dtype == Format::bf16 ? Format::bf16 : Format::fp32);
-}
-
-CausesFound LayerCauseSearch::causes(const LayerTensor& t, const Bytes& again, const Bytes& found) {
-  const Observed data{again, found, size_of(t.dtype)};
-  std::vector<Hypothesis> hypotheses;
-  double work = 0;
-  std::size_t left_out = 0;
-  const auto take = [&](const std::string& tensor, double cost) {
-    for (LayerCause& cause : layer_causes(own_.recipe, tensor)) {
-      work += cost;
-      work > kMostWork ? void(++left_out) : hypotheses.push_back(hypothesis(std::move(cause), tensor, t.name));
-    }
-  };
-  const auto likeliest = [&] {
-    for (Hypothesis& each : hypotheses) {
-      each.bytes = [bytes = std::move(each.bytes), &t] {
-        Bytes all = bytes();
-        make_nans_equal(t, all);
-        return all;
-      };
-    }
-    return likeliest_causes(data, std::exchange(hypotheses, {}), "element", 3);
-  };
-  const auto is_exact = [](const std::vector<std::string>& texts) {
-    return !texts.empty() && texts[0].starts_with("every ");
-  };
-  double cost = cost_of(own_, t.name);
-  take(t.name, cost);
-  for (Hypothesis& whole : whole_layers(t.name)) hypotheses.push_back(std::move(whole));
-  CausesFound result{likeliest(), ""};
-  const std::vector<std::string> before = upstream(t.name);
-  if (!is_exact(result.texts) && !before.empty()) {  // which costs more, as all between is made again too
-    for (const std::string& tensor : before) cost += cost_of(own_, tensor);
-    for (const std::string& tensor : before) take(tensor, cost);
-    std::vector<std::string> further = likeliest();
-    if (is_exact(further) || result.texts.empty()) result.texts = std::move(further);
-  }
-  if (result.texts.empty()) result.texts = constant_tail(data, "element");
-  if (left_out != 0 && !is_exact(result.texts))
-    result.note = std::to_string(left_out) +
-                  " causes were not tried: the layer is too large; a dump of fewer tokens or experts is quicker";
-  return result;
-}
-
-// The whole layer of the dump's own inputs computed otherwise: what a dump of few tensors is held against.
-std::vector<Hypothesis> LayerCauseSearch::whole_layers(const std::string& name) {
-  if (!others_) compute_others();
-  std::vector<Hypothesis> all;
-  for (auto& other : *others_) {
-    LayerData& data = other.second;
-    all.push_back({other.first, [&data, name] {
-                     for (const LayerTensor& t : tensors_of(data)) {
-                       if (t.name == name) return Bytes(t.data.begin(), t.data.end());
-                     }
-                     return Bytes();
-                   }});
-  }
-  return all;
-}
-
-void LayerCauseSearch::compute_others() {
-  others_.emplace();
-  double work = 0;
-  for (const char* output : {"H", "Y", "P", "dX_rows", "dW2", "dW1"}) work += cost_of(own_, output);
-  const auto add = [&](const std::string& text, const LayerRecipe& recipe, GateUp order) {
-    if (work * static_cast<double>(others_->size() + 1) > kMostWork) return;
-    LayerData v = own_;
-    v.recipe = recipe, v.gate_up = order;
-    compute(v);
-    others_->emplace_back(text, std::move(v));
-  };
-  for (const LayerRecipe& r : all_layer_recipes()) {
-    if (r.name != own_.recipe.name) add("a layer under recipe " + r.name + " throughout", r, own_.gate_up);
-  }
-  const bool halves = own_.gate_up == GateUp::halves;
-  add(std::string("a layer with the columns of W1 ") + (halves ? "interleaved" : "in halves") + " throughout",
-      own_.recipe, halves ? GateUp::interleaved : GateUp::halves);
-}
-
-// Tensors that this one is made of, directly or over others, and that the dump lacks: their faults show here first.
-// GEMM operands are left out: all their faults are among the GEMM's own causes.
-std::vector<std::string> LayerCauseSearch::upstream(const std::string& name) const {
-  std::vector<std::string> found;
-  for (const std::string& parent : made_of(name)) {
-    if (std::find(lacking_.begin(), lacking_.end(), parent) == lacking_.end()) continue;
-    for (const std::string& further : upstream(parent)) found.push_back(further);
-    found.push_back(parent);
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-// The cause's bytes in `tensor`, and what then comes of them in `shown`.
-Hypothesis LayerCauseSearch::hypothesis(LayerCause cause, const std::string& tensor, const std::string& shown) const {
-  const std::string text = tensor == shown ? cause.text : cause.text + " (in " + tensor + ")";
-  return {text, [this, cause = std::move(cause), tensor, shown]() -> Bytes {
-            try {
-              Bytes bytes = cause.bytes(own_, tensor);
-              return tensor == shown ? bytes : carried(tensor, bytes, shown);
-            } catch (const Error&) {
-              return {};  // a recipe that cannot be
-            }
-          }};
-}
-
-Bytes LayerCauseSearch::carried(const std::string& tensor, const Bytes& bytes, const std::string& shown) const {
-  LayerData v = own_;
-  set_tensor(v, tensor, bytes);
-  const std::vector<std::string> between = upstream(shown);
-  const auto needed = [&](const std::string& name) {
-    if (name.starts_with("kept_h") || std::find(between.begin(), between.end(), name) != between.end()) return true;
-    const std::optional<GemmTensor> operand = gemm_tensor(name);
-    return operand && !operand->is_output &&
-           (operand->gemm == gemm_of(shown) || std::any_of(between.begin(), between.end(), [&](const auto& each) {
-              return operand->gemm == gemm_of(each);
-            }));
-  };
-  const auto begin = std::find(lacking_.begin(), lacking_.end(), tensor);
-  for (auto at = begin; at < lacking_.end(); ++at) {
-    if (*at != tensor && *at != shown && needed(*at)) set_tensor(v, *at, made_again(v, *at));
-  }
-  return made_again(v, shown);
-}
-
-// Causes that are another recipe: of the layer, of an operand, or of a GEMM's sum.
+// Rows that are another recipe: of the layer, of an operand, or of a GEMM's sum.
 
 namespace {
 
@@ -185,7 +53,7 @@ std::vector<std::string> tensors_of_gemm(const LayerGemmSpec& g, bool a, bool b)
 
 // The tensor under a recipe that is this one but for `change`.
 template <class Change>
-LayerCause under(std::vector<std::string> tensors, std::string text, Change change) {
+LayerRow under(std::vector<std::string> tensors, std::string text, Change change) {
   return {std::move(tensors), std::move(text), [change](const LayerData& d, const std::string& t) {
             LayerData v = d;
             change(v.recipe);
@@ -207,7 +75,7 @@ std::array<SideText, 3> sides_of(const LayerGemmSpec& g) {
 
 // One family: `set` changes the rule of an operand that is quantized.
 template <class Set>
-LayerCause of_operands(const LayerGemmSpec& g, const SideText& side, std::string text, Set set) {
+LayerRow of_operands(const LayerGemmSpec& g, const SideText& side, std::string text, Set set) {
   const bool one = side.a != side.b;  // of both alone D depends
   return under(tensors_of_gemm(g, one && side.a, one && side.b), std::move(text),
                [gemm = g.value, side, set](LayerRecipe& r) {
@@ -218,7 +86,7 @@ LayerCause of_operands(const LayerGemmSpec& g, const SideText& side, std::string
                });
 }
 
-void add_operand_families(const LayerGemmSpec& g, std::vector<LayerCause>& to) {
+void add_operand_families(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
   constexpr std::array<BlockShape, 8> kBlocks{
       {{1, 16}, {1, 32}, {1, 64}, {1, 128}, {32, 32}, {128, 128}, {0, 0}, {32, 1}}};
   for (const SideText& side : sides_of(g)) {
@@ -238,7 +106,7 @@ void add_operand_families(const LayerGemmSpec& g, std::vector<LayerCause>& to) {
   }
 }
 
-void add_contracts(const LayerGemmSpec& g, std::vector<LayerCause>& to) {
+void add_contracts(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
   constexpr std::array<const char*, 10> kOnTop{"",
                                                "+decode",
                                                "+promote128",
@@ -252,23 +120,23 @@ void add_contracts(const LayerGemmSpec& g, std::vector<LayerCause>& to) {
   for (const Contract& sum : all_contracts()) {
     for (const char* on_top : kOnTop) {
       const std::string contract = std::string(sum.name) + on_top;
-      LayerCause cause{{tensors_of_gemm(g, false, false)}, "the sum of contract " + contract, {}};
-      cause.bytes = [contract, gemm = g.value](const LayerData& d, const std::string& t) {
+      LayerRow row{tensors_of_gemm(g, false, false), "the sum of contract " + contract, {}, std::string(sum.note)};
+      row.bytes = [contract, gemm = g.value](const LayerData& d, const std::string& t) {
         LayerData v = d;
         v.recipe.gemms[static_cast<std::size_t>(gemm)].contract = contract;
         if (v.recipe == d.recipe) return Bytes();
         check(v.recipe);
         return made_again(v, t);
       };
-      to.push_back(std::move(cause));
+      to.push_back(std::move(row));
     }
   }
 }
 
 }  // namespace
 
-std::vector<LayerCause> recipe_causes(const LayerRecipe& own) {
-  std::vector<LayerCause> all;
+std::vector<LayerRow> layer_families(const LayerRecipe& own) {
+  std::vector<LayerRow> all;
   std::vector<std::string> every;
   for (const LayerGemmSpec& g : kLayerGemms) {
     for (std::string& name : tensors_of_gemm(g, true, true)) every.push_back(std::move(name));
@@ -282,7 +150,7 @@ std::vector<LayerCause> recipe_causes(const LayerRecipe& own) {
   return all;
 }
 
-// Causes in the blocks of operands along tokens.
+// Slips in the blocks of operands along tokens.
 
 namespace {
 
@@ -348,7 +216,7 @@ Bytes other_blocks(const LayerData& d, const std::string& tensor, bool by_rows) 
 
 }  // namespace
 
-std::vector<LayerCause> block_causes() {
+std::vector<LayerRow> block_slips() {
   return {
       {kAlongTokens, "blocks along tokens that do not start again at each expert",
        [](const LayerData& d, const std::string& t) { return other_blocks(d, t, false); }},
@@ -372,6 +240,96 @@ std::vector<LayerCause> block_causes() {
          return made_from_values(v, t);
        }},
   };
+}
+
+// One step by itself.
+
+std::shared_ptr<LayerData> layer_of_swiglu(std::vector<std::uint16_t> h, std::vector<float> p,
+                                           std::vector<float> weights, std::vector<std::int64_t> offsets,
+                                           GateUp order) {
+  auto d = std::make_shared<LayerData>();
+  const auto rows = weights.size();
+  const std::int64_t n = rows == 0 ? 0 : std::ssize(h) / (2 * std::ssize(weights));
+  if (offsets.empty()) offsets = {0, std::ssize(weights)};
+  d->shape = {std::ssize(weights), 1, n, std::ssize(offsets) - 1};
+  d->recipe = layer_recipe_named("bf16"), d->gate_up = order;
+  const auto matrices = static_cast<std::size_t>(d->shape.experts * n);
+  d->x.resize(rows), d->d_o.resize(rows), d->w1.resize(2 * matrices), d->w2.resize(matrices);
+  d->forward.y.resize(rows), d->backward.dx_rows.resize(rows);
+  LayerRoutes& routes = d->routes;
+  routes = {
+      std::move(offsets), std::vector<std::int32_t>(rows), std::move(weights), std::vector<std::int64_t>(rows + 1), {}};
+  std::iota(routes.row_token.begin(), routes.row_token.end(), 0);
+  std::iota(routes.token_offsets.begin(), routes.token_offsets.end(), 0);
+  routes.token_rows = routes.row_token;
+  d->has_backward = !p.empty();
+  p.resize(static_cast<std::size_t>(std::ssize(routes.row_token) * n));
+  d->forward.h = std::move(h), d->backward.p = std::move(p);
+  LayerOperand& kept = d->forward.kept.h;
+  kept.rows = d->rows(), kept.cols = 2 * n, kept.values = d->forward.h;
+  d->forward.a = d->backward.a = values_in<std::uint16_t>(made_again(*d, "A"));
+  d->backward.scaled_a = values_in<std::uint16_t>(made_again(*d, "scaled_A"));
+  return d;
+}
+
+Table step_definitions(std::shared_ptr<const LayerData> d, std::vector<std::string> tensors) {
+  Table table;
+  std::vector<std::shared_ptr<std::vector<LayerRow>>> parts;  // of a row, those of its name
+  for (LayerRow& slip : layer_slips()) {
+    const auto shows = [&](const std::string& t) { return std::ranges::find(slip.tensors, t) != slip.tensors.end(); };
+    if (std::ranges::none_of(tensors, shows)) continue;
+    const auto same = std::ranges::find(table, slip.name, &Definition::name);
+    if (same != table.end()) {
+      parts[static_cast<std::size_t>(same - table.begin())]->push_back(std::move(slip));
+      continue;
+    }
+    const std::string name = slip.name;
+    parts.push_back(std::make_shared<std::vector<LayerRow>>(1, std::move(slip)));
+    table.push_back({name, [d, tensors, rows = parts.back()](std::size_t output) -> Bytes {
+                       for (const LayerRow& row : *rows) {
+                         if (std::ranges::find(row.tensors, tensors[output]) == row.tensors.end()) continue;
+                         try {
+                           Bytes bytes = row.bytes(*d, tensors[output]);
+                           const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+                           return std::ranges::all_of(bytes, is_zero) ? Bytes() : bytes;
+                         } catch (const Error&) {
+                           return {};
+                         }
+                       }
+                       return {};
+                     }});
+  }
+  return table;
+}
+
+// Whole layers.
+
+std::vector<OtherLayer> other_layers(const LayerRecipe& own) {
+  std::vector<OtherLayer> all;
+  for (const LayerRecipe& recipe : all_layer_recipes()) {
+    if (recipe.name != own.name)
+      all.push_back({"recipe " + recipe.name, [&recipe](LayerRecipe& to, GateUp&, LayerRoutes&) { to = recipe; }});
+  }
+  const auto add = [&](const char* name, auto change) { all.push_back({name, change}); };
+  add("gate and up values taken in the other order", [](LayerRecipe&, GateUp& order, LayerRoutes&) {
+    order = order == GateUp::halves ? GateUp::interleaved : GateUp::halves;
+  });
+  add("all weights of routes taken for 1",
+      [](LayerRecipe&, GateUp&, LayerRoutes& r) { std::ranges::fill(r.row_weight, 1.0F); });
+  add("the weight of each route applied twice", [](LayerRecipe&, GateUp&, LayerRoutes& r) {
+    for (float& w : r.row_weight) w *= w;
+  });
+  const auto each_token = [&](const char* name, auto change) {
+    add(name, [change](LayerRecipe&, GateUp&, LayerRoutes& r) {
+      for (std::size_t t = 0; t + 1 < r.token_offsets.size(); ++t)
+        change(r.token_rows.begin() + r.token_offsets[t], r.token_rows.begin() + r.token_offsets[t + 1]);
+    });
+  };
+  each_token("the rows of each token in their order, not in that of its slots",
+             [](auto begin, auto end) { std::sort(begin, end); });
+  each_token("the slots of each token from the last to the first",
+             [](auto begin, auto end) { std::reverse(begin, end); });
+  return all;
 }
 
 }  // namespace mxcheck

@@ -1,24 +1,24 @@
 #pragma once
-// For layer_cause_*.cc alone: the tables, and what they share.
+// For definitions.cc and step_slips.cc alone: the slips of each step, and what they share.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
-#include "properties/diagnosis/layer/causes.h"
+#include "properties/operations/layer/definitions.h"
 #include "reference/layer/run.h"
 
 namespace mxcheck {
 
-std::vector<LayerCause> swiglu_causes();           // A, and A again
-std::vector<LayerCause> swiglu_gradient_causes();  // A', dH
-std::vector<LayerCause> weight_gradient_causes();  // dS
-std::vector<LayerCause> slot_sum_causes();         // O, dX
-std::vector<LayerCause> gather_causes();           // rows of X and dO
-std::vector<LayerCause> weight_causes();           // W1, W2
-std::vector<LayerCause> product_causes();          // values, rows and roundings of a GEMM
-std::vector<LayerCause> block_causes();            // blocks along tokens
+std::vector<LayerRow> swiglu_slips();           // A, and A again
+std::vector<LayerRow> swiglu_gradient_slips();  // A', dH
+std::vector<LayerRow> weight_gradient_slips();  // dS
+std::vector<LayerRow> slot_sum_slips();         // O, dX
+std::vector<LayerRow> gather_slips();           // rows of X and dO
+std::vector<LayerRow> weight_slips();           // W1, W2
+std::vector<LayerRow> gemm_slips();             // values, rows and roundings of a GEMM
+std::vector<LayerRow> block_slips();            // blocks along tokens
 
 inline std::uint16_t truncated(float x) {
   return std::isnan(x) ? std::uint16_t{0x7FFF} : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);

@@ -1,11 +1,12 @@
-// Causes in dS, and in the sums over a token's slots.
+// Slips in dS, and in the sums over a token's slots.
+
+#include "properties/operations/layer/step_slips.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "numerics/bytes.h"
 #include "numerics/elementary/elementary.h"
-#include "properties/diagnosis/layer/cause_tables.h"
 
 namespace mxcheck {
 namespace {
@@ -29,7 +30,7 @@ Bytes row_sums(const LayerData& d, std::int64_t width, RowSum sum, Product produ
   return to_bytes(out);
 }
 
-LayerCause ds_of_a(const char* text, RowSum sum, float (*product)(const Element&)) {
+LayerRow ds_of_a(const char* text, RowSum sum, float (*product)(const Element&)) {
   return {{"dS"}, text, [sum, product](const LayerData& d, const std::string&) {
             std::vector<float> all;
             each_element(d, values_of_h(d, true), true,
@@ -41,7 +42,7 @@ LayerCause ds_of_a(const char* text, RowSum sum, float (*product)(const Element&
           }};
 }
 
-LayerCause ds_of_y(const char* text, bool weighted) {
+LayerRow ds_of_y(const char* text, bool weighted) {
   return {{"dS"}, text, [weighted](const LayerData& d, const std::string&) {
             const std::int64_t width = d.shape.width;
             return row_sums(d, width, pairwise_sum, [&](std::int64_t row, std::int64_t j) {
@@ -54,7 +55,7 @@ LayerCause ds_of_y(const char* text, bool weighted) {
 }
 
 // The tensor with the layer changed first.
-LayerCause changed(std::vector<std::string> tensors, const char* text, void (*change)(LayerData&)) {
+LayerRow changed(std::vector<std::string> tensors, const char* text, void (*change)(LayerData&)) {
   return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
             LayerData v = d;
             change(v);
@@ -89,7 +90,7 @@ Bytes slots_summed(const LayerData& d, const std::string& tensor, const Sum& sum
   return to_bytes(out);
 }
 
-LayerCause slots(std::vector<std::string> tensors, const char* text, Sum sum) {
+LayerRow slots(std::vector<std::string> tensors, const char* text, Sum sum) {
   return {std::move(tensors), text,
           [sum](const LayerData& d, const std::string& t) { return slots_summed(d, t, sum); }};
 }
@@ -105,7 +106,7 @@ void sort_slots(LayerData& d, bool descending) {
 
 }  // namespace
 
-std::vector<LayerCause> weight_gradient_causes() {
+std::vector<LayerRow> weight_gradient_slips() {
   return {
       ds_of_y("the product of dO and Y in place of P and A", false),
       ds_of_y("the product of dO and the weighted Y", true),
@@ -119,7 +120,7 @@ std::vector<LayerCause> weight_gradient_causes() {
   };
 }
 
-std::vector<LayerCause> slot_sum_causes() {
+std::vector<LayerRow> slot_sum_slips() {
   const std::vector<std::string> both{"O", "dX"};
   return {
       changed(both, "slots added by ascending row (expert) in place of the order of the slots",
@@ -150,7 +151,7 @@ std::vector<LayerCause> slot_sum_causes() {
   };
 }
 
-// Causes in a GEMM's product: values of its operands, rows and roundings of D.
+// Slips in a GEMM's product: values of its operands, rows and roundings of D.
 
 namespace {
 
@@ -158,7 +159,7 @@ using Names = std::vector<std::string>;
 const Names kOfRows{"H", "Y", "P", "dX_rows"};
 
 // The tensor from values with the layer changed first.
-LayerCause cause_products_changed(Names tensors, const char* text, void (*change)(LayerData&)) {
+LayerRow values_changed(Names tensors, const char* text, void (*change)(LayerData&)) {
   return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
             LayerData v = d;
             change(v);
@@ -224,28 +225,28 @@ const Names kByScaledA{"dW2", "d_w2_a_codes", "d_w2_a_scales"};
 
 }  // namespace
 
-std::vector<LayerCause> product_causes() {
+std::vector<LayerRow> gemm_slips() {
   return {
       {kByA, "A in FP32, not rounded to BF16",
        [](const LayerData& d, const std::string& t) {
          if (!rule_of(d.recipe, LayerGemm::down, Side::a).quantized()) return Bytes();
          return from_other_a(d, t, [](float a, float) { return a; });
        }},
-      cause_products_changed(kByA, "the route's weight applied before the down projection",
-                             [](LayerData& d) {
-                               const auto n = static_cast<std::size_t>(d.shape.inner);
-                               for (std::size_t i = 0; i < d.forward.a.size(); ++i)
-                                 d.forward.a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.forward.a[i]));
-                             }),
-      cause_products_changed(kByScaledA, "A in place of A', without the route's weight",
-                             [](LayerData& d) { d.backward.scaled_a = d.backward.a; }),
-      cause_products_changed(kByScaledA, "the route's weight applied twice",
-                             [](LayerData& d) {
-                               const auto n = static_cast<std::size_t>(d.shape.inner);
-                               for (std::size_t i = 0; i < d.backward.scaled_a.size(); ++i)
-                                 d.backward.scaled_a[i] =
-                                     layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.backward.scaled_a[i]));
-                             }),
+      values_changed(kByA, "the route's weight applied before the down projection",
+                     [](LayerData& d) {
+                       const auto n = static_cast<std::size_t>(d.shape.inner);
+                       for (std::size_t i = 0; i < d.forward.a.size(); ++i)
+                         d.forward.a[i] = layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.forward.a[i]));
+                     }),
+      values_changed(kByScaledA, "A in place of A', without the route's weight",
+                     [](LayerData& d) { d.backward.scaled_a = d.backward.a; }),
+      values_changed(kByScaledA, "the route's weight applied twice",
+                     [](LayerData& d) {
+                       const auto n = static_cast<std::size_t>(d.shape.inner);
+                       for (std::size_t i = 0; i < d.backward.scaled_a.size(); ++i)
+                         d.backward.scaled_a[i] =
+                             layer_bf16(d.routes.row_weight[i / n] * fp32_of(d.backward.scaled_a[i]));
+                     }),
       {{"P"},
        "P with the route's weight already",
        [](const LayerData& d, const std::string& t) {
@@ -260,20 +261,20 @@ std::vector<LayerCause> product_causes() {
        [](const LayerData& d, const std::string& t) { return shifted(d, t, 1); }},
       {kOfRows, "each expert's rows shifted back by one",
        [](const LayerData& d, const std::string& t) { return shifted(d, t, -1); }},
-      cause_products_changed(kOfRows, "the boundaries of experts one row late",
-                             [](LayerData& d) {
-                               for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
-                                 d.routes.offsets[e] = std::min(d.routes.offsets[e] + 1, d.rows());
-                             }),
-      cause_products_changed(kOfRows, "the boundaries of experts one row early",
-                             [](LayerData& d) {
-                               for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
-                                 d.routes.offsets[e] = std::max<std::int64_t>(d.routes.offsets[e] - 1, 0);
-                             }),
+      values_changed(kOfRows, "the boundaries of experts one row late",
+                     [](LayerData& d) {
+                       for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                         d.routes.offsets[e] = std::min(d.routes.offsets[e] + 1, d.rows());
+                     }),
+      values_changed(kOfRows, "the boundaries of experts one row early",
+                     [](LayerData& d) {
+                       for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)
+                         d.routes.offsets[e] = std::max<std::int64_t>(d.routes.offsets[e] - 1, 0);
+                     }),
   };
 }
 
-// Causes in what a GEMM multiplies: rows that are gathered, and experts' weights.
+// Slips in what a GEMM multiplies: rows that are gathered, and experts' weights.
 
 namespace {
 
@@ -281,15 +282,6 @@ const Names kByX{"H", "up_a_codes", "up_a_scales", "dW1", "d_w1_a_codes", "d_w1_
 const Names kByDo{"P", "d_down_a_codes", "d_down_a_scales", "dW2", "d_w2_b_codes", "d_w2_b_scales"};
 const Names kByW1{"H", "up_b_codes", "up_b_scales", "dX_rows", "d_up_b_codes", "d_up_b_scales"};
 const Names kByW2{"Y", "down_b_codes", "down_b_scales", "P", "d_down_b_codes", "d_down_b_scales"};
-
-// The tensor from values with the layer changed first.
-LayerCause cause_rows_changed(Names tensors, const char* text, void (*change)(LayerData&)) {
-  return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
-            LayerData v = d;
-            change(v);
-            return made_from_values(v, t);
-          }};
-}
 
 std::int32_t at(const std::vector<std::int32_t>& v, std::int64_t i) {
   return v[static_cast<std::size_t>(std::clamp<std::int64_t>(i, 0, std::ssize(v) - 1))];
@@ -314,7 +306,7 @@ void regather(LayerData& d, const std::vector<std::int32_t>& index) {
 }
 
 using Index = std::vector<std::int32_t> (*)(const LayerData&);
-LayerCause gathered_by(const char* text, Index index) {
+LayerRow gathered_by(const char* text, Index index) {
   Names tensors = kByX;
   tensors.insert(tensors.end(), kByDo.begin(), kByDo.end());
   return {std::move(tensors), text, [index](const LayerData& d, const std::string& t) {
@@ -357,7 +349,7 @@ void reorder_w1(LayerData& d, bool exchange, bool interleave) {
 
 }  // namespace
 
-std::vector<LayerCause> gather_causes() {
+std::vector<LayerRow> gather_slips() {
   return {
       gathered_by("rows gathered without the index: row r is token r modulo T",
                   [](const LayerData& d) {
@@ -399,27 +391,27 @@ std::vector<LayerCause> gather_causes() {
   };
 }
 
-std::vector<LayerCause> weight_causes() {
+std::vector<LayerRow> weight_slips() {
   return {
-      cause_rows_changed(kByW1, "gate and up exchanged in W1", [](LayerData& d) { reorder_w1(d, true, false); }),
-      cause_rows_changed(kByW1, "columns of W1 in the other order (halves for interleaved)",
-                         [](LayerData& d) { reorder_w1(d, false, true); }),
-      cause_rows_changed(kByW1, "W1 transposed: its memory read as [E, 2n, d]",
-                         [](LayerData& d) { misread(d.w1, d.shape.width, 2 * d.shape.inner); }),
-      cause_rows_changed(kByW2, "W2 transposed: its memory read as [E, d, n]",
-                         [](LayerData& d) { misread(d.w2, d.shape.inner, d.shape.width); }),
-      cause_rows_changed(kByW1, "each expert's rows times the next expert's W1",
-                         [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, 1); }),
-      cause_rows_changed(kByW1, "each expert's rows times the W1 of the expert before it",
-                         [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, -1); }),
-      cause_rows_changed(kByW2, "each expert's rows times the next expert's W2",
-                         [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
-      cause_rows_changed(kByW2, "each expert's rows times the W2 of the expert before it",
-                         [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
+      values_changed(kByW1, "gate and up exchanged in W1", [](LayerData& d) { reorder_w1(d, true, false); }),
+      values_changed(kByW1, "columns of W1 in the other order (halves for interleaved)",
+                     [](LayerData& d) { reorder_w1(d, false, true); }),
+      values_changed(kByW1, "W1 transposed: its memory read as [E, 2n, d]",
+                     [](LayerData& d) { misread(d.w1, d.shape.width, 2 * d.shape.inner); }),
+      values_changed(kByW2, "W2 transposed: its memory read as [E, d, n]",
+                     [](LayerData& d) { misread(d.w2, d.shape.inner, d.shape.width); }),
+      values_changed(kByW1, "each expert's rows times the next expert's W1",
+                     [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, 1); }),
+      values_changed(kByW1, "each expert's rows times the W1 of the expert before it",
+                     [](LayerData& d) { rotate_experts(d.w1, d.shape.experts, -1); }),
+      values_changed(kByW2, "each expert's rows times the next expert's W2",
+                     [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
+      values_changed(kByW2, "each expert's rows times the W2 of the expert before it",
+                     [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
   };
 }
 
-// Causes in SwiGLU and its gradient.
+// Slips in SwiGLU and its gradient.
 
 namespace {
 
@@ -445,11 +437,11 @@ Bytes gradient(const LayerData& d, ToPair to, std::uint16_t (*round)(float)) {
   return to_bytes(out);
 }
 
-LayerCause word(std::vector<std::string> tensors, const char* text, ToWord to) {
+LayerRow word(std::vector<std::string> tensors, const char* text, ToWord to) {
   return {std::move(tensors), text, [to](const LayerData& d, const std::string& t) { return mapped(d, t != "A", to); }};
 }
 
-LayerCause pair(const char* text, ToPair to, std::uint16_t (*round)(float) = layer_bf16) {
+LayerRow pair(const char* text, ToPair to, std::uint16_t (*round)(float) = layer_bf16) {
   return {{"dH"}, text, [to, round](const LayerData& d, const std::string&) { return gradient(d, to, round); }};
 }
 
@@ -472,7 +464,7 @@ void exchange_h(LayerData& d) {
 
 }  // namespace
 
-std::vector<LayerCause> swiglu_causes() {
+std::vector<LayerRow> swiglu_slips() {
   return {
       changed({"A", "A_again", "scaled_A", "dH", "dS"}, "gate and up exchanged", exchange_h),
       changed({"A", "A_again", "scaled_A", "dH", "dS"}, "columns of H in the other order (halves for interleaved)",
@@ -509,7 +501,7 @@ std::vector<LayerCause> swiglu_causes() {
   };
 }
 
-std::vector<LayerCause> swiglu_gradient_causes() {
+std::vector<LayerRow> swiglu_gradient_slips() {
   return {
       word({"scaled_A"}, "A without the route's weight", [](const Element& e) { return layer_bf16(e.a); }),
       word({"scaled_A"}, "the route's weight applied twice",
