@@ -53,7 +53,7 @@ CallOutputs run_call(CheckContext& context, const Call& call, const Case& c);
 // A finding passed on from CallOutputs: its own, or nothing where the candidate does not offer the case.
 std::optional<Finding> propagate(CheckContext& context, const CallOutputs& got);
 // The return value of a check for a case that its statement says nothing about.
-std::optional<Finding> nothing_claimed(CheckContext& context);
+std::optional<Finding> not_applicable(CheckContext& context);
 
 // A mismatch finding if the tensors differ.
 std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,

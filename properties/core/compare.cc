@@ -362,12 +362,12 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 }
 
 std::optional<Finding> propagate(CheckContext& context, const CallOutputs& got) {
-  if (!got.offered) (got.outside_limits ? context.nothing_claimed : context.not_offered) = true;
+  if (!got.offered) (got.outside_limits ? context.not_applicable : context.not_offered) = true;
   return got.finding;
 }
 
-std::optional<Finding> nothing_claimed(CheckContext& context) {
-  context.nothing_claimed = true;
+std::optional<Finding> not_applicable(CheckContext& context) {
+  context.not_applicable = true;
   return std::nullopt;
 }
 

@@ -344,7 +344,7 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
 void try_slips(Match& match, std::span<const Probe> probes) {
   if (match.explained()) return;
   const Match slips = match_answers(probes);
-  match.slips = slips.explaining;
+  match.slips.insert(match.slips.end(), slips.explaining.begin(), slips.explaining.end());
   match.tried += slips.tried;
 }
 

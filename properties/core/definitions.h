@@ -134,7 +134,7 @@ struct Match {
 // listed, each with the first word that it does not explain.
 Match match_answers(std::span<const Probe> probes, const std::string& declared = "");
 
-// Where nothing explains the box: the rows of these tables that do, as slips.
+// Where no definition explains the box: adds the rows of these tables that do, as slips.
 void try_slips(Match& match, std::span<const Probe> probes);
 
 // Leaves the three closest, best first.

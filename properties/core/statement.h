@@ -27,7 +27,7 @@ struct CheckContext {
   CandidateRunner* cpu = nullptr;     // CUDA candidates: the in-tree CPU library, where there is one
   bool thorough = false;              // also find out which other recipe the bytes would match
   bool not_offered = false;           // set by a check when the candidate does not offer the case's options
-  bool nothing_claimed = false;       // set by a check when the statement says nothing about this case
+  bool not_applicable = false;        // set by a check when the statement says nothing about this case
   std::string not_checked = {};       // set by a check that could not be made here: why
   // May have the answer to the case. Owned here: a check that throws out of its list of cases leaves nothing behind.
   std::shared_ptr<ReferencePrefetcher> ahead = {};

@@ -306,7 +306,7 @@ std::string why_no_case(const StatementResult& r, const Shard& shard) {
         "cases asks for",
         r.options_not_offered);
   }
-  if (r.nothing_claimed > 0) return "it says nothing about any shape within the candidate's limits";
+  if (r.not_applicable > 0) return "it says nothing about any shape within the candidate's limits";
   if (!shard.is_whole()) return std::string(kNoCaseOfShard);
   return "this suite has no case of it for what the candidate offers";
 }

@@ -62,7 +62,7 @@ struct VariantCount {
   std::size_t variant = 0;  // of GateReport::variants
   std::int64_t checked = 0;
   std::int64_t refused = 0;
-  std::int64_t nothing_claimed = 0;
+  std::int64_t not_applicable = 0;
 };
 
 struct SlowCase {
@@ -77,7 +77,7 @@ struct StatementResult {
   std::string reason;  // of inconclusive and not_offered
   std::int64_t variants = 0;
   std::int64_t cases = 0;                // checked and claimed
-  std::int64_t nothing_claimed = 0;      // drawn, but the statement says nothing about them
+  std::int64_t not_applicable = 0;       // drawn, but the statement says nothing about them
   std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
   std::vector<CoverageReport> coverage;  // of each operation that it is about
   std::vector<PartStates> states;        // of a shard: the same, to be merged

@@ -235,7 +235,7 @@ SimplerCases StatementRun::simpler() const {
 }
 
 std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
-  context_.not_offered = context_.nothing_claimed = false;
+  context_.not_offered = context_.not_applicable = false;
   context_.not_checked.clear();
   if (!stop()) {
     const InPhase checking(Phase::comparison);
@@ -244,19 +244,19 @@ std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
     } catch (const Interrupted&) {
     }
   }
-  context_.nothing_claimed = true;
+  context_.not_applicable = true;
   return std::nullopt;
 }
 
 void StatementRun::count(const Case& c, CaseFate fate) {
   (fate == CaseFate::checked   ? result_.cases
    : fate == CaseFate::refused ? result_.options_not_offered
-                               : result_.nothing_claimed) += 1;
+                               : result_.not_applicable) += 1;
   if (const auto number = numbers_.find(to_text(c.variant)); number != numbers_.end()) {
     VariantCount& variant = result_.by_variant[number->second];
     (fate == CaseFate::checked   ? variant.checked
      : fate == CaseFate::refused ? variant.refused
-                                 : variant.nothing_claimed) += 1;
+                                 : variant.not_applicable) += 1;
   }
   for (Part& part : parts_) {
     if (part.operation() == c.variant.operation) part.count(c, fate);
@@ -282,8 +282,8 @@ std::optional<Finding> StatementRun::check(const Case& c) {
     if (not_checked_.empty()) not_checked_ = context_.not_checked;
   } else if (context_.not_offered) {
     count(c, CaseFate::refused);
-  } else if (context_.nothing_claimed) {
-    count(c, CaseFate::nothing_claimed);
+  } else if (context_.not_applicable) {
+    count(c, CaseFate::not_applicable);
   } else {
     count(c, CaseFate::checked);
     if (recording_ != nullptr) recording_->keep_case(std::string(result_.statement->name), c);
@@ -447,7 +447,7 @@ class FreshProcess {
   using Clock = std::chrono::steady_clock;
 
   bool fails(const Preceding& p) {
-    context_.not_offered = context_.nothing_claimed = false;
+    context_.not_offered = context_.not_applicable = false;
     context_.not_checked.clear();
     try {
       finding_ = p.statement->check(context_, p.c);

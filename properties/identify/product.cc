@@ -177,15 +177,15 @@ Match match_products(std::span<const std::string> names, std::span<const Product
     if (!words.empty()) match.notes.push_back(words);
     return match;
   }
-  const auto go_on = [&](const auto& rows) {
-    Match more = asked.match(rows);
-    match.explaining = std::move(more.explaining);
-    match.tried += more.tried;
-    match.closest.insert(match.closest.end(), more.closest.begin(), more.closest.end());
-    keep_closest(match);
-  };
-  go_on(product_splits);
-  if (!match.explained()) go_on([&](const Matmul& m) { return slips_of_contracts(declared, m); });
+  Match splits = asked.match(product_splits);
+  match.explaining = std::move(splits.explaining);
+  match.tried += splits.tried;
+  match.closest.insert(match.closest.end(), splits.closest.begin(), splits.closest.end());
+  keep_closest(match);
+  if (match.explained()) return match;
+  Match slips = asked.match([&](const Matmul& m) { return slips_of_contracts(declared, m); });
+  match.slips = std::move(slips.explaining);
+  match.tried += slips.tried;
   return match;
 }
 

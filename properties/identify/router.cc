@@ -95,9 +95,7 @@ Match match_router(std::span<const RouterProbe> probes, std::span<const RouteAns
       asked[i].table = choice_slips(probes[i].router(router_variant_named(near.name)), probes[i].logits());
       for (Definition& slip : asked[i].table) slip.name = near.name + " with " + slip.name;
     }
-    const Match slips = match_answers(asked);
-    match.tried += slips.tried;
-    match.explaining.insert(match.explaining.end(), slips.explaining.begin(), slips.explaining.end());
+    try_slips(match, asked);
   }
   return match;
 }

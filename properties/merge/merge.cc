@@ -70,14 +70,14 @@ class Merging {
   }
 
   void add(const StatementResult& r, int shard) {
-    result_.cases += r.cases, result_.nothing_claimed += r.nothing_claimed;
+    result_.cases += r.cases, result_.not_applicable += r.not_applicable;
     result_.options_not_offered += r.options_not_offered, result_.seconds += r.seconds;
     ++reports_;
     for (const VariantCount& v : r.by_variant) add(v);
     add_parts(r);
     if (r.verdict == Verdict::inconclusive && open_.empty()) open_ = r.reason;
     const bool has_no_case =
-        r.cases == 0 && (r.options_not_offered + r.nothing_claimed > 0 || r.reason == kNoCaseOfShard);
+        r.cases == 0 && (r.options_not_offered + r.not_applicable > 0 || r.reason == kNoCaseOfShard);
     if (r.verdict == Verdict::not_offered && !has_no_case && never_.empty()) never_ = r.reason;
     if (!r.counterexample) return;
     failed_in_.push_back(shard);
@@ -111,7 +111,7 @@ class Merging {
                                    [&](const VariantCount& own) { return own.variant == v.variant; });
     if (mine == result_.by_variant.end())
       refuse_input(std::string(result_.statement->name) + " is not about " + to_text(run_.variants.at(v.variant)));
-    mine->checked += v.checked, mine->refused += v.refused, mine->nothing_claimed += v.nothing_claimed;
+    mine->checked += v.checked, mine->refused += v.refused, mine->not_applicable += v.not_applicable;
   }
 
   // A statement that is about nothing that is offered, or was not begun, has no states.
@@ -338,7 +338,7 @@ std::vector<BinCount> bins_from(JsonObject& o, const char* key) {
   for (const Json& json : o.list(key, kMostEntries)) {
     JsonObject bin(json, o.place() + ": " + key);
     bins.push_back({any_text(bin, "bin"), bin.integer("checked", 0, kMost), bin.integer("refused", 0, kMost),
-                    bin.integer("nothing_claimed", 0, kMost)});
+                    bin.integer("not_applicable", 0, kMost)});
     bin.finish();
   }
   return bins;
@@ -397,7 +397,7 @@ StatementResult statement_from(const Json& json, std::size_t variants, const std
   r.statement = find_statement(name);
   if (r.statement == nullptr) o.refuse("name", "is no statement of this mxcheck: " + name);
   r.verdict = verdict_from(o), r.reason = any_text(o, "reason");
-  r.cases = o.integer("cases", 0, kMost), r.nothing_claimed = o.integer("nothing_claimed", 0, kMost);
+  r.cases = o.integer("cases", 0, kMost), r.not_applicable = o.integer("not_applicable", 0, kMost);
   r.options_not_offered = o.integer("options_not_offered", 0, kMost), r.variants = o.integer("variants", 0, kMost);
   r.seconds = number(o, "seconds");
   (void)o.required("not_offered");  // follows from the coverage

@@ -24,7 +24,7 @@ struct OperationMap {
 };
 
 void add(BinCount& to, const BinCount& from) {
-  to.checked += from.checked, to.refused += from.refused, to.nothing_claimed += from.nothing_claimed;
+  to.checked += from.checked, to.refused += from.refused, to.not_applicable += from.not_applicable;
 }
 
 void add(TupleCounts& to, const TupleCounts& from) {
@@ -70,7 +70,7 @@ std::vector<OperationMap> maps_of(const GateReport& report) {
 std::string cell(const BinCount& bin, std::int64_t cases, bool ended_early, bool one_of_few) {
   const double share = cases > 0 ? static_cast<double>(bin.checked) / static_cast<double>(cases) : 0;
   const bool refused = bin.checked == 0 && bin.refused > 0;
-  const bool unmet = bin.checked + bin.refused + bin.nothing_claimed == 0;
+  const bool unmet = bin.checked + bin.refused + bin.not_applicable == 0;
   const int shade = bin.checked == 0    ? 0
                     : share < kFewCases ? 1
                     : share < 0.03      ? 2
@@ -83,8 +83,7 @@ std::string cell(const BinCount& bin, std::int64_t cases, bool ended_early, bool
                                                                            : "";
   std::string more = fmt::format("{:.2g} % of the cases", 100 * share);
   if (bin.refused > 0) more += fmt::format(", {} refused", html::grouped(bin.refused));
-  if (bin.nothing_claimed > 0)
-    more += fmt::format(", {} that nothing is said about", html::grouped(bin.nothing_claimed));
+  if (bin.not_applicable > 0) more += fmt::format(", {} that nothing is said about", html::grouped(bin.not_applicable));
   return fmt::format("<i class=\"h{}{}\" title=\"{}\">{}<b>{}</b></i>", shade, mark, more, html::escaped(bin.label),
                      unmet     ? (ended_early ? "" : "not met")
                      : refused ? "refused"

@@ -81,7 +81,7 @@ OrderedJson bins_json(const AxisCount& axis) {
     bins.push_back({{"bin", bin.label},
                     {"checked", bin.checked},
                     {"refused", bin.refused},
-                    {"nothing_claimed", bin.nothing_claimed}});
+                    {"not_applicable", bin.not_applicable}});
   }
   return bins;
 }
@@ -101,9 +101,9 @@ OrderedJson to_merge_json(const StatementResult& r) {
         {{"operation", p.operation}, {"covering", p.covering}, {"triples", p.triples}, {"layers", p.layers}});
   std::string variants;
   for (const VariantCount& v : r.by_variant) {
-    if (v.checked + v.refused + v.nothing_claimed > 0)
+    if (v.checked + v.refused + v.not_applicable > 0)
       variants +=
-          fmt::format("{}{}:{}/{}/{}", variants.empty() ? "" : ",", v.variant, v.checked, v.refused, v.nothing_claimed);
+          fmt::format("{}{}:{}/{}/{}", variants.empty() ? "" : ",", v.variant, v.checked, v.refused, v.not_applicable);
   }
   return {{"states", std::move(states)}, {"cases_by_variant", variants}};
 }
@@ -164,7 +164,7 @@ std::string report_json(const GateReport& report) {
     s["verdict"] = word(r.verdict);
     s["reason"] = r.reason;
     s["cases"] = r.cases;
-    s["nothing_claimed"] = r.nothing_claimed;
+    s["not_applicable"] = r.not_applicable;
     s["options_not_offered"] = r.options_not_offered;
     s["variants"] = r.variants;
     s["seconds"] = r.seconds;

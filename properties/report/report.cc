@@ -130,9 +130,9 @@ std::string statement_line(const StatementResult& r) {
   const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
   if (r.verdict == Verdict::not_offered) return fmt::format("{} {}\n", head, r.reason);
   std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
-  if (r.nothing_claimed + r.options_not_offered > 0) {
+  if (r.not_applicable + r.options_not_offered > 0) {
     line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
-                        r.nothing_claimed, r.options_not_offered);
+                        r.not_applicable, r.options_not_offered);
   }
   for (const std::string& refused : not_offered(r)) line += fmt::format("{:<14}{}\n", "", refused);
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
@@ -143,7 +143,8 @@ std::string matched_text(const Finding& finding) {
   const char* of =
       finding.matches_case_as_found ? "case as found" : "smallest case (that as found is too large to be compared)";
   std::string text = fmt::format("in all {} elements of the {}", finding.matched, of);
-  if (finding.matched_others > 0) text += fmt::format(" and of {} others", finding.matched_others);
+  if (finding.matched_others > 0)
+    text += fmt::format(" and of {} other{}", finding.matched_others, finding.matched_others == 1 ? "" : "s");
   return text;
 }
 
@@ -238,12 +239,12 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
 
 namespace {
 
-bool is_refused(const BinCount& bin) { return bin.checked + bin.nothing_claimed == 0 && bin.refused > 0; }
+bool is_refused(const BinCount& bin) { return bin.checked + bin.not_applicable == 0 && bin.refused > 0; }
 
 std::string bin_text(const BinCount& bin) {
   std::string text = fmt::format("{}: {}", bin.label, bin.checked);
   if (bin.refused > 0) text += fmt::format(" (+{} refused)", bin.refused);
-  if (bin.checked + bin.refused == 0) text += bin.nothing_claimed > 0 ? " (nothing claimed)" : " (not met)";
+  if (bin.checked + bin.refused == 0) text += bin.not_applicable > 0 ? " (nothing claimed)" : " (not met)";
   return text;
 }
 

@@ -159,7 +159,7 @@ std::vector<InvalidCall> invalid_calls_of(const Operation& operation) {
 
 std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
-  if (!operation.has_invalid_calls(c)) return nothing_claimed(context);
+  if (!operation.has_invalid_calls(c)) return not_applicable(context);
   const std::unique_ptr<Problem> p = make_problem(c);
   for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
@@ -188,7 +188,7 @@ std::optional<Finding> spoilt_before(CheckContext& context, const Problem& p, co
 // That the invalid call is refused is another statement's affair.
 std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
-  if (!operation.has_invalid_calls(c)) return nothing_claimed(context);
+  if (!operation.has_invalid_calls(c)) return not_applicable(context);
   const std::unique_ptr<Problem> p = make_problem(c);
   const CallOutputs first = run_problem(context, *p);
   if (!first.usable()) return propagate(context, first);
@@ -196,7 +196,7 @@ std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& 
   for (const InvalidCall& invalid : invalid_calls_of(operation)) {
     Call call = p->call();
     if (!invalid.make(call)) continue;
-    if (context.process.run(call).kind != OutcomeKind::returned) return nothing_claimed(context);
+    if (context.process.run(call).kind != OutcomeKind::returned) return not_applicable(context);
     const CallOutputs again = run_problem(context, *p);
     if (!again.usable()) {
       std::optional<Finding> finding = propagate(context, again);

@@ -71,7 +71,7 @@ TEST_F(LargeMatmuls, every_variant_that_the_model_knows_is_compared) {
   // and two gradients once; but nothing is known of the contract with scales in another order.
   EXPECT_EQ(r.variants, 5 * 3 * 2 + 3 * 2 + 3);
   EXPECT_EQ(r.cases, 4 * r.variants + 4 * static_cast<std::int64_t>(production_layers().size()));
-  EXPECT_EQ(r.nothing_claimed + r.options_not_offered, 0);
+  EXPECT_EQ(r.not_applicable + r.options_not_offered, 0);
 }
 
 TEST_F(LargeMatmuls, the_model_is_asked_what_the_candidate_was_asked) {

@@ -44,7 +44,7 @@ inline std::string found_in(CandidateRunner& runner, std::string_view statement,
   CheckContext context{runner, {}};
   const std::optional<Finding> finding = statement_named(statement).check(context, c);
   if (finding) return finding->summary;
-  return context.nothing_claimed || context.not_offered ? "nothing" : "";
+  return context.not_applicable || context.not_offered ? "nothing" : "";
 }
 inline std::string found(std::string_view statement, const Case& c, Spoil spoil = {}) {
   SpoiltRunner runner(std::move(spoil));

@@ -112,7 +112,7 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/diagnosis/",
        {"properties/core/", "properties/diagnosis/", "properties/goldens/", "properties/operations/layer/definitions.h",
         "properties/operations/layer/steps.h", "properties/operations/quantize/problem.h",
-        "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},
+        "properties/operations/router/golden.h", "properties/operations/scaled_blocks/definitions.h"}},
       {"properties/identify/",
        {"properties/core/", "properties/identify/", "properties/operations/matmul/definitions.h",
         "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},

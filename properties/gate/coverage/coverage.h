@@ -9,13 +9,13 @@ namespace mxcheck {
 
 // The fate of a case: checked; refused as an option that the candidate does not offer; or one that the statement
 // says nothing about.
-enum class CaseFate : std::uint8_t { checked, refused, nothing_claimed };
+enum class CaseFate : std::uint8_t { checked, refused, not_applicable };
 
 struct BinCount {
   std::string label;
   std::int64_t checked = 0;
   std::int64_t refused = 0;
-  std::int64_t nothing_claimed = 0;
+  std::int64_t not_applicable = 0;
 };
 struct AxisCount {
   std::string name;

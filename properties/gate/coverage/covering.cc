@@ -597,7 +597,7 @@ void add_to(AxisCount& axis, const AxisCount& others) {
     const auto bin =
         std::find_if(axis.bins.begin(), axis.bins.end(), [&](const BinCount& b) { return b.label == other.label; });
     if (bin == axis.bins.end()) refuse("no bin '" + other.label + "' of " + axis.name);
-    bin->checked += other.checked, bin->refused += other.refused, bin->nothing_claimed += other.nothing_claimed;
+    bin->checked += other.checked, bin->refused += other.refused, bin->not_applicable += other.not_applicable;
   }
 }
 

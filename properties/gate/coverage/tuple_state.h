@@ -24,7 +24,7 @@ constexpr std::uint8_t bit_of(CaseFate fate) {
 }
 
 constexpr std::int64_t& count_of(BinCount& bin, CaseFate fate) {
-  return fate == CaseFate::checked ? bin.checked : fate == CaseFate::refused ? bin.refused : bin.nothing_claimed;
+  return fate == CaseFate::checked ? bin.checked : fate == CaseFate::refused ? bin.refused : bin.not_applicable;
 }
 
 // Adds one thing in that state.

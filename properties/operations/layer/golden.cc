@@ -227,6 +227,10 @@ class SwigluKind final : public GoldenKind {
   [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const override {
     return SwigluMaker(golden, options).run();
   }
+  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
+                           const CandidateTensor& candidate) const override {
+    return rows_of_swiglu(golden, dataset, candidate);
+  }
 };
 
 }  // namespace

@@ -33,6 +33,9 @@ struct SwigluGolden {
 
 std::vector<const GoldenKind*> swiglu_golden_kinds();
 
+// Definitions and slips for a dataset; codes are also held against the candidate's own scales and values.
+Table rows_of_swiglu(const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor& candidate);
+
 // Of specs that have gate and up values: their order, an input by its key, and what a refused size looks like.
 GateUp parse_gate_up(JsonObject& o);
 InputSpec input_at(JsonObject& o, const char* key);

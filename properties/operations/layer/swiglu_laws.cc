@@ -117,7 +117,7 @@ bool is_replaced(std::int64_t row) { return row % 3 == 1; }
 
 // Rows moved a third of the way round, and every third of them another one.
 std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   const SwigluProblem p(c);
   const CallOutputs before = run_problem(context, p);
   if (!before.usable()) return propagate(context, before);
@@ -221,7 +221,7 @@ std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
     if (!moved[i] || exponent_of(was[i]) < 16 || exponent_of(was[i]) > 240) continue;
     want[i] = static_cast<std::uint16_t>(was[i] + (k << kExponent)), ++claimed;
   }
-  if (claimed == 0) return nothing_claimed(context);
+  if (claimed == 0) return not_applicable(context);
   return differ(p.outputs[0], to_bytes(want), after.outputs[0],
                 fmt::format("A of 2^{} times the up values is not 2^{} times A", k, k));
 }
@@ -287,7 +287,7 @@ std::optional<Finding> same(CheckContext& context, const AggregateProblem& one, 
 }
 
 std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   const AggregateProblem p(c);
   const CallOutputs before = run_problem(context, p);
   if (!before.usable()) return propagate(context, before);
@@ -318,7 +318,7 @@ std::optional<Finding> without_dropped(CheckContext& context, const Case& c) {
     }
     less.slots.token_offsets.push_back(std::ssize(less.slots.token_rows));
   }
-  if (less.slots.token_rows.size() == p.slots.token_rows.size()) return nothing_claimed(context);
+  if (less.slots.token_rows.size() == p.slots.token_rows.size()) return not_applicable(context);
   return same(context, p, less, "o is another where slots that were dropped are left out");
 }
 
@@ -329,7 +329,7 @@ std::optional<Finding> unused_rows(CheckContext& context, const Case& c) {
   for (const std::int32_t row : p.slots.token_rows) {
     if (row >= 0) used[static_cast<std::size_t>(row)] = true;
   }
-  if (std::find(used.begin(), used.end(), false) == used.end()) return nothing_claimed(context);
+  if (std::find(used.begin(), used.end(), false) == used.end()) return not_applicable(context);
   AggregateProblem other = p;
   for (std::size_t row = 0; row < used.size(); ++row) {
     if (used[row]) continue;
@@ -438,7 +438,7 @@ std::unique_ptr<Problem> alone(const Case& c, std::int64_t first, std::int64_t r
 }
 
 std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
-  if (c.experts.size() < 3) return nothing_claimed(context);
+  if (c.experts.size() < 3) return not_applicable(context);
   const std::unique_ptr<Problem> p = make_problem(c);
   const CallOutputs all = run_problem(context, *p);
   if (!all.usable()) return propagate(context, all);

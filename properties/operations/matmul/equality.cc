@@ -222,7 +222,7 @@ Finding finding_of(const MatmulProblem& p, const DeviceComparison& found) {
 std::optional<Finding> equals_gpu_model(CheckContext& context, const Case& c) {
   const auto model = model_of(c);
   const OperationInfo* limits = context.process.operation(c.variant.operation);
-  if (!model || limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
+  if (!model || limits == nullptr || !is_within_limits(c, *limits)) return not_applicable(context);
   context.not_checked = context.process.why_no_model();
   if (!context.not_checked.empty()) return std::nullopt;
   const MatmulProblem p(c);

@@ -102,7 +102,7 @@ std::optional<Finding> same_for_tokens(CheckContext& context, const Layered& fro
 }
 
 std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   std::vector<std::int64_t> tokens;
   const std::int64_t by = 1 + c.rows / 3;
   for (std::int64_t t = 0; t < c.rows; ++t) tokens.push_back((t + by) % c.rows);
@@ -111,7 +111,7 @@ std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
 }
 
 std::optional<Finding> tokens_left_out(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   std::vector<std::int64_t> tokens;
   for (std::int64_t t = static_cast<std::int64_t>(c.seed % 2); t < c.rows; t += 2) tokens.push_back(t);
   return same_for_tokens(context, {c, expand_moe(c)}, tokens, "of tokens are others where there are fewer beside them");
@@ -119,7 +119,7 @@ std::optional<Finding> tokens_left_out(CheckContext& context, const Case& c) {
 
 // Every other token has NaN for X, and dO.
 std::optional<Finding> tokens_replaced(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   const MoeProblem one(c);
   MoeInputs changed = one.in;
   std::vector<std::int64_t> kept;
@@ -267,7 +267,7 @@ std::optional<Finding> same_outputs(CheckContext& context, const MoeProblem& one
 
 std::optional<Finding> experts_permuted(CheckContext& context, const Case& c) {
   const std::int64_t experts = moe_experts(c);
-  if (experts < 2) return nothing_claimed(context);
+  if (experts < 2) return not_applicable(context);
   const MoeProblem one(c);
   Places from(static_cast<std::size_t>(experts));
   std::iota(from.begin(), from.end(), std::int64_t{0});

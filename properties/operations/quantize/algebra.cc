@@ -109,7 +109,7 @@ std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
     else
       std::memcpy(dense.bytes.data() + at * bytes, returned.outputs[0].data() + at * bytes, bytes);
   });
-  if (claimed == 0) return nothing_claimed(context);
+  if (claimed == 0) return not_applicable(context);
   return differ(returning.outputs[0], dense.bytes, returned.outputs[0],
                 "x is exactly representable, and dequantize(quantize(x)) is not x");
 }
@@ -189,7 +189,7 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
     if (!bits) exact = false;
     return bits.value_or(0);
   });
-  if (!exact) return nothing_claimed(context);  // some element would overflow or lose bits
+  if (!exact) return not_applicable(context);  // some element would overflow or lose bits
   const CallOutputs before = run_problem(context, p);
   if (!before.usable()) return propagate(context, before);
   Case dense = c;
@@ -202,10 +202,10 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
     const int byte = want[b] + k;
     // Nothing is claimed near the clamps and for blocks of zeros. What the second run gave has no say in it: a wrong
     // scale must not excuse itself.
-    if (want[b] < 4 || want[b] > 251 || byte < 4 || byte > 251) return nothing_claimed(context);
+    if (want[b] < 4 || want[b] > 251 || byte < 4 || byte > 251) return not_applicable(context);
     want[b] = static_cast<std::uint8_t>(byte);
   }
-  if (g.count() == 0) return nothing_claimed(context);
+  if (g.count() == 0) return not_applicable(context);
   if (auto f = differ(compact_scales_info(c), bytes_of(want), bytes_of(got),
                       "scales of x * 2^" + std::to_string(k) + " are not those of x plus " + std::to_string(k))) {
     return f;

@@ -287,7 +287,7 @@ std::optional<Finding> padding_has_no_influence(CheckContext& context, const Cas
 }
 
 std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) {
-  if (c.elements() == 0) return nothing_claimed(context);
+  if (c.elements() == 0) return not_applicable(context);
   const Input input = expand(c);
   const QuantizeProblem plain(c, padded(input, c.rows, c.cols));
   const CallOutputs cut = run_problem(context, plain);
@@ -313,7 +313,7 @@ std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) 
 }
 
 std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
-  if (c.experts.empty()) return nothing_claimed(context);
+  if (c.experts.empty()) return not_applicable(context);
   const Input input = expand(c);
   const QuantizeProblem together_problem(c, input);
   const CallOutputs together = run_problem(context, together_problem);

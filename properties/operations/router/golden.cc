@@ -307,26 +307,33 @@ std::any parse_rows(JsonObject& o) {
 
 class RouteKind final : public GoldenKind {
  public:
-  RouteKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (RoutesMaker::*make)())
-      : name_(name), parse_(parse), make_(make) {}
+  using Rows = Table (*)(const GoldenTensors&, const DatasetInfo&);
+  RouteKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (RoutesMaker::*make)(),
+            Rows rows = nullptr)
+      : name_(name), parse_(parse), make_(make), rows_(rows) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_(o); }
   [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const override {
     RoutesMaker maker(golden, options);
     return (maker.*make_)();
   }
+  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
+                           const CandidateTensor&) const override {
+    return rows_ == nullptr ? Table() : rows_(golden, dataset);
+  }
 
  private:
   std::string_view name_;
   std::any (*parse_)(JsonObject&);
   MadeGolden (RoutesMaker::*make_)();
+  Rows rows_;
 };
 
 }  // namespace
 
 std::vector<const GoldenKind*> router_golden_kinds() {
-  static const RouteKind kRoute("route", parse_choice, &RoutesMaker::route);
-  static const RouteKind kRound("route_round", parse_round, &RoutesMaker::route_round);
+  static const RouteKind kRoute("route", parse_choice, &RoutesMaker::route, rows_of_choice);
+  static const RouteKind kRound("route_round", parse_round, &RoutesMaker::route_round, rows_of_rounding);
   static const RouteKind kMetadata("route_metadata", parse_rows, &RoutesMaker::route_metadata);
   static const RouteKind kBackward("route_backward", parse_choice, &RoutesMaker::route_backward);
   static const RouteKind kLosses("route_losses", parse_losses, &RoutesMaker::route_losses);

@@ -3,6 +3,7 @@
 // properties/goldens/suite.h; and the router of a layer's golden.
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct RouteGolden {
 };
 
 std::vector<const GoldenKind*> router_golden_kinds();
+
+// Definitions and slips for datasets of the kinds route and route_round.
+Table rows_of_choice(const GoldenTensors& golden, const DatasetInfo& dataset);
+Table rows_of_rounding(const GoldenTensors& golden, const DatasetInfo& dataset);
+
+// The gradient of a layer golden's logits from that of each slot's weight, of token choice.
+std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient);
 
 // ROUTER and one variant; a rule and what it takes where "rules" is there.
 void parse_layer_router(JsonObject& o, RouteGolden& route);

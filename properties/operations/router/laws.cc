@@ -21,7 +21,7 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
   const ChoiceProblem p(c);
   const CallOutputs before = run_problem(context, p);
   if (!before.usable()) return propagate(context, before);
-  if (c.rows < 2) return nothing_claimed(context);
+  if (c.rows < 2) return not_applicable(context);
   const std::int64_t by = 1 + c.rows / 3;
   const auto moved = [&](std::span<const std::byte> from, std::size_t line) {
     std::vector<std::byte> to(from.begin(), from.end());

@@ -365,7 +365,7 @@ std::vector<InvalidCall> invalid_token_offsets() {
 // A logit that is refused, planted at a place that the seed decides.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   const bool packed = router_variant_named(route_of(c.variant).router).packed;
-  if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return nothing_claimed(context);
+  if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return not_applicable(context);
   const FormatSpec& logit = spec(c.variant.dtype);
   const std::uint32_t sign = static_cast<std::uint32_t>(c.seed & 1) << (logit.bits - 1);
   const std::uint32_t infinity = logit.max_code + 1;
@@ -380,7 +380,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   if (first < last && (c.seed & 4) != 0) with_nan.plants.push_back({last / c.cols, last % c.cols, bits});
   const std::unique_ptr<Problem> p = make_problem(with_nan);
   const OperationInfo* limits = context.process.operation(c.variant.operation);
-  if (limits == nullptr || !is_within_limits(c, *limits)) return nothing_claimed(context);
+  if (limits == nullptr || !is_within_limits(c, *limits)) return not_applicable(context);
   const Outcome outcome = context.process.run(p->call());
   const bool returned = outcome.kind == OutcomeKind::returned;
   const bool refused = returned && outcome.status != MXCHECK_OK && outcome.outputs_untouched && !outcome.out_of_bounds;

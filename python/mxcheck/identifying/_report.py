@@ -64,4 +64,5 @@ def identified(answer: Dict[str, Any], observed: str, has_probes: bool = True) -
                                  f"{one['name']} gives {first['expected_text']}, {observed} {first['observed_text']}"))
     order = answer.get("order")
     notes = [words if " but for " in words else f"that is also {words}" for words in answer["also"]]
+    notes += [f"a slip gives every bit: {slip}" for slip in answer.get("slips", ())]
     return Identified(answer["explaining"], answer["compared"], closest, None if order is None else Tree.of(order), notes)

@@ -339,7 +339,7 @@ TEST(Check, a_shape_beyond_the_limits_is_not_asked_for) {
   EXPECT_TRUE(got.outside_limits);
   EXPECT_FALSE(got.usable());
   EXPECT_FALSE(propagate(context, got));
-  EXPECT_TRUE(context.nothing_claimed);
+  EXPECT_TRUE(context.not_applicable);
   EXPECT_FALSE(context.not_offered);
 }
 

@@ -9,9 +9,8 @@
 
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
-#include "properties/diagnosis/golden_causes.h"
-#include "properties/diagnosis/golden_form.h"
 #include "properties/diagnosis/golden_verdict.h"
+#include "properties/goldens/form.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
 #include "tests/goldens/temporary_directory.h"

@@ -194,7 +194,7 @@ TEST(Gate, a_statement_that_says_nothing_about_any_case_has_not_held) {
   Statement vacuous = *found;
   vacuous.corners = {};
   vacuous.check = [](CheckContext& context, const Case& c) -> std::optional<Finding> {
-    context.nothing_claimed = c.data == Data::boundaries;
+    context.not_applicable = c.data == Data::boundaries;
     return std::nullopt;
   };
   const StatementResult r = run_statement(vacuous, options);
@@ -204,9 +204,9 @@ TEST(Gate, a_statement_that_says_nothing_about_any_case_has_not_held) {
   ASSERT_NE(data, r.coverage[0].axes.end());
   EXPECT_EQ(data->bins[0].label, "boundaries");
   EXPECT_EQ(data->bins[0].checked, 0);
-  EXPECT_GT(data->bins[0].nothing_claimed, 0);
+  EXPECT_GT(data->bins[0].not_applicable, 0);
   vacuous.check = [](CheckContext& context, const Case&) -> std::optional<Finding> {
-    context.nothing_claimed = true;
+    context.not_applicable = true;
     return std::nullopt;
   };
   const StatementResult none = run_statement(vacuous, options);

@@ -57,7 +57,8 @@ TEST(IdentifyRouter, ties_to_the_larger_index_are_told) {
     for (std::int32_t& e : a.experts) e = static_cast<std::int32_t>(call.experts) - 1 - e;
     return a;
   });
-  EXPECT_EQ(m.explaining, std::vector<std::string>{"topk-softmax with ties that go to the larger index"});
+  EXPECT_EQ(m.slips, std::vector<std::string>{"topk-softmax with ties that go to the larger index"});
+  EXPECT_FALSE(m.explained());
   ASSERT_FALSE(m.closest.empty());
   EXPECT_EQ(m.closest.front().name, "topk-softmax");
   EXPECT_EQ(m.closest.front().first.part, "experts");

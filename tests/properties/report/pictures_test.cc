@@ -115,7 +115,7 @@ TEST(StatementGrid, counts_cases_of_each_variant) {
   EXPECT_EQ(s.by_variant[0].variant, 0U);
   EXPECT_EQ(s.by_variant[0].checked, s.cases);
   EXPECT_EQ(s.by_variant[0].refused, s.options_not_offered);
-  EXPECT_EQ(s.by_variant[0].nothing_claimed, s.nothing_claimed);
+  EXPECT_EQ(s.by_variant[0].not_applicable, s.not_applicable);
   EXPECT_GT(s.options_not_offered, 0);
   ASSERT_EQ(s.slowest.size(), kSlowCases);
   EXPECT_GE(s.slowest[0].seconds, s.slowest[1].seconds);

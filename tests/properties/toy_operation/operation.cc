@@ -55,6 +55,20 @@ class MultiplyProblem final : public Problem {
     return {{outputs[0], to_bytes(y)}};
   }
 
+  // Slips that a report names where they give every bit.
+  [[nodiscard]] Table definitions(std::span<const Bytes>) const override {
+    const auto columns_kept = [this](std::size_t first) {
+      std::vector<float> y = values_in<float>(answer()[0].bytes);
+      const std::vector<float> x = values_in<float>(x_.bytes);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        if (i % static_cast<std::size_t>(c.cols) >= first) y[i] = x[i];
+      }
+      return to_bytes(y);
+    };
+    return {definition_of_output(0, "x, not multiplied", [=] { return columns_kept(0); }),
+            definition_of_output(0, "x from the fifth column on", [=] { return columns_kept(4); })};
+  }
+
   // Lines of the report about the first wrong element; what is relevant is planted in smaller cases.
   void explain(std::size_t, Finding& finding) const override {
     const Difference::Element& e = finding.difference->first;

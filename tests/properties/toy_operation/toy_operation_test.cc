@@ -108,6 +108,8 @@ TEST(ToyOperation, a_wrong_candidate_fails_with_a_minimal_case_and_every_report_
   EXPECT_EQ(minimal.plants.size(), 1U) << to_text(minimal);
   EXPECT_EQ(multiply_case(minimal).factor, 2) << to_text(minimal);
 
+  EXPECT_EQ(s.counterexample->finding.matches, std::vector<std::string>{"x from the fifth column on"});
+
   const std::string text = counterexample_text(r, s, "");
   for (const std::string& part : {std::string("y differ from the reference"), std::string("first at (0, 4)"),
                                   std::string("input     x = 0x"), "case      " + to_text(minimal)}) {

@@ -335,7 +335,7 @@ TEST(TupleState, bins_are_added_by_their_labels) {
   EXPECT_EQ(axis.bins[0].checked, 1);
   EXPECT_EQ(axis.bins[1].checked, 14);
   EXPECT_EQ(axis.bins[1].refused, 25);
-  EXPECT_EQ(axis.bins[1].nothing_claimed, 36);
+  EXPECT_EQ(axis.bins[1].not_applicable, 36);
   expect_error(ErrorKind::input, "no bin '7' of rows", [&] { add_to(axis, {"rows", {{"7", 1, 0, 0}}}); });
 }
 

@@ -1,4 +1,6 @@
-#include "properties/diagnosis/golden_routes.h"
+// Rows that explain goldens of routers: the table of properties/operations/router/definitions.h, for their problem.
+
+#include "properties/operations/router/golden.h"
 
 #include <algorithm>
 #include <bit>
@@ -105,29 +107,27 @@ Bytes cut_to_rows(const Definition& row, std::size_t output) {
 
 }  // namespace
 
-std::vector<Hypothesis> route_hypotheses(const GoldenTensors& golden, const DatasetInfo& dataset) {
-  const std::string& kind = attribute(golden.info.attributes, "kind");
-  const bool rounds = kind == "route_round";
-  if (kind != "route" && !rounds) return {};
+Table rows_of_choice(const GoldenTensors& golden, const DatasetInfo& dataset) {
   const auto routes = std::make_shared<GoldenRoutes>(golden);
-  const std::optional<std::size_t> output = rounds ? output_of(dataset.name, kRows) : output_of(dataset.name, kChoice);
-  Table table;
-  if (const auto* variant = named_in(dataset.name, all_router_variants()); output && !rounds && variant != nullptr) {
-    routes->router.variant = variant;
-    table = choice_definitions(routes->router, routes->logits);
-  } else if (output && rounds) {
-    const auto* rule = named_in(dataset.name, all_token_rounding_rules());  // none: `chosen`, which no rule changes
-    routes->router.variant = &variant_of(golden);
-    table = rounding_definitions(routes->router,
-                                 rounding_of(golden.info, rule == nullptr ? TokenRoundingRule::none : rule->rule),
-                                 routes->logits);
-  }
-  std::vector<Hypothesis> all;
-  for (Definition& row : table) {
-    all.push_back(
-        {row.name, [row, rounds, n = *output, routes] { return rounds ? cut_to_rows(row, n) : row.bytes(n); }});
-  }
-  return all;
+  const std::optional<std::size_t> output = output_of(dataset.name, kChoice);
+  const auto* variant = named_in(dataset.name, all_router_variants());
+  if (!output || variant == nullptr) return {};
+  routes->router.variant = variant;
+  Table rows = owning(choice_definitions(routes->router, routes->logits), routes);
+  for (Definition& row : rows) row.bytes = [row = row, n = *output](std::size_t) { return row.bytes(n); };
+  return rows;
+}
+
+Table rows_of_rounding(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const auto routes = std::make_shared<GoldenRoutes>(golden);
+  const std::optional<std::size_t> output = output_of(dataset.name, kRows);
+  if (!output) return {};
+  const auto* rule = named_in(dataset.name, all_token_rounding_rules());  // none: `chosen`, which no rule changes
+  routes->router.variant = &variant_of(golden);
+  const TokenRounding rounding = rounding_of(golden.info, rule == nullptr ? TokenRoundingRule::none : rule->rule);
+  Table rows = owning(rounding_definitions(routes->router, rounding, routes->logits), routes);
+  for (Definition& row : rows) row.bytes = [row = row, n = *output](std::size_t) { return cut_to_rows(row, n); };
+  return rows;
 }
 
 std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient) {

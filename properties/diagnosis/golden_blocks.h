@@ -1,24 +1,18 @@
 #pragma once
-// The part of a quantize golden in which a cause is looked for, and what its wrong elements have in common.
+// A quantize golden as a problem of blocks: the part in which a cause is looked for, and what its wrong elements have
+// in common.
 
 #include <cstdint>
-#include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "goldens/format/golden.h"
-#include "properties/diagnosis/cause.h"
+#include "properties/goldens/kind.h"
 #include "properties/operations/scaled_blocks/definitions.h"
-#include "reference/quantize/quantize.h"
 
 namespace mxcheck {
 
-// A list of numbers as the bytes that a dataset holds.
-template <class T>
-std::vector<std::byte> dataset_bytes(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
+// The problem that a quantize golden states, without the candidate's own scales.
+BlocksProblem problem_of(const GoldenTensors& golden);
 
 // Whole rows of blocks, `rows` of them at least, from the one that holds `row` on: what a cause is looked for in when
 // the whole would take too long.
