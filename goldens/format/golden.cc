@@ -16,7 +16,7 @@
 #include "goldens/format/manifest.h"
 #include "goldens/format/offsets.h"
 #include "goldens/format/schema.h"
-#include "goldens/hdf5/attributes.h"
+#include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"

@@ -12,8 +12,8 @@
 
 #include "goldens/format/described_file.h"
 #include "goldens/format/schema.h"
-#include "goldens/hdf5/attributes.h"
 #include "goldens/hdf5/rows.h"
+#include "goldens/hdf5/storage.h"
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"

@@ -5,7 +5,7 @@
 // The file format's own data structures are parsed by the HDF5 library, whose authors do not promise that it survives
 // hostile files. goldens/io/tensor_file.cc therefore runs this in a child process.
 
-#include "goldens/hdf5/attributes.h"
+#include "goldens/hdf5/storage.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 
 #include "goldens/hdf5/handle.h"
 #include "goldens/hdf5/rows.h"
-#include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"

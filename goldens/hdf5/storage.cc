@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "goldens/hdf5/child.h"
-#include "goldens/hdf5/image.h"
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 

@@ -2,10 +2,13 @@
 // Private to goldens/: checks of a dataset before the HDF5 library reads it: external storage and links, plugins, and
 // sizes beyond what the file can hold are rejected.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "goldens/format/golden.h"
 #include "goldens/hdf5/handle.h"
 #include "numerics/error.h"
 #include "numerics/one_line.h"
@@ -34,5 +37,18 @@ void check_storage(hid_t set, std::uint64_t bytes, const Hdf5Place& place);
 // Opens the dataset, a hard link, with a chunk cache in which no chunk is decoded twice by a sequential reader (up to
 // 256 MiB of chunks side by side, and one chunk of any size).
 Hdf5Handle open_dataset(hid_t file, const std::string& name, const Hdf5Place& place);
+
+// Private to goldens/: text attributes of an HDF5 object, fixed-length, null-padded UTF-8 scalars.
+
+// Error{place.kind} when the library fails. An empty value is stored as one zero byte: HDF5 has no empty strings.
+void write_attribute(hid_t object, const std::string& key, const std::string& value, const Hdf5Place& place);
+
+// All attributes in the order of their creation; refuses other types, more than `most`, and values over `longest`.
+Attributes read_attributes(hid_t object, std::size_t most, std::size_t longest, const Hdf5Place& place);
+
+// Private to goldens/: an HDF5 file that is already in memory.
+
+// Opens the bytes in place, read-only; they must outlive the handle. Error{place.kind} when they are no HDF5 file.
+Hdf5Handle open_image(std::span<const std::byte> bytes, const Hdf5Place& place);
 
 }  // namespace mxcheck

@@ -25,7 +25,7 @@
 #include <openssl/evp.h>
 
 #include "goldens/format/schema.h"
-#include "goldens/hdf5/attributes.h"
+#include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"
 #include "goldens/io/paths.h"

@@ -24,7 +24,7 @@ enum class StreamMode : std::uint8_t {
   crowded,   // three calls in flight at once, in three streams, at new addresses
 };
 
-// The arithmetic in which the GPU model computes a GEMM: properties/operations/matmul/model_claim.h.
+// The arithmetic in which the GPU model computes a GEMM: properties/operations/matmul/problem.h.
 struct DeviceModel {
   std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
   std::int32_t b_format = 0;
@@ -105,7 +105,8 @@ struct Call {
   bool guard_pages = false;             // tensors end at inaccessible pages
   StreamMode stream = StreamMode::own;  // CUDA candidates
   CallDefect defect = CallDefect::none;
-  std::optional<DeviceModel> model;  // CUDA candidates' GEMMs: compare the output on the device (model_claim.h)
+  std::optional<DeviceModel>
+      model;  // CUDA candidates' GEMMs: compare the output on the device (properties/operations/matmul/problem.h)
   // The reference's answer where the statement has it already: a replay need not compute it again. No candidate sees
   // it.
   const std::vector<ExpectedTensor>* answer = nullptr;

@@ -1,4 +1,4 @@
-#include "properties/diagnosis/golden_layer.h"
+#include "properties/diagnosis/golden_verdict.h"
 
 #include <algorithm>
 #include <bit>

@@ -22,12 +22,10 @@
 #include "properties/core/rng.h"
 #include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
-#include "properties/gate/selection.h"
-#include "properties/gate/shard.h"
 #include "properties/gate/statement_run.h"
 #include "properties/gate/variants.h"
 #include "properties/process/machine.h"
-#include "properties/records/recording.h"
+#include "properties/records/record.h"
 #include "reference/common/parallel.h"
 
 namespace mxcheck {

@@ -19,11 +19,30 @@
 #include "properties/gate/coverage/coverage.h"
 #include "properties/gate/coverage/parts.h"
 #include "properties/gate/preceding.h"
-#include "properties/gate/shard.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
 namespace mxcheck {
+
+// A run dealt to several machines: every case belongs to one shard, by a hash of its text, so that the shards together
+// are exactly the run.
+//
+// Which case a covering design makes next depends on which options the candidate has refused. Corners, covering cases,
+// triples and layers of one statement about one operation therefore belong to one shard together, by a hash of both
+// names; random cases, and the cases of statements that enumerate, are dealt one by one.
+struct Shard {
+  int index = 0;              // from 0
+  int count = 1;              // 1: the whole run
+  bool may_be_empty = false;  // a shard that no case falls to has not failed its purpose
+  [[nodiscard]] bool is_whole() const { return count == 1; }
+  [[nodiscard]] bool owns(std::string_view text) const;
+};
+
+inline constexpr int kMostShards = 10'000;
+
+// "2/4": the second of four. Error{usage} that names `what` for anything else.
+Shard parse_shard(const std::string& text, const std::string& what);
+std::string to_text(const Shard& shard);
 
 struct GateOptions {
   std::string tool;            // the executable with the __worker entry
@@ -163,5 +182,20 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
 // verification of a run: 0 all held; 6 a fault; 1 a counterexample; 3 a file that was asked for could not be written;
 // 4 inconclusive, interrupted, or nothing was run.
 int exit_code(const GateReport& report);
+
+// Which statements a run is about, and the beginning of its report.
+
+// By --only. Error{usage} where it selects none.
+std::vector<const Statement*> statements_named(const std::string& only);
+// Keeps the statements among them that are about the candidate's device. Error{usage} where there are none.
+void keep_those_about(const CandidateInfo& candidate, const std::string& only,
+                      std::vector<const Statement*>& statements);
+bool is_about(const Statement& s, const CandidateInfo& candidate);
+
+// Processes of the candidate, side by side.
+int jobs_of(const GateOptions& options, const CandidateInfo& candidate);
+
+// The candidate and what it offers; options.begun is told.
+GateReport begin_report(const GateOptions& options, CandidateProcess& process);
 
 }  // namespace mxcheck

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
-#include "properties/gate/selection.h"
+#include "properties/gate/gate.h"
 #include "properties/gate/soak_cases.h"
 
 namespace mxcheck {

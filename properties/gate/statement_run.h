@@ -12,7 +12,7 @@
 #include "properties/gate/gate.h"
 #include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
-#include "properties/records/recording.h"
+#include "properties/records/record.h"
 
 namespace mxcheck {
 

@@ -11,8 +11,6 @@
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/rng.h"
-#include "properties/identify/blocks_probes.h"
-#include "properties/identify/values.h"
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"

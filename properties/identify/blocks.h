@@ -17,12 +17,16 @@
 //
 // Does not promise: to name stochastic rounding.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "numerics/format/codec.h"
 #include "properties/core/definitions.h"
 #include "reference/common/matrix.h"
 
@@ -67,5 +71,36 @@ Match match_elements(const std::string& name, const QuantizeCall& call, const Qu
 // The E8M0 byte of a block whose amax this is; NaN and Inf are asked too.
 using ScaleBox = std::function<std::uint32_t(float amax)>;
 Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question = {});
+
+// The inputs of black boxes that cast and quantize: values at which roundings differ, amax values at which rules of
+// scales do, special values. The same on every run.
+//
+// Errors: Error{usage} for types that no box reads.
+
+// Every code's value, every middle between two and the values beside it, and special ones; rounded to `type`.
+std::vector<float> cast_probe(Format format, Format type);
+// Where published rules of scales differ; positive, but for NaN.
+std::vector<float> amax_probe(Format format, Format type);
+std::vector<std::pair<std::string, QuantizeCall>> quantize_probes(Format format, BlockShape block, Format type);
+
+// Numbers as a tensor of FP32, BF16 or FP16 holds them.
+
+// Rounded to nearest, ties to even.
+inline std::vector<std::uint32_t> value_words(Format type, std::span<const float> values) {
+  std::vector<std::uint32_t> words;
+  for (float x : values) words.push_back(encode(type, x, Rounding::nearest_even, Overflow::non_saturate));
+  return words;
+}
+
+inline std::vector<std::byte> value_bytes(Format type, std::span<const float> values) {
+  const std::size_t width = type == Format::fp32 ? 4 : 2;
+  std::vector<std::byte> bytes(values.size() * width);
+  std::size_t at = 0;
+  for (std::uint32_t word : value_words(type, values)) {
+    std::memcpy(bytes.data() + at, &word, width);
+    at += width;
+  }
+  return bytes;
+}
 
 }  // namespace mxcheck

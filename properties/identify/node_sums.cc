@@ -1,4 +1,4 @@
-#include "properties/identify/node_sums.h"
+#include "properties/identify/reveal.h"
 
 #include <algorithm>
 #include <cmath>

@@ -14,9 +14,8 @@
 #include "numerics/text.h"
 #include "properties/core/notation.h"
 #include "properties/core/rng.h"
-#include "properties/identify/node_sums.h"
+#include "properties/identify/blocks.h"
 #include "properties/identify/report_json.h"
-#include "properties/identify/values.h"
 #include "reference/common/checked_size.h"
 
 namespace mxcheck {

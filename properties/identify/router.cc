@@ -10,7 +10,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
-#include "properties/identify/values.h"
+#include "properties/identify/blocks.h"
 #include "properties/operations/router/definitions.h"
 
 namespace mxcheck {

@@ -10,9 +10,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/gate/judgement.h"
-#include "properties/merge/counterexample_reader.h"
-#include "properties/merge/report_reader.h"
-#include "properties/records/reference_runner.h"
+#include "properties/records/replay.h"
 
 namespace mxcheck {
 namespace {

@@ -2,8 +2,10 @@
 // The reports of a run's shards as the report of the run.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "goldens/json/strict_json.h"
 #include "properties/gate/gate.h"
 
 namespace mxcheck {
@@ -20,5 +22,23 @@ struct ShardReport {
 // selection, another number of shards, the same shard twice; or where a report is of this machine's run as a whole. A
 // shard that is missing is no error: it is in missing_shards, and the run is inconclusive.
 GateReport merged(std::vector<ShardReport> shards);
+
+// The counterexample of a report in JSON.
+
+// Texts of any length; what strict_json's text() refuses too is a text with line breaks.
+std::string any_text(JsonObject& o, const char* key);
+std::vector<std::string> texts(JsonObject& o, const char* key);
+
+Counterexample counterexample_from(const Json& json, const Statement& statement, const std::string& place);
+
+// The output of mxcheck gate --json, read back as a report.
+//
+// Does not read soaks. Of a counterexample all comes back that a report prints, not the words of the elements that
+// differ.
+//
+// Errors: Error{input} that begins with `where`, for whatever is no such report, is of another mxcheck's statements or
+// operations, or holds a number that cannot be.
+
+GateReport report_from_json(std::string_view text, const std::string& where);
 
 }  // namespace mxcheck

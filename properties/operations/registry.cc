@@ -2,14 +2,11 @@
 // operation is a folder beside these, its header here and its line below (docs/extending.md).
 
 #include "properties/core/operation.h"
-#include "properties/operations/cast/operation.h"
-#include "properties/operations/dequantize/operation.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/moe/operation.h"
-#include "properties/operations/quantize/operation.h"
 #include "properties/operations/router/operation.h"
-#include "properties/operations/scale_layout/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
 namespace {

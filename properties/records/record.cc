@@ -15,7 +15,6 @@
 #include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "properties/core/operation.h"
-#include "properties/records/recording.h"
 
 namespace mxcheck {
 namespace {

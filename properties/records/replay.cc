@@ -15,7 +15,6 @@
 #include "numerics/error.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
-#include "properties/records/reference_runner.h"
 
 namespace mxcheck {
 namespace {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "properties/core/operation.h"
 #include "properties/records/record.h"
 
 namespace mxcheck {
@@ -30,5 +32,23 @@ struct ReplayReport {
 
 // Threads (0: the machine's) change nothing but the time. `finished` is called for each statement, in order.
 ReplayReport replay(const Record& record, int threads, const std::function<void(const ReplayedStatement&)>& finished);
+
+// The reference's answer to a call of the candidate interface, read from the call's own tensors.
+
+// The problem that a call poses: x is gathered where there is a row index. Error{internal} for a call that no statement
+// makes of a good case (wrong types, missing tensors).
+std::unique_ptr<Problem> problem_of(const Call& call);
+
+// The reference as a candidate that is always right; of `info`.
+class ReferenceRunner final : public CandidateRunner {
+ public:
+  explicit ReferenceRunner(const CandidateInfo& info) : info_(info) {}
+  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
+  Outcome run(const Call& call) override;
+  void restart() override {}
+
+ private:
+  const CandidateInfo& info_;
+};
 
 }  // namespace mxcheck

@@ -1,4 +1,4 @@
-// A report as JSON: docs/gate.schema.json is its schema, properties/merge/report_reader.h reads it.
+// A report as JSON: docs/gate.schema.json is its schema, properties/merge/merge.h reads it.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "reference/matmul/checks.h"
+#include "reference/matmul/parts.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,6 @@
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
 #include "reference/matmul/matmul.h"
-#include "reference/matmul/parts.h"
 
 namespace mxcheck {
 namespace {

@@ -14,7 +14,6 @@
 #include "reference/accumulate/exact_tile.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
-#include "reference/matmul/checks.h"
 #include "reference/matmul/operand.h"
 #include "reference/matmul/parts.h"
 

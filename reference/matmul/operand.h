@@ -1,6 +1,6 @@
 #pragma once
 // Gathered, contiguous rows of an operand with their scales. For matmul.cc and explain.cc, after the checks of
-// checks.h. Errors: Error{usage} of exact_factors.
+// parts.h. Errors: Error{usage} of exact_factors.
 
 #include <cstdint>
 #include <vector>

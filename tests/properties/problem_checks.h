@@ -8,7 +8,7 @@
 
 #include "properties/core/check.h"
 #include "properties/process/wire.h"
-#include "properties/records/reference_runner.h"
+#include "properties/records/replay.h"
 
 namespace mxcheck::test {
 

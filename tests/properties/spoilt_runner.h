@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "properties/records/reference_runner.h"
+#include "properties/records/replay.h"
 #include "tests/properties/drawn.h"
 
 namespace mxcheck::test {

@@ -23,7 +23,6 @@
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
 #include "properties/report/report.h"
-#include "tools/gate/shard_options.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

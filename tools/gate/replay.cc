@@ -10,7 +10,6 @@
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 #include "properties/merge/merge.h"
-#include "properties/merge/report_reader.h"
 #include "properties/records/replay.h"
 #include "properties/records/source_digest.h"
 #include "properties/report/report.h"

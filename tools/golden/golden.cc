@@ -21,7 +21,6 @@
 #include "properties/goldens/suite.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/golden/file.h"
 
 namespace mxcheck {
 

@@ -18,7 +18,6 @@
 #include "properties/diagnosis/golden_verdict.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/golden/file.h"
 #include "tools/golden/golden.h"
 
 namespace mxcheck {

@@ -25,7 +25,6 @@
 #include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
-#include "properties/identify/values.h"
 #include "reference/common/checked_size.h"
 #include "tools/identify/identify.h"
 

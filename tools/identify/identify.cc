@@ -14,7 +14,6 @@
 #include "properties/identify/library/library.h"
 #include "properties/identify/report_json.h"
 #include "tools/common/output.h"
-#include "tools/identify/words.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "goldens/io/tensor_file.h"
+#include "numerics/format/format.h"
 #include "properties/identify/product.h"
 #include "tools/common/output.h"
 
@@ -53,5 +55,12 @@ int answer(const IdentifyOptions& options, const Match& match, const std::option
 // Error{usage}, before anything is computed, for a path that cannot be written.
 void check_picture(const IdentifyOptions& options);
 void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);
+
+// A file's tensor as words, one an element; as numbers.
+
+std::vector<std::uint32_t> words_of(const Tensor& tensor);
+
+// The values of a tensor of F32, BF16 or F16, and its type. Error{input} for others.
+std::vector<float> values_of(const Tensor& tensor, const std::string& location, Format& type);
 
 }  // namespace mxcheck

@@ -16,7 +16,6 @@
 #include "properties/identify/router.h"
 #include "reference/common/checked_size.h"
 #include "tools/identify/identify.h"
-#include "tools/identify/words.h"
 #include "tools/matmul/operands.h"
 
 namespace mxcheck {

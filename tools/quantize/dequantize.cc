@@ -1,6 +1,6 @@
 // mxcheck dequantize: a file of mxcheck quantize back to values.
 
-#include "tools/quantize/dequantize_stream.h"
+#include "tools/quantize/quantize_stream.h"
 
 #include <algorithm>
 #include <cstring>

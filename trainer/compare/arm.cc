@@ -12,7 +12,6 @@
 
 #include "numerics/error.h"
 #include "trainer/compare/observed.h"
-#include "trainer/compare/same_experiment.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"

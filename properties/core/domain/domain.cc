@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/statement.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "numerics/error.h"
-#include "properties/diagnosis/layer/inputs.h"
+#include "properties/diagnosis/layer/verdict.h"
 
 namespace mxcheck {
 

@@ -9,7 +9,6 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/diagnosis/layer/cause_search.h"
-#include "properties/diagnosis/layer/inputs.h"
 
 namespace mxcheck {
 namespace {

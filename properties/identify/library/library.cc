@@ -17,7 +17,6 @@
 #include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
-#include "properties/identify/values.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/router/fields.h"
 #include "properties/operations/scaled_blocks/fields.h"

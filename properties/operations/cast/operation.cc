@@ -1,4 +1,4 @@
-#include "properties/operations/cast/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 #include <utility>
 
@@ -7,7 +7,6 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/phases.h"
 #include "properties/operations/quantize/problem.h"
-#include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
 namespace {

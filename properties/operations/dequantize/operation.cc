@@ -1,4 +1,4 @@
-#include "properties/operations/dequantize/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,6 @@
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
-#include "properties/operations/scaled_blocks/operation.h"
-#include "properties/operations/scaled_blocks/place.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {

@@ -8,12 +8,12 @@
 
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
-#include "properties/core/domain/groups.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/operations/layer/operation.h"
-#include "properties/operations/scaled_blocks/layers.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
 namespace {

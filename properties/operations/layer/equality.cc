@@ -17,13 +17,10 @@
 #include "properties/operations/layer/expand.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/problem.h"
-#include "properties/operations/layer/statements.h"
 #include "properties/operations/layer/tensors.h"
-#include "properties/operations/layer/transposed_problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
-#include "properties/operations/scaled_blocks/place.h"
 #include "reference/layer/swiglu.h"
 
 namespace mxcheck {

@@ -12,7 +12,6 @@
 #include "properties/core/case_text.h"
 #include "properties/core/limits.h"
 #include "properties/operations/layer/problem.h"
-#include "properties/operations/layer/statements.h"
 
 namespace mxcheck {
 namespace {

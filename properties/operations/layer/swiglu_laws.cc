@@ -8,10 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/problem.h"
-#include "properties/operations/layer/statements.h"
 #include "properties/operations/layer/tensors.h"
-#include "properties/operations/layer/transposed_problem.h"
 #include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {

@@ -18,7 +18,7 @@
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/matmul/problem.h"
 #include "reference/common/checked_size.h"
-#include "reference/matmul/checks.h"
+#include "reference/matmul/parts.h"
 
 namespace mxcheck {
 namespace {

@@ -14,7 +14,6 @@
 #include "kernels/candidate_matmul.h"
 #include "properties/core/case_text.h"
 #include "properties/core/domain/domain.h"
-#include "properties/core/domain/groups.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"

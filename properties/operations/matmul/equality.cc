@@ -1,6 +1,6 @@
 // GEMMs: the bits of D are those of the contract that the operation claims.
 
-#include "properties/operations/matmul/model_claim.h"
+#include "properties/operations/matmul/problem.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,6 @@
 #include "properties/gpu_model/gpu_model.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/matmul/operation.h"
-#include "properties/operations/matmul/problem.h"
 #include "reference/matmul/matmul.h"
 
 namespace mxcheck {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "numerics/error.h"
-#include "properties/core/domain/groups.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"

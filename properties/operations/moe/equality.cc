@@ -10,8 +10,8 @@
 
 #include "properties/core/notation.h"
 #include "properties/operations/layer/definitions.h"
+#include "properties/operations/moe/operation.h"
 #include "properties/operations/moe/problem.h"
-#include "properties/operations/moe/statements.h"
 
 namespace mxcheck {
 namespace {

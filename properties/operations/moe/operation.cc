@@ -8,7 +8,6 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/operations/moe/problem.h"
-#include "properties/operations/moe/statements.h"
 
 namespace mxcheck {
 namespace {

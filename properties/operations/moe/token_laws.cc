@@ -13,7 +13,7 @@
 
 #include "numerics/bytes.h"
 #include "properties/core/check.h"
-#include "properties/operations/moe/statements.h"
+#include "properties/operations/moe/operation.h"
 #include "reference/layer/swiglu.h"
 
 namespace mxcheck {

@@ -12,10 +12,10 @@
 #include "numerics/scale/recipe.h"
 #include "properties/core/check.h"
 #include "properties/operations/dequantize/problem.h"
-#include "properties/operations/quantize/operation.h"
 #include "properties/operations/quantize/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
 namespace {

@@ -8,13 +8,11 @@
 #include "numerics/scale/recipe.h"
 #include "properties/core/check.h"
 #include "properties/core/notation.h"
-#include "properties/operations/quantize/operation.h"
 #include "properties/operations/quantize/problem.h"
 #include "properties/operations/scale_layout/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
-#include "properties/operations/scaled_blocks/place.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {

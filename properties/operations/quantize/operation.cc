@@ -1,4 +1,4 @@
-#include "properties/operations/quantize/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,6 @@
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
-#include "properties/operations/scaled_blocks/operation.h"
 #include "reference/quantize/cast.h"
 #include "reference/quantize/quantize.h"
 

@@ -1,6 +1,6 @@
 // The domain of the routers' operations: to 131,072 tokens, 1 to 512 experts, tiles to 512.
 
-#include "properties/operations/router/layers.h"
+#include "properties/operations/router/operation.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,6 @@
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/operations/router/fields.h"
-#include "properties/operations/router/operation.h"
 #include "reference/router/router.h"
 #include "reference/router/token_rounding.h"
 

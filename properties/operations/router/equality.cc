@@ -9,8 +9,8 @@
 
 #include "numerics/elementary/elementary.h"
 #include "properties/core/notation.h"
+#include "properties/operations/router/operation.h"
 #include "properties/operations/router/problem.h"
-#include "properties/operations/router/statements.h"
 
 namespace mxcheck {
 namespace {

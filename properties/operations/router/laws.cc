@@ -10,8 +10,8 @@
 
 #include "numerics/bytes.h"
 #include "numerics/elementary/elementary.h"
+#include "properties/operations/router/operation.h"
 #include "properties/operations/router/problem.h"
-#include "properties/operations/router/statements.h"
 
 namespace mxcheck {
 namespace {

@@ -15,7 +15,6 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/operations/router/problem.h"
-#include "properties/operations/router/statements.h"
 
 namespace mxcheck {
 namespace {

@@ -2,7 +2,18 @@
 // route: logits to experts and weights. route_round: to rows of whole tiles. route_metadata: slots to rows.
 // route_backward: gradients of the logits.
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/core/candidate.h"
+#include "properties/core/case.h"
+#include "properties/core/check.h"
+#include "properties/core/layers/layers.h"
 #include "properties/core/operation.h"
+#include "properties/core/rng.h"
 #include "properties/operations/router/fields.h"
 
 namespace mxcheck {
@@ -25,5 +36,49 @@ void check_route(const Case& c);
 // A scale, a row stride, more experts of a token than anyone has: what a library may leave out.
 bool is_route_option(const Case& c);
 std::vector<InvalidCall> invalid_routes();
+
+// Helpers shared by the statements about routers.
+
+// The families (equality.cc, laws.cc, row_laws.cc, refusals.cc).
+std::vector<Statement> route_equality_statements();
+std::vector<Statement> route_law_statements();
+std::vector<Statement> route_row_law_statements();
+std::vector<Statement> route_refusal_statements();
+
+// A finding without a tensor to compare with: the sentence says what is broken.
+Finding broken(std::string summary);
+
+// A statement about drawn cases; what it applies to and its corners are the caller's.
+Statement route_law(std::string_view name, std::string_view sentence,
+                    std::optional<Finding> (*check)(CheckContext&, const Case&));
+
+// Rounds to tiles.
+bool has_tiles(const Variant& v);
+
+// Corner cases of each route_round variant on every run: every count of tokens around two tiles, ties, too few tokens.
+std::vector<Case> rounding_corners(const Variant& v, Suite suite);
+
+// Production's layers as the routers' operations meet them: their experts and active experts with every variant, and
+// with the layer's own score, bias, groups and scale where the candidate offers those.
+
+class RouteLayers {
+ public:
+  struct Use {
+    const ProductionLayer* layer = nullptr;
+    std::string text;
+    bool own_router = false;
+  };
+  RouteLayers() = default;
+  // own_router: the operation has one, and not its metadata alone.
+  RouteLayers(const OperationInfo& limits, bool own_router);
+
+  [[nodiscard]] const std::vector<Use>& uses() const { return uses_; }
+  [[nodiscard]] bool is(const Use& use, const Case& c) const;
+  [[nodiscard]] std::optional<Case> at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const;
+
+ private:
+  OperationInfo limits_;
+  std::vector<Use> uses_;
+};
 
 }  // namespace mxcheck

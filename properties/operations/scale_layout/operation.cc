@@ -1,4 +1,4 @@
-#include "properties/operations/scale_layout/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 #include <utility>
 
@@ -9,8 +9,6 @@
 #include "properties/operations/scale_layout/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
-#include "properties/operations/scaled_blocks/operation.h"
-#include "properties/operations/scaled_blocks/place.h"
 
 namespace mxcheck {
 namespace {

@@ -12,16 +12,14 @@
 #include "kernels/candidate.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
-#include "properties/core/domain/groups.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/domain/usual_axes.h"
 #include "properties/core/input.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
 #include "properties/core/statement.h"
-#include "properties/operations/scaled_blocks/layers.h"
 #include "properties/operations/scaled_blocks/operation.h"
-#include "properties/operations/scaled_blocks/place.h"
 #include "reference/quantize/scale_layout.h"
 
 namespace mxcheck {

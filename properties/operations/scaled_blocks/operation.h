@@ -1,12 +1,17 @@
 #pragma once
 // The base of the operations on blocks that share a scale; each adds its tensors and its statements.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "numerics/scale/recipe.h"
+#include "properties/core/candidate.h"
+#include "properties/core/case.h"
 #include "properties/core/operation.h"
+#include "properties/core/rng.h"
 #include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {
@@ -74,5 +79,45 @@ std::vector<Statement> large_tensor_statements();
 CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uint8_t>& bytes);
 // The outputs of a call, by their descriptions; 1-D where scales are tiled.
 std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout);
+
+// cast: x to codes element by element, as a block of scale 1.
+OperationModule cast_module();
+
+// dequantize: codes and scales to values.
+OperationModule dequantize_module();
+
+// scale_layout: scales from compact to tcgen05's tiles, or back.
+OperationModule scale_layout_module();
+
+// quantize: x to codes and scales. quantize_dual: the same for rows and for columns, from one read.
+OperationModule quantize_module();
+
+// The families of its statements (equality.cc, algebra.cc, layout.cc).
+std::vector<Statement> quantize_equality_statements();
+std::vector<Statement> quantize_algebra_statements();
+std::vector<Statement> quantize_layout_statements();
+
+// Production's layers as quantize and its like meet them: matrices of d columns (tokens, and the gradients of outputs),
+// of n (what the down projection reads) and of 2n (gate and up projection together).
+class BlockLayers {
+ public:
+  struct Use {
+    std::string layer;
+    std::string text;
+    std::int64_t cols = 0;
+    bool many = false;  // rows: more than a block of 32, its last one ragged; else 1 to 8, as when a model decodes
+  };
+  BlockLayers() = default;
+  explicit BlockLayers(const OperationInfo& limits);
+
+  [[nodiscard]] const std::vector<Use>& uses() const { return uses_; }
+  [[nodiscard]] bool is(const Use& use, const Case& c) const;
+  // The drawn case with the use's columns, rows for them, and offsets that fit; its options stay.
+  [[nodiscard]] std::optional<Case> at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const;
+
+ private:
+  OperationInfo limits_;
+  std::vector<Use> uses_;
+};
 
 }  // namespace mxcheck

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "goldens/hdf5/attributes.h"
 #include "goldens/hdf5/handle.h"
 #include "goldens/hdf5/rows.h"
+#include "goldens/hdf5/storage.h"
 #include "goldens/io/readers.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
 #include "tests/goldens/temporary_directory.h"

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "goldens/hdf5/image.h"
 #include "goldens/hdf5/storage.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
 #include "tests/goldens/temporary_directory.h"

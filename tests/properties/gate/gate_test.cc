@@ -18,7 +18,6 @@
 #include "properties/core/operation.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/search.h"
-#include "properties/gate/shard.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"

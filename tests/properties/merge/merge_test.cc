@@ -5,7 +5,6 @@
 
 #include "properties/core/rng.h"
 #include "properties/merge/merge.h"
-#include "properties/merge/report_reader.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/toy.h"

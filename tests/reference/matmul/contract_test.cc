@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "numerics/error.h"
-#include "reference/matmul/checks.h"
 #include "reference/matmul/matmul.h"
+#include "reference/matmul/parts.h"
 #include "tests/reference/matmul/test_matmul.h"
 
 namespace mxcheck {

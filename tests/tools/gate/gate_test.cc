@@ -13,7 +13,7 @@
 #include "properties/gate/gate.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/tools/command.h"
-#include "tools/gate/shard_options.h"
+#include "tools/gate/outputs.h"
 
 namespace mxcheck {
 namespace {

@@ -11,7 +11,7 @@
 #include "properties/goldens/suite.h"
 #include "tests/goldens/format/golden_samples.h"
 #include "tests/tools/command.h"
-#include "tools/golden/file.h"
+#include "tools/golden/golden.h"
 
 namespace mxcheck {
 namespace {

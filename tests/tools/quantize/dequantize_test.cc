@@ -7,7 +7,7 @@
 #include "properties/core/rng.h"
 #include "tests/tools/command.h"
 #include "tools/common/panels.h"
-#include "tools/quantize/dequantize_stream.h"
+#include "tools/quantize/quantize_stream.h"
 
 namespace mxcheck {
 namespace {

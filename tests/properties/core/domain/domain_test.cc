@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "properties/core/domain/domain.h"
-#include "properties/core/domain/groups.h"
 
 namespace mxcheck {
 namespace {

@@ -10,8 +10,7 @@
 
 #include "numerics/bytes.h"
 #include "properties/core/check.h"
-#include "properties/operations/layer/transposed_problem.h"
-#include "properties/records/reference_runner.h"
+#include "properties/records/replay.h"
 #include "reference/layer/swiglu.h"
 #include "reference/quantize/quantize.h"
 #include "tests/properties/operations/layer/some_steps.h"

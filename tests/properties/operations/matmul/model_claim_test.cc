@@ -1,4 +1,4 @@
-#include "properties/operations/matmul/model_claim.h"
+#include "properties/operations/matmul/problem.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "properties/core/check.h"
 #include "properties/operations/moe/expand.h"
 #include "properties/operations/moe/problem.h"
-#include "properties/records/reference_runner.h"
+#include "properties/records/replay.h"
 #include "tests/properties/operations/moe/some_layers.h"
 #include "tests/properties/problem_checks.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/candidate.h"
-#include "properties/operations/quantize/operation.h"
+#include "properties/operations/scaled_blocks/operation.h"
 #include "tests/properties/spoilt_runner.h"
 
 namespace mxcheck {

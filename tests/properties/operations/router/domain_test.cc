@@ -13,7 +13,6 @@
 #include "properties/core/limits.h"
 #include "properties/gate/coverage/layer_covering.h"
 #include "properties/gate/variants.h"
-#include "properties/operations/router/layers.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/router/router.h"
