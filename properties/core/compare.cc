@@ -395,9 +395,12 @@ void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
   finding.matches = names_that_explain(answers, table);
   if (!finding.matches.empty()) return;
   for (const std::size_t i : p.order()) {
-    if (std::ranges::equal(answers[i].expected, answers[i].observed)) continue;
+    const std::optional<Difference> d = compare(answers[i].info, answers[i].expected, answers[i].observed, kPoisons[0]);
+    if (!d) continue;
     finding.likely = likeliest_causes(answers[i], table, i, "element", 2);
-    for (std::string& line : finding.likely) line += " (" + answers[i].info.name + ")";
+    for (std::string& line : finding.likely)
+      line += " (" + std::to_string(d->count) + " of " + std::to_string(d->total) + " elements of " + d->tensor.name +
+              " differ)";
     return;
   }
 }

@@ -88,8 +88,8 @@ std::vector<std::string> names_that_explain(std::span<const AnswerTensor> output
   // Rows that give a wrong output and contradict none, with the outputs that they say nothing about.
   std::vector<std::pair<std::string, std::vector<std::size_t>>> whole;
   for (const Definition& row : table) {
-    bool explains = false, contradicted = false;
-    std::vector<std::size_t> silent;
+    bool contradicted = false;
+    std::vector<std::size_t> silent, given;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].observed.empty()) continue;
       const Bytes bytes = bytes_of_row(row, i);
@@ -100,11 +100,12 @@ std::vector<std::string> names_that_explain(std::span<const AnswerTensor> output
       } else if (!gives(i, bytes)) {
         contradicted = true;
       } else if (is_wrong[i]) {
-        explains = true;
-        of_output[i].push_back(row.name);
+        given.push_back(i);
       }
     }
-    if (explains && !contradicted) whole.emplace_back(row.name, std::move(silent));
+    if (given.empty() || contradicted) continue;
+    for (const std::size_t i : given) of_output[i].push_back(row.name);
+    whole.emplace_back(row.name, std::move(silent));
   }
   std::vector<std::string> names;
   for (const auto& [name, silent] : whole) {

@@ -72,7 +72,9 @@ struct Fit {
   std::int64_t contradicted = 0;  // right elements that the row has otherwise
   [[nodiscard]] bool exact() const { return wrong > 0 && explained == wrong && contradicted == 0; }
   // Half of what is wrong, and hardly anything that is right: less is no cause.
-  [[nodiscard]] bool likely() const { return 2 * explained >= wrong && 10 * contradicted <= explained; }
+  [[nodiscard]] bool likely() const {
+    return explained > 0 && 2 * explained >= wrong && 10 * contradicted <= explained;
+  }
 };
 Fit fit_of(const AnswerTensor& output, std::span<const std::byte> bytes);
 

@@ -315,14 +315,15 @@ void StatementRun::compare_matches_with_others(const Case& original, Finding& fi
   std::map<std::string, int> cases_of;  // that a name explains
   for (const std::string& name : finding.matches) cases_of[name] = 1;
   int tried = 0;
-  for (const Case& c : result_.statement->corners(original.variant, Suite::quick)) {
+  for (const Case& corner : result_.statement->corners(original.variant, Suite::quick)) {
+    const Case c = within_limits(corner, limits_of(corner.variant));
     const bool is_told = finding.matches.size() == 1 && finding.matched >= kEnough;
     if (is_told || tried == kMostCases || finding.matched_others == kEnoughOthers || stop()) break;
     if (c.elements() > kMostElements || c == original) continue;
-    ++tried;
     context_.thorough = true;
     const std::optional<Finding> other = check_uncounted(c);
     context_.thorough = false;
+    if (!context_.not_applicable) ++tried;
     if (!other || other->kind != FindingKind::mismatch || other->matched == 0) continue;
     for (const std::string& name : other->matches) ++cases_of[name];
     finding.matched += other->matched;

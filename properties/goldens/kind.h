@@ -115,25 +115,18 @@ class GoldenBuilder {
   }
   // Elements of a number format: bytes, words of 16 or 32 bits, or floats.
   template <class Values>
-  void add(Role role, const std::string& name, Format element, std::vector<std::int64_t> shape, const Values& values,
-           Attributes attributes = {}) {
-    bytes(role, name, spec(element).dtype_name, bits_of(element), std::move(shape), std::as_bytes(std::span(values)),
-          std::move(attributes));
+  void add(Role role, const std::string& name, Format element, const std::vector<std::int64_t>& shape,
+           const Values& values, const Attributes& attributes = {}) {
+    bytes(role, name, spec(element).dtype_name, bits_of(element), shape, std::as_bytes(std::span(values)), attributes);
   }
   // Numbers that are no format's: int32, int64, uint32.
   template <class Values>
-  void integers(Role role, const std::string& name, std::vector<std::int64_t> shape, const Values& values,
-                Attributes attributes = {}) {
+  void integers(Role role, const std::string& name, const std::vector<std::int64_t>& shape, const Values& values,
+                const Attributes& attributes = {}) {
     using T = typename decltype(std::span(values))::value_type;
-    constexpr bool kWide = sizeof(T) == 8, kSigned = std::is_signed_v<T>;
-    bytes(role, name,
-          kWide     ? "int64"
-          : kSigned ? "int32"
-                    : "uint32",
-          kWide     ? Format::int64
-          : kSigned ? Format::int32
-                    : Format::uint32,
-          std::move(shape), std::as_bytes(std::span(values)), std::move(attributes));
+    constexpr Format kFormat = sizeof(T) == 8 ? Format::int64 : std::is_signed_v<T> ? Format::int32 : Format::uint32;
+    constexpr const char* kName = sizeof(T) == 8 ? "int64" : std::is_signed_v<T> ? "int32" : "uint32";
+    bytes(role, name, kName, kFormat, shape, std::as_bytes(std::span(values)), attributes);
   }
   [[nodiscard]] GoldenInfo& info() { return made_.info; }
   MadeGolden take() { return std::move(made_); }

@@ -123,8 +123,8 @@ Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& que
                     question.declared);
 }
 
-Match match_cast(const std::string& name, Format format, std::span<const float> x, std::vector<std::uint32_t> codes,
-                 std::int64_t cols) {
+Match match_cast(const std::string& name, Format format, std::span<const float> x,
+                 const std::vector<std::uint32_t>& codes, std::int64_t cols) {
   return cast_match(name, "codes", format, doubles(x), codes, cols, "");
 }
 

@@ -43,8 +43,8 @@ struct BlocksQuestion {
 using CastBox = std::function<std::vector<std::uint32_t>(std::span<const float> values)>;
 Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& question = {});
 // Codes that are there already, as a dump's are. cols: of the matrix, for places.
-Match match_cast(const std::string& name, Format format, std::span<const float> x, std::vector<std::uint32_t> codes,
-                 std::int64_t cols);
+Match match_cast(const std::string& name, Format format, std::span<const float> x,
+                 const std::vector<std::uint32_t>& codes, std::int64_t cols);
 
 struct QuantizeCall {
   Format format = Format::e4m3;

@@ -165,6 +165,7 @@ ProductSpace space_asked(const IdentifyOptions& o) {
   space.output = value_format(o.box.output, "--output");
   space.m = o.box.m, space.n = o.box.n, space.k = o.box.k, space.one_shape = true;
   if (std::max(space.m, space.n) > kMostWords / space.k) refuse_usage("operands of over 2^24 elements are not sent");
+  if (space.m > kMostWords / space.n) refuse_usage("a D of over 2^24 elements is not asked for");
   if (o.box.scale_type.empty()) return space;
   space.scale_format = format_of(o.box.scale_type, Format::e8m0);
   if (space.scale_format != Format::e8m0 && space.scale_format != Format::fp32) {
@@ -284,7 +285,13 @@ RouteAnswer routed_by_box(const RouteCall& call) {
       ask({{"logits", call.dtype, call.tokens, call.experts, value_words(call.dtype, call.logits)}},
           {{"experts", call.tokens, call.top_k, {4, 8}}, {"weights", call.tokens, call.top_k, {4}}});
   RouteAnswer answer;
-  for (const std::uint64_t word : given[0].words) answer.experts.push_back(static_cast<std::int32_t>(word));
+  for (const std::uint64_t word : given[0].words) {
+    const auto expert = static_cast<std::int32_t>(word);
+    if (word > UINT32_MAX && static_cast<std::int64_t>(word) != expert)
+      refuse_input("the box's answer has an expert that is no index: " +
+                   std::to_string(static_cast<std::int64_t>(word)));
+    answer.experts.push_back(expert);
+  }
   for (const std::uint32_t word : words_in(given[1])) answer.weights.push_back(std::bit_cast<float>(word));
   return answer;
 }

@@ -88,6 +88,7 @@ struct BasicTile {
   X(PromotedSingle128, promoted, 1, 128, 6) \
   X(PromotedPair128, promoted, 2, 128, 8)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names and literals of the table above.
 #define MXCHECK_SM100_TILE(NAME, OPERANDS, CTAS, COLUMNS, STAGES) \
   using NAME = BasicTile<Operands::OPERANDS, CTAS, COLUMNS, STAGES>;
 MXCHECK_SM100_TILES(MXCHECK_SM100_TILE)
@@ -102,6 +103,7 @@ bool with_tile(Operands operands, int cta_group, int n, const F& f) {
   }
   MXCHECK_SM100_TILES(MXCHECK_SM100_TILE)
 #undef MXCHECK_SM100_TILE
+  // NOLINTEND(bugprone-macro-parentheses)
   return false;
 }
 

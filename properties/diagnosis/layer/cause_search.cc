@@ -98,7 +98,8 @@ std::vector<std::string> LayerCauseSearch::upstream(const std::string& name) con
 }
 
 // The row's bytes in `tensor`, and what then comes of them in `shown`.
-Definition LayerCauseSearch::definition(LayerRow row, const std::string& tensor, const std::string& shown) const {
+Definition LayerCauseSearch::definition(const LayerRow& row, const std::string& tensor,
+                                        const std::string& shown) const {
   const std::string name = tensor == shown ? row.name : row.name + " (in " + tensor + ")";
   const auto bytes = [this, row, tensor, shown]() -> Bytes {
     try {

@@ -34,7 +34,7 @@ class LayerCauseSearch {
   void add_whole_layers(const std::string& name, Table& table);
   void compute_others();
   [[nodiscard]] std::vector<std::string> upstream(const std::string& name) const;
-  [[nodiscard]] Definition definition(LayerRow row, const std::string& tensor, const std::string& shown) const;
+  [[nodiscard]] Definition definition(const LayerRow& row, const std::string& tensor, const std::string& shown) const;
   [[nodiscard]] Bytes carried(const std::string& tensor, const Bytes& bytes, const std::string& shown) const;
 
   const LayerData& own_;

@@ -36,10 +36,11 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
   };
   // The right rounding of something else.
   const auto changed = [&](const std::string& name, std::function<double(double)> change) {
-    all.push_back({name, [=](double v) { return encode(f, change(v), Rounding::nearest_even, o); }});
+    all.push_back({name, [=](double v) { return encode(f, change(v), r, o); }});
   };
   const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
+  if (r != Rounding::nearest_even) cast("ties to even", f, Rounding::nearest_even, o);
   cast("ties away from zero", f, Rounding::nearest_away, o);
   all.push_back({"ties toward zero", [=](double v) {
                    const std::uint32_t even = encode(f, v, Rounding::nearest_even, o);
@@ -64,26 +65,23 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
   changed("results below the smallest normal value flushed to zero",
           [=](double v) { return std::fabs(v) < normal ? std::copysign(0.0, v) : v; });
   all.push_back({"subnormal codes flushed to zero", [=](double v) {
-                   const std::uint32_t code = encode(f, v, Rounding::nearest_even, o);
-                   return std::fabs(decode(f, code)) < normal
-                              ? encode(f, std::copysign(0.0, v), Rounding::nearest_even, o)
-                              : code;
+                   const std::uint32_t code = encode(f, v, r, o);
+                   return std::fabs(decode(f, code)) < normal ? encode(f, std::copysign(0.0, v), r, o) : code;
                  }});
   changed("negative zeros and underflows without their sign",
-          [=](double v) { return decode(f, encode(f, v, Rounding::nearest_even, o)) == 0 ? 0.0 : v; });
+          [=](double v) { return decode(f, encode(f, v, r, o)) == 0 ? 0.0 : v; });
   changed("magnitudes (the sign is lost)", [](double v) { return std::fabs(v); });
   changed("the opposite sign", [](double v) { return -v; });
-  all.push_back({"a NaN code with the sign set",
-                 [=](double v) { return encode(f, v, Rounding::nearest_even, o) | (std::isnan(v) ? sign : 0U); }});
-  all.push_back({"a NaN code with the sign of its input", [=](double v) {
-                   return encode(f, v, Rounding::nearest_even, o) | (std::isnan(v) && std::signbit(v) ? sign : 0U);
-                 }});
+  all.push_back(
+      {"a NaN code with the sign set", [=](double v) { return encode(f, v, r, o) | (std::isnan(v) ? sign : 0U); }});
+  all.push_back({"a NaN code with the sign of its input",
+                 [=](double v) { return encode(f, v, r, o) | (std::isnan(v) && std::signbit(v) ? sign : 0U); }});
   changed("NaN taken for zero", [](double v) { return std::isnan(v) ? 0.0 : v; });
   for (const bool saturates : {true, false}) {
     const Overflow of_inf = saturates ? Overflow::saturate : Overflow::non_saturate;
     all.push_back({std::string("infinities that ") + (saturates ? "saturate" : "do not saturate") +
                        ", other values as they should",
-                   [=](double v) { return encode(f, v, Rounding::nearest_even, std::isinf(v) ? of_inf : o); }});
+                   [=](double v) { return encode(f, v, r, std::isinf(v) ? of_inf : o); }});
   }
   for (const double limit : {240.0, 448.0, 57344.0, 6.0}) {
     changed("elements clamped to " + std::to_string(static_cast<int>(limit)),

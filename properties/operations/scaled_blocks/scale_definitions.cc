@@ -127,10 +127,16 @@ void ScaleRows::bytes() {
     const std::span<const std::uint8_t> own = std::as_const(*p_.own_scales).as<std::uint8_t>();
     const auto [low, high] = std::minmax_element(own.begin(), own.end());
     const int least = *low, most = *high;
-    mapped("a smallest byte of " + std::to_string(least) + " (an amax or a scale raised to a least value)",
-           [least](int b) { return std::max(b, least); });
-    mapped("a largest byte of " + std::to_string(most) + " (an amax or a scale cut to a largest value)",
-           [most](int b) { return std::min(b, most); });
+    // Several scales at the clamp, and others that are not: of one scale any row of these would give all.
+    const auto is_clamp = [&](int byte) { return least != most && std::ranges::count(own, byte) > 1; };
+    if (is_clamp(least) && least != 1) {
+      mapped("a smallest byte of " + std::to_string(least) + " (an amax or a scale raised to a least value)",
+             [least](int b) { return std::max(b, least); });
+    }
+    if (is_clamp(most)) {
+      mapped("a largest byte of " + std::to_string(most) + " (an amax or a scale cut to a largest value)",
+             [most](int b) { return std::min(b, most); });
+    }
   }
   mapped("a smallest byte of 1", [](int b) { return std::max(b, 1); });
 }
