@@ -85,6 +85,7 @@ std::vector<std::string> names_that_explain(std::span<const AnswerTensor> output
   std::vector<bool> is_wrong, follows(outputs.size());
   for (const AnswerTensor& t : outputs) is_wrong.push_back(!are_equal(t.info, t.expected, t.observed));
   std::vector<std::vector<std::string>> of_output(outputs.size());
+  std::vector<std::vector<std::string>> in_part(outputs.size());  // by rows that another output contradicts
   // Rows that give a wrong output and contradict none, with the outputs that they say nothing about.
   std::vector<std::pair<std::string, std::vector<std::size_t>>> whole;
   for (const Definition& row : table) {
@@ -103,9 +104,8 @@ std::vector<std::string> names_that_explain(std::span<const AnswerTensor> output
         given.push_back(i);
       }
     }
-    if (given.empty() || contradicted) continue;
-    for (const std::size_t i : given) of_output[i].push_back(row.name);
-    whole.emplace_back(row.name, std::move(silent));
+    for (const std::size_t i : given) (contradicted ? in_part : of_output)[i].push_back(row.name);
+    if (!given.empty() && !contradicted) whole.emplace_back(row.name, std::move(silent));
   }
   std::vector<std::string> names;
   for (const auto& [name, silent] : whole) {
@@ -118,9 +118,10 @@ std::vector<std::string> names_that_explain(std::span<const AnswerTensor> output
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (is_wrong[i] && !follows[i]) own.push_back(i);
   }
-  if (own.empty() || std::ranges::any_of(own, [&](std::size_t i) { return of_output[i].empty(); })) return {};
-  if (own.size() == 1) return of_output[own[0]];
-  const auto line = [&](std::size_t i) { return outputs[i].info.name + ": " + of_output[i].front(); };
+  const auto names_of = [&](std::size_t i) { return of_output[i].empty() ? in_part[i] : of_output[i]; };
+  if (own.empty() || std::ranges::any_of(own, [&](std::size_t i) { return names_of(i).empty(); })) return {};
+  if (own.size() == 1 && !of_output[own[0]].empty()) return of_output[own[0]];
+  const auto line = [&](std::size_t i) { return outputs[i].info.name + ": " + names_of(i).front(); };
   return {join(own, "; ", line)};
 }
 

@@ -58,6 +58,15 @@ TEST(Definitions, outputs_that_follow_from_a_wrong_one_need_no_row) {
   EXPECT_TRUE(names_that_explain(a.tensors(), {codes_row(1, "large", {8})}).empty());  // the codes have no name
 }
 
+TEST(Definitions, a_row_that_another_output_contradicts_is_named_for_its_output_alone) {
+  const Answered a{bytes_of_codes({1, 2}), bytes_of_codes({7}), bytes_of_codes({1, 2}), bytes_of_codes({8})};
+  const Definition floor{"recipe floor", [](std::size_t output) {
+                           return output == 0 ? bytes_of_codes({1, 9}) : bytes_of_codes({8});
+                         }};
+  EXPECT_EQ(names_that_explain(a.tensors(), {floor}), std::vector<std::string>{"scales: recipe floor"});
+  EXPECT_EQ(names_that_explain(a.tensors(), {floor, codes_row(1, "large", {8})}), std::vector<std::string>{"large"});
+}
+
 TEST(Definitions, any_nan_equals_another_where_the_output_says_so) {
   TensorInfo info;
   info.name = "y", info.format = Format::fp32;
