@@ -338,7 +338,9 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
       if (row.name == declared) match.not_declared = match.closest.back();
     }
   }
-  std::ranges::stable_partition(match.explaining, [&](const std::string& name) { return name == declared; });
+  // Not std::ranges::stable_partition: clang 14 can't read what libstdc++ 12 returns from it.
+  std::stable_partition(match.explaining.begin(), match.explaining.end(),
+                        [&](const std::string& name) { return name == declared; });
   keep_closest(match);
   return match;
 }

@@ -30,9 +30,9 @@ CausesFound LayerCauseSearch::causes(const LayerTensor& t, const Bytes& again, c
   double work = 0;
   std::size_t left_out = 0;
   const auto take = [&](const std::string& of, double cost) {
-    for (LayerRow& row : layer_rows(own_.recipe, of)) {
+    for (const LayerRow& row : layer_rows(own_.recipe, of)) {
       work += cost;
-      work > kMostWork ? void(++left_out) : table.push_back(definition(std::move(row), of, t.name));
+      work > kMostWork ? void(++left_out) : table.push_back(definition(row, of, t.name));
     }
   };
   const auto likeliest = [&] { return likeliest_causes(tensor, std::exchange(table, {}), 0, "element", 3); };

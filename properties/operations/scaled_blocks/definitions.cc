@@ -35,7 +35,7 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
     all.push_back({name, [=](double v) { return encode(to, v, rounding, beyond); }});
   };
   // The right rounding of something else.
-  const auto changed = [&](const std::string& name, std::function<double(double)> change) {
+  const auto changed = [&](const std::string& name, const std::function<double(double)>& change) {
     all.push_back({name, [=](double v) { return encode(f, change(v), r, o); }});
   };
   const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
