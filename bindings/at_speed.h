@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "bindings/simd/simd.h"
+#include "numerics/format/format.h"
+#include "reference/common/matrix.h"
 
 namespace mxcheck::c {
 
@@ -23,5 +25,12 @@ void quantize_checked(const MatrixView& x, const SimdBlocks& blocks, const Recip
                       std::span<std::uint8_t> scales);
 void dequantize_checked(const std::uint8_t* codes, std::span<const std::uint8_t> scales, std::int64_t rows,
                         std::int64_t cols, const SimdBlocks& blocks, Format values, void* to);
+
+// Formats by the names that callers have for them: "e4m3", or as PyTorch and ml_dtypes have it, "float8_e4m3fn".
+
+Format format_of(std::string_view name);        // Error{usage} lists all
+Format value_format_of(std::string_view name);  // fp32, bf16 or fp16
+Format element_of(std::string_view name);       // what blocks are quantized to
+BlockShape block_of(std::string_view text);     // a name, or ROWSxCOLS of 1 or more each
 
 }  // namespace mxcheck::c

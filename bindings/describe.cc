@@ -1,6 +1,6 @@
 // Names, formats, recipes and contracts as text.
 
-#include "bindings/formats.h"
+#include "bindings/at_speed.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "bindings/at_speed.h"
-#include "bindings/formats.h"
 #include "bindings/guard.h"
 #include "bindings/mxcheck_c.h"
 #include "numerics/bytes.h"

@@ -16,7 +16,6 @@
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/journal_frames.h"
-#include "trainer/record/run_check.h"
 #include "trainer/record/run_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

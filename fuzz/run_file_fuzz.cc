@@ -5,7 +5,6 @@
 #include "fuzz/sealed_edits.h"
 #include "goldens/format/schema.h"
 #include "tests/trainer/record/run_samples.h"
-#include "trainer/record/run_check.h"
 #include "trainer/record/run_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

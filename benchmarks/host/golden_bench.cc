@@ -15,7 +15,7 @@
 #include "goldens/format/reader.h"
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"
-#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 
 namespace mxcheck::bench {
 namespace {

@@ -5,9 +5,8 @@
 #include <array>
 
 #include "kernels/common/boundary.h"
-#include "kernels/cpu/quantize/operations.h"
-#include "kernels/cpu/quantize/policy.h"
-#include "kernels/cpu/route/operations.h"
+#include "kernels/cpu/quantize/arguments.h"
+#include "kernels/cpu/route/arguments.h"
 #include "kernels/cpu/route/policy.h"
 
 namespace mxcheck_kernels::cpu {

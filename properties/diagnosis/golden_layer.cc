@@ -13,7 +13,7 @@
 #include "properties/core/finding.h"
 #include "properties/core/notation.h"
 #include "properties/diagnosis/layer/verdict.h"
-#include "properties/goldens/form.h"
+#include "properties/goldens/kind.h"
 #include "properties/operations/layer/definitions.h"
 #include "properties/operations/router/golden.h"
 

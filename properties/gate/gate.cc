@@ -20,11 +20,9 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/rng.h"
-#include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
 #include "properties/gate/statement_run.h"
-#include "properties/gate/variants.h"
-#include "properties/process/machine.h"
+#include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 #include "reference/common/parallel.h"
 

@@ -198,4 +198,13 @@ int jobs_of(const GateOptions& options, const CandidateInfo& candidate);
 // The candidate and what it offers; options.begun is told.
 GateReport begin_report(const GateOptions& options, CandidateProcess& process);
 
+// The verdict of a statement whose cases have all run without a counterexample.
+
+// Why a statement has no verdict of its own in a shard: read by whoever merges shards.
+inline constexpr std::string_view kNoCaseOfShard = "no case of it falls to this shard";
+
+// not_checked: why the first case that could not be checked was not, or empty; never: why no case can have a model, or
+// empty. A shard's coverage says nothing: what it has not met, others have.
+void judge(StatementResult& result, const std::string& not_checked, const std::string& never, const Shard& shard);
+
 }  // namespace mxcheck

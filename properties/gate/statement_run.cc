@@ -18,7 +18,6 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/gate/preceding.h"
-#include "properties/gate/variants.h"
 
 namespace mxcheck {
 namespace {

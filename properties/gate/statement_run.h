@@ -2,16 +2,19 @@
 // One statement against one candidate: its corners, the cases that cover its domain, random ones, triples of bins, the
 // layers of production; the smallest case that fails; what was met of the domain.
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "properties/core/operation.h"
 #include "properties/gate/coverage/parts.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/judgement.h"
 #include "properties/gate/search.h"
+#include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
 namespace mxcheck {
@@ -74,6 +77,33 @@ class StatementRun {
   std::vector<Part> parts_;
   std::string not_checked_;  // why the first case that could not be checked was not
   StatementResult result_;
+};
+
+// The variants that a candidate can be asked for, and how often each is drawn.
+
+// Every variant that the candidate says it supports: all of each known operation, and of each contract of matmul, is
+// asked for. Those of one operation follow one another, in the registry's order.
+std::vector<Variant> offered_variants(CandidateProcess& process);
+
+// How often variants of each operation are drawn: by Operation::fixed_weight, where there is one, in place of their
+// number. Made once for many draws: a candidate may offer thousands.
+class VariantWeights {
+ public:
+  // Variants of one operation follow one another, in the registry's order; the span is borrowed.
+  explicit VariantWeights(std::span<const Variant> variants);
+  // How many draws the variants are worth together.
+  [[nodiscard]] std::size_t total() const { return total_; }
+  // One of them by its weight; there must be one.
+  [[nodiscard]] const Variant& draw(Draw& draw) const;
+
+ private:
+  struct Part {
+    std::span<const Variant> variants;
+    std::size_t weight;
+    bool fixed;
+  };
+  std::vector<Part> parts_;
+  std::size_t total_ = 0;
 };
 
 }  // namespace mxcheck

@@ -1,4 +1,4 @@
-#include "properties/goldens/form.h"
+#include "properties/goldens/kind.h"
 
 #include "goldens/io/tensor_file.h"
 

@@ -137,4 +137,15 @@ class GoldenBuilder {
 
 inline std::vector<std::int64_t> vector_of(std::size_t count) { return {static_cast<std::int64_t>(count)}; }
 
+// Whether a candidate's tensor has the dtype and shape that a golden asks for, and what to say when not.
+
+struct Form {
+  bool dtype = true;
+  bool shape = true;
+  bool comparable = true;  // as many elements of as many bytes: bits are compared although something else is wrong
+  std::vector<std::string> notes;
+};
+
+Form form_of(const DatasetInfo& expected, const Tensor& observed);
+
 }  // namespace mxcheck

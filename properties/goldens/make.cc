@@ -1,4 +1,4 @@
-#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 
 #include <algorithm>
 #include <charconv>

@@ -71,11 +71,14 @@
 // Untrusted: at most 1 MiB of text, 4,096 goldens, no key twice, no key that is not listed, sizes bounded. Errors:
 // Error{usage} with the place ("goldens[3].block") and what would be right.
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "goldens/format/manifest.h"
 #include "properties/goldens/kind.h"
 
 namespace mxcheck {
@@ -98,5 +101,22 @@ struct BuiltinText {
   std::string_view text;
 };
 std::span<const BuiltinText> builtin_texts();
+
+// Computes a golden with the reference and writes it.
+//
+// The bytes depend on the spec and the input alone: not on the number of threads, the machine or the date. A tensor
+// from a file is read, quantized and written panel by panel (32 MiB of it at a time); only its scales are held whole.
+//
+// Errors: those of the input's reader, of quantize and of GoldenWriter, with the golden's name in front.
+
+// Writes DIRECTORY/NAME.h5.
+ManifestEntry make_golden(const GoldenSpec& golden, const std::string& directory, const MakeOptions& options);
+
+// Makes the directory if there is none, every golden of the suite, and then the manifest, which keeps the entries of
+// other goldens already there. All of them appear, or none: until the last is complete they have temporary names, and a
+// failure leaves the directory as it was, or none where there was none. Error{golden} when there is a manifest that
+// cannot be read.
+Manifest make_suite(const GoldenSuite& suite, const std::string& directory, const MakeOptions& options,
+                    const std::function<void(const ManifestEntry&)>& made = {});
 
 }  // namespace mxcheck

@@ -15,7 +15,6 @@
 #include "properties/core/notation.h"
 #include "properties/core/rng.h"
 #include "properties/identify/blocks.h"
-#include "properties/identify/report_json.h"
 #include "reference/common/checked_size.h"
 
 namespace mxcheck {

@@ -9,7 +9,7 @@
 
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/gate/judgement.h"
+#include "properties/gate/gate.h"
 #include "properties/records/replay.h"
 
 namespace mxcheck {

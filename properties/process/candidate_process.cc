@@ -32,7 +32,6 @@
 #include "properties/core/phases.h"
 #include "properties/core/policy.h"
 #include "properties/process/first_calls.h"
-#include "properties/process/launch.h"
 #include "properties/process/shared_call.h"
 
 namespace mxcheck {

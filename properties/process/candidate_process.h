@@ -6,8 +6,6 @@
 // Error{environment} when the child cannot be started. Whatever the library itself does wrong is an Outcome, not an
 // error.
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -17,8 +15,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "numerics/format/format.h"
 #include "properties/core/candidate.h"
@@ -97,5 +98,40 @@ std::string own_executable();
 // The path of the GPU model's library, or nothing and why: `given` if it is not empty, else libmxcheck_gpu_model.so in
 // the same places.
 std::pair<std::string, std::string> find_gpu_model(const std::string& given, const std::string& tool);
+
+// The program that a candidate's process is: the tool's own worker for a shared library, a Python interpreter for
+// functions in Python ("python:MODULE:NAME", "python:FILE.py:NAME").
+
+inline constexpr std::string_view kPythonPrefix = "python:";
+inline bool is_python(std::string_view candidate) { return candidate.starts_with(kPythonPrefix); }
+
+struct Launch {
+  std::string program;  // looked for in PATH if it has no slash
+  std::vector<std::string> arguments;
+  // This process's without the variables that name mxcheck: a candidate sees an ordinary process. In Python PYTHONPATH
+  // has the package's folder too.
+  std::vector<std::string> environment;
+};
+
+// Error{usage} where there is no libmxcheck_worker.so for Python beside the tool. The interpreter is MXCHECK_PYTHON,
+// else python3.
+Launch launch_of(const std::string& tool, const std::string& candidate, int socket, int shared,
+                 const std::string& gpu_model);
+
+// Why a process ended before it said anything: in words, of a wait status.
+std::string early_end(const Launch& launch, const std::string& candidate, int status);
+
+// Build and machine, as reports name them.
+
+// Pairs such as {"mxcheck", "0.1.0 commit 0123abcd"}, {"compiler", ...}, {"cpu", ...}, {"system", ...}.
+std::vector<std::pair<std::string, std::string>> build_and_machine(const CandidateInfo& candidate);
+
+// CPU seconds so far: of this process and of those that it has waited for, and of all processes on the machine with
+// what other virtual machines took (steal). Where /proc/stat cannot be read, the latter is 0.
+struct CpuSeconds {
+  double own = 0;
+  double machine = 0;
+};
+CpuSeconds cpu_seconds();
 
 }  // namespace mxcheck

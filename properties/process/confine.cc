@@ -30,9 +30,6 @@
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "properties/process/candidate_process.h"
-#include "properties/process/launch.h"
-#include "properties/process/loaded_files.h"
-#include "properties/process/machine.h"
 
 namespace mxcheck {
 namespace {

@@ -4,9 +4,10 @@
 //
 // Does not keep a library from files, from the network, or from processes other than the gate: docs/candidate.md.
 
-#include <sys/types.h>
-
+#include <set>
 #include <string>
+
+#include <sys/types.h>
 
 namespace mxcheck {
 
@@ -28,5 +29,11 @@ class ScopedNoDump {
 
 // The name and the arguments under which the process is listed become a plain word.
 void rename_process(int argc, char** argv);
+
+// The files that are mapped into this process: a library's verdict is one about all that loading it brought in.
+
+// Absolute paths; without devices, and without files that have been deleted.
+std::set<std::string> mapped_files();
+bool is_of_the_system(const std::string& path);  // below /lib or /usr/lib
 
 }  // namespace mxcheck

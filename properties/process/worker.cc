@@ -29,7 +29,6 @@
 #include "properties/core/rng.h"
 #include "properties/process/call_watch.h"
 #include "properties/process/confine.h"
-#include "properties/process/loaded_files.h"
 #include "properties/process/wire.h"
 #include "properties/process/worker_call.h"
 #include "properties/process/worker_cuda.h"

@@ -1,4 +1,4 @@
-#include "properties/report/page.h"
+#include "properties/report/report.h"
 
 #include <algorithm>
 #include <vector>

@@ -3,6 +3,7 @@
 // saved as tensors. page.h has the page. Same binary, candidate, seed and machine: the same text apart from seconds.
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -121,5 +122,19 @@ std::optional<ExampleTensors> tensors_of_original(const Counterexample& e, const
 // case.
 std::string save_counterexample(const GateReport& report, const StatementResult& result, const std::string& directory,
                                 const std::optional<ExampleTensors>& tensors);
+
+// A gate's run as one page: verdict, statements by variants, what the domains' bins met, each counterexample with
+// pictures of its wrong elements, times, and what was not tried. HTML that is well-formed XML; inline SVG and CSS, no
+// script, nothing fetched. Every text is escaped, whoever it is from.
+
+// The tensors that pictures of a failure are drawn from; without them there is its text alone.
+struct ExamplePictures {
+  std::optional<ExampleTensors> minimal;
+  std::optional<ExampleTensors> original;
+  std::string saved;  // path of the saved tensors, or empty
+};
+
+// pictures: by the statement's name.
+std::string gate_page(const GateReport& report, const std::map<std::string, ExamplePictures>& pictures);
 
 }  // namespace mxcheck

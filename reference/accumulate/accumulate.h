@@ -17,7 +17,6 @@
 
 #include <cstdint>
 
-#include "reference/accumulate/extent.h"
 #include "reference/accumulate/operand.h"
 
 namespace mxcheck {

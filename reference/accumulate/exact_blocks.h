@@ -16,7 +16,7 @@
 
 #include "numerics/accumulate/exact_sum.h"
 #include "reference/accumulate/exact_rows.h"
-#include "reference/accumulate/extent.h"
+#include "reference/accumulate/operand.h"
 
 namespace mxcheck::detail {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "reference/accumulate/exact_rows.h"
-#include "reference/accumulate/extent.h"
+#include "reference/accumulate/operand.h"
 
 namespace mxcheck::detail {
 

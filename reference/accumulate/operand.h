@@ -114,4 +114,11 @@ class PackedOperand {
 // Whether the SIMD engine computes this contract: what it assumes of a FusedSum is listed here.
 bool runs_on_engine(const Contract& contract);
 
+// Indices from begin to one before end, of rows, columns or k.
+
+struct Extent {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
 }  // namespace mxcheck

@@ -12,7 +12,6 @@
 #include "numerics/elementary/elementary.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
-#include "reference/training/digest.h"
 #include "reference/training/linear.h"
 #include "reference/training/observe.h"
 #include "reference/training/parts.h"

@@ -16,7 +16,6 @@
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
 #include "reference/layer/run.h"
-#include "reference/training/digest.h"
 #include "reference/training/observe.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/parts.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "properties/gate/gate.h"
-#include "properties/report/page.h"
+#include "properties/report/report.h"
 #include "tools/common/command_line.h"
 
 namespace mxcheck {

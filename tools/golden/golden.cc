@@ -17,7 +17,6 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
-#include "properties/goldens/make.h"
 #include "properties/goldens/suite.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"

@@ -22,7 +22,6 @@
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
-#include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
 #include "reference/common/checked_size.h"

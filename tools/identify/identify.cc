@@ -12,7 +12,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "properties/identify/library/library.h"
-#include "properties/identify/report_json.h"
+#include "properties/identify/reveal.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
 

@@ -17,7 +17,7 @@
 #include "tools/parity/parity.h"
 #include "trainer/audit/audit.h"
 #include "trainer/compare/comparison.h"
-#include "trainer/config/memory.h"
+#include "trainer/config/config.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/run_file.h"
 #include "trainer/report/report.h"

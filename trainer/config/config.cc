@@ -18,7 +18,6 @@
 #include "numerics/error.h"
 #include "numerics/names.h"
 #include "numerics/text.h"
-#include "trainer/config/memory.h"
 
 namespace mxcheck {
 namespace {

@@ -18,9 +18,8 @@
 #include "numerics/error.h"
 #include "numerics/one_line.h"
 #include "numerics/text.h"
-#include "reference/training/digest.h"
+#include "reference/training/observe.h"
 #include "trainer/config/config.h"
-#include "trainer/config/memory.h"
 #include "trainer/record/sealed_file.h"
 
 namespace mxcheck {

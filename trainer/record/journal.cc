@@ -23,7 +23,7 @@
 #include "trainer/config/config.h"
 #include "trainer/record/journal_entry.h"
 #include "trainer/record/journal_frames.h"
-#include "trainer/record/run_check.h"
+#include "trainer/record/run_file.h"
 
 namespace mxcheck {
 namespace {

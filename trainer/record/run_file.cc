@@ -19,15 +19,38 @@
 #include "numerics/one_line.h"
 #include "numerics/text.h"
 #include "trainer/config/config.h"
-#include "trainer/config/memory.h"
-#include "trainer/record/run_check.h"
-#include "trainer/record/run_columns.h"
 #include "trainer/record/sealed_file.h"
 
 namespace mxcheck {
 namespace {
 
-using namespace run_columns;
+// The columns of a run's file, which its writer and its reader go through.
+
+using Words = std::vector<std::uint32_t>;
+using Counts = std::vector<std::int64_t>;
+
+// A column and the member of an entry that goes into it; the names are those of docs/parity.md.
+template <class Entry, class T>
+struct Column {
+  const char* name;
+  T Entry::*member;
+};
+constexpr std::array<Column<RecordedStep, std::uint32_t>, 4> kStepFloats{
+    {{"loss", &RecordedStep::loss},
+     {"balance_loss", &RecordedStep::balance_loss},
+     {"gradient_norm", &RecordedStep::gradient_norm},
+     {"rate", &RecordedStep::rate}}};
+constexpr std::array<Column<RecordedEvaluation, std::uint32_t>, 2> kEvaluationFloats{
+    {{"evaluation_loss_bf16", &RecordedEvaluation::loss_bf16}, {"evaluation_loss_own", &RecordedEvaluation::loss_own}}};
+constexpr std::array<Column<OperandFacts, std::int64_t>, 4> kOperandCounts{
+    {{"operand_elements", &OperandFacts::elements},
+     {"operand_saturated", &OperandFacts::saturated},
+     {"operand_flushed", &OperandFacts::flushed},
+     {"operand_scales", &OperandFacts::scales}}};
+constexpr std::array<Column<OperandFacts, std::int32_t>, 2> kOperandExponents{
+    {{"operand_least_exponent", &OperandFacts::least_exponent},
+     {"operand_largest_exponent", &OperandFacts::largest_exponent}}};
+
 constexpr int kCompression = 6;  // zlib's default
 
 template <class T, class Entries, class Get>
@@ -203,8 +226,6 @@ UnverifiedGolden contents_of(const RunRecord& run) {
 }
 
 namespace {
-
-using namespace run_columns;
 
 std::vector<std::uint64_t> digests_in(const Words& words) {
   std::vector<std::uint64_t> digests(words.size() / 2);

@@ -1,4 +1,4 @@
-#include "trainer/report/charts.h"
+#include "trainer/report/report.h"
 
 #include <algorithm>
 #include <cmath>

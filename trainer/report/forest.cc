@@ -7,7 +7,7 @@
 
 #include "pages/chart.h"
 #include "pages/html.h"
-#include "trainer/report/charts.h"
+#include "trainer/report/report.h"
 #include "trainer/report/tables.h"
 
 namespace mxcheck {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "trainer/config/memory.h"  // kSequencesAtOnce
+#include "trainer/config/config.h"  // kSequencesAtOnce
 #include "trainer/record/run_record.h"
 #include "trainer/run/engine.h"
 

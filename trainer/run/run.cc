@@ -20,12 +20,10 @@
 #include "numerics/error.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
-#include "trainer/record/run_check.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"
 #include "trainer/run/engine.h"
 #include "trainer/run/evaluation.h"
-#include "trainer/run/together.h"
 
 namespace mxcheck {
 namespace {

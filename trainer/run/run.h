@@ -18,11 +18,14 @@
 // for files of another run; Error{internal} where a step comes out otherwise than recorded: then the machine, or the
 // program, is not what it was; Error{environment} for a full disk. What was recorded stays as it is.
 
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/data/corpus.h"
 #include "trainer/record/run_record.h"
@@ -37,7 +40,7 @@ RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step = 0);
 // that takes a CPU half a minute), a checkpoint every quarter of the steps (a GPU makes a hundred steps in the time
 // that it takes to write one), and checkpoints kept to branch off from after 10, 25, 50 and 75 % of the steps.
 RunPlan verdict_plan_of(const TrainingConfig& config);
-// Error{usage} for what objection_to_plan (trainer/record/run_check.h) says.
+// Error{usage} for what objection_to_plan (trainer/record/run_file.h) says.
 void check(const RunPlan& plan, const TrainingConfig& config);
 
 struct RunRequest {
@@ -77,5 +80,30 @@ std::string kept_checkpoint_of(const std::string& out, std::int64_t step);  // r
 // The outcome of step `step`, as it is recorded.
 RecordedStep recorded(const StepOutcome& outcome);
 RecordedWitness witness(std::int64_t step, const StepOutcome& outcome);
+
+// Several runs at once in one process, each on a thread with an engine of its own: a small model leaves most of a GPU
+// to others, and several processes would have it in turns.
+//
+//   std::vector<ConcurrentRun> runs;
+//   runs.push_back({request, device_engine(request.config, library, 64, 1)});
+//   for (const ConcurrentRunEnd& end : run_together(runs, watch)) ...
+//
+// Errors: none of its own; what run_training throws of a run is returned with it, and the others go on to their end.
+
+struct ConcurrentRun {
+  RunRequest request;
+  std::unique_ptr<TrainingEngine> engine;
+};
+
+struct ConcurrentRunEnd {
+  RunRecord record;          // where there is no error
+  std::exception_ptr error;  // null: none
+};
+
+// Called after each step of run `index`, by one thread at a time; false: that run writes a checkpoint and returns.
+using CompanyWatch = std::function<bool(std::size_t index, const RunProgress&)>;
+
+// The end of each run, in their order.
+std::vector<ConcurrentRunEnd> run_together(std::vector<ConcurrentRun>& runs, const CompanyWatch& watch);
 
 }  // namespace mxcheck

@@ -7,8 +7,7 @@
 
 #include "kernels/common/layer/tensors.h"
 #include "kernels/cpu/arguments.h"
-#include "kernels/cpu/layer/numbers.h"
-#include "kernels/cpu/layer/operations.h"
+#include "kernels/cpu/layer/codes.h"
 #include "kernels/cpu/partition.h"
 
 namespace mxcheck_kernels::cpu {

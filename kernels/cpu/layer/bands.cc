@@ -1,4 +1,4 @@
-#include "kernels/cpu/layer/bands.h"
+#include "kernels/cpu/layer/codes.h"
 
 #include <algorithm>
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "kernels/common/boundary.h"
 #include "kernels/common/layer/policy.h"
-#include "kernels/cpu/layer/operations.h"
+#include "kernels/cpu/layer/codes.h"
 
 namespace mxcheck_kernels::cpu {
 namespace {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/candidate.h"
+#include "kernels/common/quantize/policy.h"
 #include "kernels/cpu/arguments.h"
 #include "kernels/cpu/quantize/scale_map.h"
 
@@ -21,5 +23,19 @@ Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows);
 
 // Checks the inputs after x: unsupported() for a row index, which this library does not take; invalid() for two more.
 void check_options(const mxcheck_call& call);
+
+// Parses a policy; throws Refusal for anything that this library does not support.
+
+// Throws Refusal as read_quantize_policy() does.
+QuantizePolicy read_policy(QuantizeOperation operation, const mxcheck_policy* policy, DLDataType type);
+
+// The operations, as the table has them: check the call, then do it. Throw Refusal before the first output byte, and
+// std::bad_alloc likewise.
+
+void run_quantize(const mxcheck_call& call);
+void run_quantize_dual(const mxcheck_call& call);
+void run_dequantize(const mxcheck_call& call);
+void run_scale_layout(const mxcheck_call& call);
+void run_cast(const mxcheck_call& call);
 
 }  // namespace mxcheck_kernels::cpu

@@ -1,13 +1,11 @@
-#include "kernels/cpu/quantize/operations.h"
+#include "kernels/cpu/quantize/arguments.h"
 
 #include <array>
 #include <cstring>
 #include <vector>
 
 #include "kernels/cpu/partition.h"
-#include "kernels/cpu/quantize/arguments.h"
 #include "kernels/cpu/quantize/dequantize.h"
-#include "kernels/cpu/quantize/policy.h"
 #include "kernels/cpu/quantize/quantize.h"
 #include "kernels/cpu/quantize/scalar_block.h"
 

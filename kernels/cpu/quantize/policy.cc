@@ -1,4 +1,4 @@
-#include "kernels/cpu/quantize/policy.h"
+#include "kernels/cpu/quantize/arguments.h"
 
 #include <array>
 #include <string>

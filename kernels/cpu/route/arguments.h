@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/candidate_route.h"
 #include "kernels/cpu/arguments.h"
 #include "kernels/cpu/route/policy.h"
 
@@ -24,5 +25,12 @@ void refuse_experts(const char* name, const std::int32_t* values, std::int64_t c
 void refuse_twice(const char* name, const std::int32_t* values, std::int64_t tokens, std::int64_t top_k,
                   std::int64_t experts);
 void refuse_token_offsets(const std::int64_t* offsets, std::int64_t tokens, std::int64_t slots);
+
+// The routers' operations, as the table has them (operations.h): check the call, then do it.
+
+void run_route(const mxcheck_call& call);
+void run_route_round(const mxcheck_call& call);
+void run_route_metadata(const mxcheck_call& call);
+void run_route_backward(const mxcheck_call& call);
 
 }  // namespace mxcheck_kernels::cpu

@@ -1,4 +1,4 @@
-#include "kernels/cpu/route/metadata.h"
+#include "kernels/cpu/route/rows.h"
 
 #include <algorithm>
 

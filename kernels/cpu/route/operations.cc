@@ -1,4 +1,4 @@
-#include "kernels/cpu/route/operations.h"
+#include "kernels/cpu/route/arguments.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,8 @@
 #include "kernels/common/refusal.h"
 #include "kernels/cpu/arguments.h"
 #include "kernels/cpu/partition.h"
-#include "kernels/cpu/route/arguments.h"
-#include "kernels/cpu/route/metadata.h"
 #include "kernels/cpu/route/policy.h"
 #include "kernels/cpu/route/rows.h"
-#include "kernels/cpu/route/token_rounding.h"
 
 namespace mxcheck_kernels::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/route/token_rounding.h"
+#include "kernels/cpu/route/rows.h"
 
 #include <algorithm>
 #include <atomic>

@@ -14,7 +14,6 @@
 #include "properties/identify/blocks.h"
 #include "properties/identify/library/boxes.h"
 #include "properties/identify/library/posing.h"
-#include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
 #include "properties/operations/matmul/fields.h"
@@ -32,7 +31,7 @@ struct Offered {
   std::vector<std::string> not_asked;
 };
 
-// As the gate asks (properties/gate/variants.h); supports() of a library may crash too.
+// As the gate asks (properties/gate/statement_run.h); supports() of a library may crash too.
 Offered offered_by(CandidateProcess& process, const std::vector<std::string>& wanted) {
   Offered offered;
   for (const OperationInfo& info : process.info().operations) {

@@ -7,7 +7,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "properties/goldens/form.h"
+#include "properties/goldens/kind.h"
 #include "properties/operations/layer/definitions.h"
 #include "properties/operations/layer/golden.h"
 #include "properties/operations/scaled_blocks/definitions.h"

@@ -11,7 +11,7 @@
 #include "goldens/format/reader.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::golden_parts {

@@ -10,7 +10,7 @@
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
 #include "properties/diagnosis/golden_verdict.h"
-#include "properties/goldens/form.h"
+#include "properties/goldens/kind.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
 #include "tests/goldens/temporary_directory.h"

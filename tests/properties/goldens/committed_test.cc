@@ -6,7 +6,7 @@
 #include <set>
 
 #include "goldens/format/reader.h"
-#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {

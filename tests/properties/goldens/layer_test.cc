@@ -11,7 +11,7 @@
 #include "goldens/format/reader.h"
 #include "numerics/bytes.h"
 #include "properties/goldens/input.h"
-#include "properties/goldens/make.h"
+#include "properties/goldens/suite.h"
 #include "properties/operations/moe/golden.h"
 #include "reference/layer/layer.h"
 #include "reference/quantize/quantize.h"

@@ -13,7 +13,6 @@
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
 #include "properties/goldens/input.h"
-#include "properties/goldens/make.h"
 #include "properties/goldens/suite.h"
 #include "properties/operations/scaled_blocks/golden.h"
 #include "reference/quantize/quantize.h"

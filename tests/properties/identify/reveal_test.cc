@@ -7,7 +7,6 @@
 
 #include "numerics/format/codec.h"
 #include "properties/core/rng.h"
-#include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 
 namespace mxcheck {

@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "properties/process/candidate_process.h"
-#include "properties/process/launch.h"
-#include "properties/process/machine.h"
 #include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck {

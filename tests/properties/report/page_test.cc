@@ -1,11 +1,10 @@
-#include "properties/report/page.h"
+#include "properties/report/report.h"
 
 #include <gtest/gtest.h>
 
 #include <regex>
 
 #include "pages/html.h"
-#include "properties/report/report.h"
 #include "tests/pages/xml_checker.h"
 #include "tests/properties/toy.h"
 

@@ -8,7 +8,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/variants.h"
+#include "properties/gate/statement_run.h"
 #include "properties/records/replay.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"

@@ -14,7 +14,6 @@
 #include "numerics/error.h"
 #include "reference/layer/run.h"
 #include "reference/router/router.h"
-#include "reference/training/digest.h"
 #include "reference/training/observe.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"

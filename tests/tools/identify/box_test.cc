@@ -10,7 +10,6 @@
 #include "numerics/format/codec.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
-#include "properties/identify/report_json.h"
 #include "properties/identify/reveal.h"
 #include "properties/identify/router.h"
 #include "tests/tools/command.h"

@@ -11,7 +11,6 @@
 
 #include "goldens/json/json.h"
 #include "numerics/error.h"
-#include "trainer/config/memory.h"
 
 namespace mxcheck {
 namespace {

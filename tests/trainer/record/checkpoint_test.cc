@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "goldens/format/writer.h"
-#include "reference/training/digest.h"
+#include "reference/training/observe.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/config/config.h"

@@ -14,7 +14,6 @@
 #include "goldens/format/writer.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/trainer/record/run_samples.h"
-#include "trainer/record/run_check.h"
 #include "trainer/record/sealed_file.h"
 
 namespace mxcheck {

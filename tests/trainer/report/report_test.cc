@@ -13,7 +13,6 @@
 #include "goldens/json/json.h"
 #include "tests/pages/xml_checker.h"
 #include "tests/trainer/made_up_runs.h"
-#include "trainer/report/charts.h"
 #include "trainer/report/report.h"
 #include "trainer/report/tables.h"
 

@@ -22,7 +22,6 @@
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/evaluation.h"
-#include "trainer/run/together.h"
 
 namespace mxcheck {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "properties/core/limits.h"
 #include "properties/gate/coverage/layer_covering.h"
-#include "properties/gate/variants.h"
+#include "properties/gate/statement_run.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/router/router.h"
