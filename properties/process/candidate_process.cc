@@ -186,6 +186,35 @@ void CandidateProcess::restart() {
   start();
 }
 
+// The library's table: operations that the gate knows, each once, with limits that can be.
+void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
+  info_.operations.clear();
+  for (const wire::Operation& o : table) {
+    const std::string contract = printable(o.contract);
+    std::string name = printable(o.name);
+    // A misspelt name would otherwise be an operation that nothing is ever asked of.
+    const Operation* known = find_operation(name);
+    if (known == nullptr || known->name() != name) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
+                                        join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
+    }
+    try {
+      name = known->variant_name(contract);
+    } catch (const Error& e) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
+    }
+    if (operation(name) != nullptr) {
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
+    }
+    for (const std::string& problem :
+         {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
+      if (problem.empty()) continue;
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
+    }
+    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple});
+  }
+}
+
 void CandidateProcess::start() {
   const InPhase starting(Phase::start_up);
   int ends[2];
@@ -240,32 +269,7 @@ void CandidateProcess::start() {
                                             std::to_string(reply.device) + "; the gate has the host (1) and CUDA (2)");
   }
   info_.device = key_values(reply.device_text);
-  info_.operations.clear();
-  for (int i = 0; i < reply.num_operations; ++i) {
-    const wire::Operation& o = reply.operations[i];
-    const std::string contract = printable(o.contract);
-    std::string name = printable(o.name);
-    // A misspelt name would otherwise be an operation that nothing is ever asked of.
-    const Operation* known = find_operation(name);
-    if (known == nullptr || known->name() != name) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
-                                        join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
-    }
-    try {
-      name = known->variant_name(contract);
-    } catch (const Error& e) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
-    }
-    if (operation(name) != nullptr) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
-    }
-    for (const std::string& problem :
-         {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
-      if (problem.empty()) continue;
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
-    }
-    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple});
-  }
+  take_operations({reply.operations, static_cast<std::size_t>(reply.num_operations)});
   info_.unconfined = printable(reply.unconfined);
   info_.sources = read_text(wire::Request::sources);
   if (info_.digest.empty()) info_.digest = digest();

@@ -55,6 +55,7 @@ class CandidateProcess final : public CandidateRunner {
 
  private:
   void start();
+  void take_operations(std::span<const wire::Operation> table);
   void stop();
   int end_process(bool at_once);
   // False: the process died or did not answer in time; died_ and signal_ say which.

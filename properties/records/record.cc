@@ -214,31 +214,10 @@ void write_record(const std::string& path, const Record& record) {
   contents.write(path);
 }
 
-Record read_record(const std::string& path) {
-  const RecordReader from(path);
-  Record record;
-  record.mxcheck = from.attribute("mxcheck");
-  record.suite = from.attribute("suite");
-  record.seed = number_of(from, from.attribute("seed"));
-  record.candidate.name = from.attribute("candidate"), record.candidate.version = from.attribute("version");
-  record.candidate.digest = from.attribute("digest");
-  for (const auto& [key, value] : from.attributes()) {
-    if (!key.starts_with(kDevicePrefix)) continue;
-    record.candidate.cuda = true;
-    record.candidate.device.emplace_back(key.substr(std::strlen(kDevicePrefix)), value);
-  }
-  record.candidate.operations = operations_of(from);
-  for (const std::string& line : from.lines("sources")) record.candidate.sources += line + "\n";
-  record.statements = from.lines("statements");
-  for (const std::string& line : from.lines("variants")) {
-    record.variants.push_back(parsed(from, [&] { return parse_variant(line); }));
-    const std::string& name = record.variants.back().operation;
-    const auto& all = record.candidate.operations;
-    if (std::none_of(all.begin(), all.end(), [&](const OperationInfo& o) { return o.name == name; })) {
-      from.fail("a variant of operation " + name + ", which is not listed");
-    }
-  }
+namespace {
 
+// Appends the cases with their calls; gives the number of their outputs.
+std::size_t read_cases(const RecordReader& from, Record& record) {
   const std::vector<std::string> cases = from.lines("cases");
   const Words of_case = from.words("case_statement_calls", 2);
   const Words calls = from.words("call_status_outputs", 2);
@@ -269,16 +248,48 @@ Record read_record(const std::string& path) {
   }
   if (2 * call != calls.size() || 4 * output != digests.size())
     from.fail("has calls or digests that belong to no case");
+  return output;
+}
 
+void read_kept_outputs(const RecordReader& from, std::size_t outputs, Record& record) {
   const Words kept = from.words("kept_output_bytes", 2);
   const std::vector<std::byte> bytes = from.bytes("kept");
   std::size_t at = 0;
   for (std::size_t i = 0; i < kept.size(); i += 2) {
-    if (kept[i] >= output || kept[i + 1] > bytes.size() - at) from.fail("keeps an output that is none");
+    if (kept[i] >= outputs || kept[i + 1] > bytes.size() - at) from.fail("keeps an output that is none");
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     record.kept.push_back({kept[i], {begin, begin + kept[i + 1]}});
     at += kept[i + 1];
   }
+}
+
+}  // namespace
+
+Record read_record(const std::string& path) {
+  const RecordReader from(path);
+  Record record;
+  record.mxcheck = from.attribute("mxcheck");
+  record.suite = from.attribute("suite");
+  record.seed = number_of(from, from.attribute("seed"));
+  record.candidate.name = from.attribute("candidate"), record.candidate.version = from.attribute("version");
+  record.candidate.digest = from.attribute("digest");
+  for (const auto& [key, value] : from.attributes()) {
+    if (!key.starts_with(kDevicePrefix)) continue;
+    record.candidate.cuda = true;
+    record.candidate.device.emplace_back(key.substr(std::strlen(kDevicePrefix)), value);
+  }
+  record.candidate.operations = operations_of(from);
+  for (const std::string& line : from.lines("sources")) record.candidate.sources += line + "\n";
+  record.statements = from.lines("statements");
+  for (const std::string& line : from.lines("variants")) {
+    record.variants.push_back(parsed(from, [&] { return parse_variant(line); }));
+    const std::string& name = record.variants.back().operation;
+    const auto& all = record.candidate.operations;
+    if (std::none_of(all.begin(), all.end(), [&](const OperationInfo& o) { return o.name == name; })) {
+      from.fail("a variant of operation " + name + ", which is not listed");
+    }
+  }
+  read_kept_outputs(from, read_cases(from, record), record);
   return record;
 }
 

@@ -147,10 +147,67 @@ std::int64_t ReplayReport::cases() const {
                          [](std::int64_t sum, const auto& s) { return sum + s.cases; });
 }
 
+namespace {
+
+using KeptOutputs = std::map<std::uint32_t, const KeptOutput*>;
+
+// The cases `mine` of one statement, shared out among threads.
+void replay_cases(const Record& record, const Statement& statement, const std::vector<std::size_t>& mine,
+                  const KeptOutputs& kept, const std::vector<std::uint32_t>& first_output, std::size_t workers,
+                  std::vector<CaseResult>& results) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> failures(workers);
+  const auto replay_some = [&] {
+    ReplayRunner runner(record.candidate, kept);
+    ReferenceRunner other(record.candidate);  // what the CPU library answered is not in a record
+    CheckContext context{runner, record.variants, &other};
+    for (std::size_t i = next++; i < mine.size(); i = next++) {
+      const RecordedCase& c = record.cases[mine[i]];
+      runner.begin(c, first_output[mine[i]]);
+      results[mine[i]].difference = check(statement, context, runner, c);
+      results[mine[i]].outputs = runner.outputs();
+    }
+  };
+  const auto work = [&](std::size_t worker) {  // out of memory, say, must not end the process
+    try {
+      replay_some();
+    } catch (...) {
+      failures[worker] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (std::size_t i = 1; i < workers; ++i) pool.emplace_back(work, i);
+    work(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+ReplayedStatement told(const Record& record, const std::string& name, const std::vector<std::size_t>& mine,
+                       const std::vector<CaseResult>& results) {
+  ReplayedStatement done;
+  done.name = name;
+  for (const std::size_t i : mine) {
+    ++done.cases;
+    done.calls += static_cast<std::int64_t>(record.cases[i].calls.size());
+    done.outputs += results[i].outputs;
+    if (results[i].difference.empty()) continue;
+    ++done.different;
+    if (done.differences.size() < kMostDifferences) {
+      done.differences.push_back(to_text(record.cases[i].c) + "\n            " + results[i].difference);
+    }
+  }
+  return done;
+}
+
+}  // namespace
+
 ReplayReport replay(const Record& record, int threads, const std::function<void(const ReplayedStatement&)>& finished) {
   const auto start = std::chrono::steady_clock::now();
   ReplayReport report;
-  std::map<std::uint32_t, const KeptOutput*> kept;
+  KeptOutputs kept;
   for (const KeptOutput& k : record.kept) kept.emplace(k.number, &k);
   std::vector<std::uint32_t> first_output;
   std::uint32_t outputs = 0;
@@ -173,46 +230,8 @@ ReplayReport replay(const Record& record, int threads, const std::function<void(
     for (std::size_t i = 0; i < record.cases.size(); ++i) {
       if (record.cases[i].statement == number) mine.push_back(i);
     }
-    std::atomic<std::size_t> next{0};
-    std::vector<std::exception_ptr> failures(workers);
-    const auto replay_some = [&] {
-      ReplayRunner runner(record.candidate, kept);
-      ReferenceRunner other(record.candidate);  // what the CPU library answered is not in a record
-      CheckContext context{runner, record.variants, &other};
-      for (std::size_t i = next++; i < mine.size(); i = next++) {
-        const RecordedCase& c = record.cases[mine[i]];
-        runner.begin(c, first_output[mine[i]]);
-        results[mine[i]].difference = check(*s, context, runner, c);
-        results[mine[i]].outputs = runner.outputs();
-      }
-    };
-    const auto work = [&](std::size_t worker) {  // out of memory, say, must not end the process
-      try {
-        replay_some();
-      } catch (...) {
-        failures[worker] = std::current_exception();
-      }
-    };
-    {
-      std::vector<std::jthread> pool;
-      for (std::size_t i = 1; i < workers; ++i) pool.emplace_back(work, i);
-      work(0);
-    }
-    for (const std::exception_ptr& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
-    }
-    ReplayedStatement done;
-    done.name = name;
-    for (const std::size_t i : mine) {
-      ++done.cases;
-      done.calls += static_cast<std::int64_t>(record.cases[i].calls.size());
-      done.outputs += results[i].outputs;
-      if (results[i].difference.empty()) continue;
-      ++done.different;
-      if (done.differences.size() < kMostDifferences) {
-        done.differences.push_back(to_text(record.cases[i].c) + "\n            " + results[i].difference);
-      }
-    }
+    replay_cases(record, *s, mine, kept, first_output, workers, results);
+    ReplayedStatement done = told(record, name, mine, results);
     finished(done);
     report.statements.push_back(std::move(done));
   }
