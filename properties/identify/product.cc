@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "numerics/error.h"
+#include "numerics/tensor.h"
 #include "numerics/text.h"
 #include "properties/identify/reveal.h"
 #include "properties/operations/matmul/definitions.h"

@@ -272,7 +272,7 @@ std::shared_ptr<LayerData> layer_of_swiglu(std::vector<std::uint16_t> h, std::ve
   return d;
 }
 
-Table step_definitions(std::shared_ptr<const LayerData> d, std::vector<std::string> tensors) {
+Table step_definitions(const std::shared_ptr<const LayerData>& d, const std::vector<std::string>& tensors) {
   Table table;
   std::vector<std::shared_ptr<std::vector<LayerRow>>> parts;  // of a row, those of its name
   for (LayerRow& slip : layer_slips()) {

@@ -41,7 +41,7 @@ std::shared_ptr<LayerData> layer_of_swiglu(std::vector<std::uint16_t> h, std::ve
                                            std::vector<float> weights, std::vector<std::int64_t> offsets, GateUp order);
 // The slips of a step alone, a layer of whose tensors are zeros but for what the step reads: output i is tensors[i].
 // Rows of one name are one. What comes of the zeros alone is left out.
-Table step_definitions(std::shared_ptr<const LayerData> d, std::vector<std::string> tensors);
+Table step_definitions(const std::shared_ptr<const LayerData>& d, const std::vector<std::string>& tensors);
 
 struct OtherLayer {
   std::string name;

@@ -46,12 +46,13 @@ class SwigluMaker {
 
  private:
   void attribute(const char* key, std::string value) { table_.attribute(key, std::move(value)); }
-  void add(Role role, const std::string& name, std::vector<std::int64_t> shape, const Words& bf16, Attributes more) {
-    table_.add(role, name, Format::bf16, std::move(shape), bf16, std::move(more));
+  void add(Role role, const std::string& name, const std::vector<std::int64_t>& shape, const Words& bf16,
+           const Attributes& more) {
+    table_.add(role, name, Format::bf16, shape, bf16, more);
   }
-  void add(Role role, const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& fp32,
-           Attributes more) {
-    table_.add(role, name, Format::fp32, std::move(shape), fp32, std::move(more));
+  void add(Role role, const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& fp32,
+           const Attributes& more) {
+    table_.add(role, name, Format::fp32, shape, fp32, more);
   }
 
   // Gate and up side by side, or one after the other.

@@ -478,7 +478,7 @@ Table AggregateProblem::definitions(std::span<const Bytes>) const {
       {0, layer_case(c).y_rows}, std::vector<std::int32_t>(rows), weights, slots.token_offsets, slots.token_rows};
   d->routes.row_weight.resize(rows, 1);
   (weighted ? d->forward.y : d->backward.dx_rows) = y;
-  return step_definitions(std::move(d), {weighted ? "O" : "dX"});
+  return step_definitions(d, {weighted ? "O" : "dX"});
 }
 
 void AggregateProblem::explain(std::size_t, Finding& finding) const {

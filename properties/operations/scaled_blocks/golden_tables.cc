@@ -50,13 +50,13 @@ std::uint32_t stochastic_word(std::size_t index) {
 
 // Codes in the smallest unsigned integer that holds them.
 void add_codes(GoldenBuilder& table, const std::string& name, Format format, const std::vector<std::uint32_t>& codes,
-               Attributes attributes) {
+               const Attributes& attributes) {
   if (spec(format).bits <= 8) {
     table.add(Role::output, name, format, vector_of(codes.size()),
-              std::vector<std::uint8_t>(codes.begin(), codes.end()), std::move(attributes));
+              std::vector<std::uint8_t>(codes.begin(), codes.end()), attributes);
   } else {
     table.add(Role::output, name, format, vector_of(codes.size()),
-              std::vector<std::uint16_t>(codes.begin(), codes.end()), std::move(attributes));
+              std::vector<std::uint16_t>(codes.begin(), codes.end()), attributes);
   }
 }
 
@@ -96,7 +96,7 @@ MadeGolden make_scales(const GoldenSpec& spec_of_golden) {
   table.add(Role::input, "amax", Format::fp32, vector_of(amax.size()), amax,
             {{"meaning", "bits of a block's largest magnitude, as a number"}});
   for (const Recipe& recipe : all_recipes()) {
-    Attributes attributes = describe(recipe);
+    const Attributes attributes = describe(recipe);
     if (recipe.rule == ScaleRule::fp32) {
       std::vector<std::uint32_t> scales;
       for (const std::uint32_t bits : amax) {
@@ -105,14 +105,14 @@ MadeGolden make_scales(const GoldenSpec& spec_of_golden) {
             block_scale(recipe, golden.format, {std::isnan(value) ? 0 : std::fabs(value), std::isnan(value)}).scale;
         scales.push_back(std::isnan(scale) ? 0x7FC00000 : std::bit_cast<std::uint32_t>(scale));
       }
-      table.add(Role::output, recipe.name, Format::fp32, vector_of(amax.size()), scales, std::move(attributes));
+      table.add(Role::output, recipe.name, Format::fp32, vector_of(amax.size()), scales, attributes);
       continue;
     }
     std::vector<std::uint8_t> scales;
     for (const std::uint32_t bits : amax) {
       scales.push_back(scale_byte_for_amax(recipe, golden.format, std::bit_cast<float>(bits)));
     }
-    table.add(Role::output, recipe.name, Format::e8m0, vector_of(amax.size()), scales, std::move(attributes));
+    table.add(Role::output, recipe.name, Format::e8m0, vector_of(amax.size()), scales, attributes);
   }
   return table.take();
 }

@@ -13,6 +13,7 @@
 #include "properties/core/compare.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/parallel.h"
 #include "tests/goldens/temporary_directory.h"
 
