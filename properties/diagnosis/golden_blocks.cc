@@ -14,15 +14,17 @@ namespace mxcheck {
 
 BlocksProblem problem_of(const GoldenTensors& golden) {
   BlocksProblem p;
-  p.x = in_format(golden, "x", format_of_attribute(golden.info.find("x")->format));
+  p.x = in_format(golden, "x", format_of_dataset(golden, "x"), {kAnyExtent, kAnyExtent});
   p.element = format_of_golden(golden.info);
   p.block = block_shape_named(attribute(golden.info.attributes, "block"));
   p.recipe = recipe_named(attribute(golden.info.attributes, "recipe"));
   p.pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
   if (golden.info.find("offsets") != nullptr)
-    p.offsets = values_in<std::int64_t>(golden_tensor(golden, "offsets").data);
-  p.expected.codes = in_format(golden, "codes", p.element);
-  p.expected.levels = {{p.block, p.recipe.rule, in_format(golden, "scales", p.recipe.scale_format())}};
+    p.offsets = values_in<std::int64_t>(golden_tensor(golden, "offsets", Format::int64, {kAnyExtent}).data);
+  p.expected.codes = in_format(golden, "codes", p.element, p.x.shape);
+  p.expected.levels = {
+      {p.block, p.recipe.rule, in_format(golden, "scales", p.recipe.scale_format(), {kAnyExtent, kAnyExtent})}};
+  check_quantized(p.expected, p.offsets);
   return p;
 }
 

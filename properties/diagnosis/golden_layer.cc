@@ -22,7 +22,11 @@ namespace {
 
 template <class T>
 std::vector<T> values_at(const GoldenTensors& golden, const std::string& name) {
-  return values_in<T>(golden_tensor(golden, name).data);
+  const Tensor& t = golden_tensor(golden, name);
+  if (size_of(t.format) != sizeof(T))
+    throw Error(ErrorKind::golden, "its " + name + " has elements of " + std::to_string(8 * size_of(t.format)) +
+                                       " bits; a layer's have " + std::to_string(8 * sizeof(T)));
+  return values_in<T>(t.data);
 }
 
 LayerShape shape_of(const GoldenTensors& golden) {

@@ -183,6 +183,7 @@ class Judge {
       const auto at = golden_.tensors.find(input);
       if (at == golden_.tensors.end() || at->second.shape != info.shape) continue;
       const Format wide = element_format(*golden_.info.find(input));
+      if (size_of(at->second.format) != size_of(wide) || size_of(wide) > sizeof(std::uint32_t)) continue;
       const auto index = static_cast<std::size_t>(e.row * result.difference->tensor.cols + e.col);
       std::uint32_t bits = 0;
       std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.format), size_of(at->second.format));

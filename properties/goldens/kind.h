@@ -60,8 +60,12 @@ struct GoldenTensors {
   std::map<std::string, Tensor> tensors;  // whole, by name
 };
 
-// The dataset of this name. Error{golden} where the golden lacks it.
+// The dataset of this name. Error{golden} where the golden lacks it, and where its elements have not `format`'s width
+// or its extents are others; kAnyExtent is any.
+inline constexpr std::int64_t kAnyExtent = -1;
 const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name);
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name, Format format,
+                            const std::vector<std::int64_t>& shape);
 
 // The candidate's tensor of this name; nothing when it has none; Error when it cannot be read.
 using CandidateTensor = std::function<std::optional<Tensor>(const std::string& name)>;
@@ -94,8 +98,11 @@ const GoldenKind* find_golden_kind(std::string_view name);
 // The number that an attribute is, and the format that attribute `format` names. Error{golden}.
 std::int64_t number_of(const GoldenInfo& info, const char* key);
 Format format_of_golden(const GoldenInfo& info);
-// A tensor of the golden whose elements are of this format.
-Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format);
+// The format that a dataset names. Error{golden} where the golden lacks it.
+Format format_of_dataset(const GoldenTensors& golden, const std::string& name);
+// The dataset, its elements taken for this format's. Error{golden} as golden_tensor.
+Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format,
+                 const std::vector<std::int64_t>& shape);
 
 // Attributes that goldens of every kind begin with: kind, name, description.
 Attributes common_attributes(const GoldenSpec& golden);

@@ -96,6 +96,21 @@ const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name
   if (found == golden.tensors.end()) throw Error(ErrorKind::golden, "it lacks the dataset " + name);
   return found->second;
 }
+
+const Tensor& golden_tensor(const GoldenTensors& golden, const std::string& name, Format format,
+                            const std::vector<std::int64_t>& shape) {
+  const Tensor& t = golden_tensor(golden, name);
+  const bool fits = std::ranges::equal(
+      t.shape, shape, [](std::int64_t is, std::int64_t asked) { return asked == kAnyExtent || is == asked; });
+  if (fits && size_of(t.format) == size_of(format)) return t;
+  std::string asked;
+  for (const std::int64_t n : shape)
+    asked += (asked.empty() ? "" : ", ") + (n == kAnyExtent ? "any" : std::to_string(n));
+  throw Error(ErrorKind::golden, "its dataset " + name + " is " + std::string(spec(t.format).dtype_name) + " [" +
+                                     shape_to_text(t.shape) + "]; the rest of it asks for " +
+                                     std::to_string(8 * size_of(format)) + " bits [" + asked + "]");
+}
+
 const GoldenKind* find_golden_kind(std::string_view name) {
   const auto& kinds = all_golden_kinds();
   const auto at = std::ranges::find(kinds, name, &GoldenKind::name);
@@ -119,8 +134,14 @@ Format format_of_golden(const GoldenInfo& info) {
   return *format;
 }
 
-Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format) {
-  const Tensor& t = golden_tensor(golden, name);
+Format format_of_dataset(const GoldenTensors& golden, const std::string& name) {
+  golden_tensor(golden, name);
+  return format_of_attribute(golden.info.find(name)->format);
+}
+
+Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format,
+                 const std::vector<std::int64_t>& shape) {
+  const Tensor& t = golden_tensor(golden, name, format, shape);
   return {name, format, t.shape, t.data};
 }
 

@@ -49,6 +49,9 @@ DualQuantized quantize_dual(const MatrixView& input, Format element, std::int64_
 // Errors: Error{usage} where the vectors' sizes do not fit the shapes; Error{input} for a code wider than its format.
 std::vector<float> dequantize(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {}, int threads = 0);
 
+// Error{usage} unless every level's scales and the codes have the sizes that the shapes, blocks and offsets make.
+void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {});
+
 // The same rounded once from the exact value to BF16; NaN is 0x7FC0.
 std::vector<std::uint16_t> dequantize_bf16(const QuantizedTensor& q, std::span<const std::int64_t> offsets = {},
                                            int threads = 0);

@@ -166,8 +166,9 @@ void check_level(const QuantizedTensor& q, const ScaleLevel& level, std::span<co
   check_data(scales, "scales");
 }
 
-// Every field agrees with the others, so that the loops below need no checks.
-void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> offsets, int threads) {
+}  // namespace
+
+void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> offsets) {
   if (q.codes.shape.size() != 2 || q.levels.empty()) {
     throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.codes.shape.size()) + " dimensions and " +
                                       std::to_string(q.levels.size()) +
@@ -176,10 +177,9 @@ void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> off
   const bool negative = std::any_of(q.levels.begin(), q.levels.end(), [](const ScaleLevel& level) {
     return level.block.rows < 0 || level.block.cols < 0;
   });
-  if (q.rows() < 0 || q.cols() < 0 || negative || threads < 0) {
+  if (q.rows() < 0 || q.cols() < 0 || negative) {
     throw Error(ErrorKind::usage, "quantized matrix of " + std::to_string(q.rows()) + " x " + std::to_string(q.cols()) +
-                                      " in blocks of " + to_text(q.block()) + " on " + std::to_string(threads) +
-                                      " threads: every number must be 0 or more");
+                                      " in blocks of " + to_text(q.block()) + ": every number must be 0 or more");
   }
   check_quantized_format(q.element());
   for (std::size_t i = 0; i < q.levels.size(); ++i) {
@@ -187,6 +187,8 @@ void check_quantized(const QuantizedTensor& q, std::span<const std::int64_t> off
   }
   check_data(q.codes, "codes");
 }
+
+namespace {
 
 [[noreturn]] void refuse_code(const QuantizedTensor& q, std::int64_t row, std::int64_t col, std::size_t code,
                               std::size_t codes) {
@@ -222,7 +224,10 @@ std::vector<double> decode_table(Format element) {
 template <class Out, class Round>
 std::vector<Out> dequantize_to(const QuantizedTensor& q, std::span<const std::int64_t> offsets, int threads,
                                Round round) {
-  check_quantized(q, offsets, threads);
+  if (threads < 0) {
+    throw Error(ErrorKind::usage, std::to_string(threads) + " threads: must be 1 or more, or 0 for the machine's");
+  }
+  check_quantized(q, offsets);  // so that the loops below need no checks
   std::vector<Out> out;
   if (q.rows() == 0 || q.cols() == 0) return out;
   resize_or_throw(out, q.rows() * q.cols(), "dequantized values");

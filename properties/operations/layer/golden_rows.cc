@@ -17,12 +17,13 @@ namespace {
 
 std::vector<std::int64_t> offsets_of(const GoldenTensors& golden) {
   if (golden.info.find("offsets") == nullptr) return {};
-  return values_in<std::int64_t>(golden_tensor(golden, "offsets").data);
+  return values_in<std::int64_t>(golden_tensor(golden, "offsets", Format::int64, {kAnyExtent}).data);
 }
 
 // H as BF16 words; nothing where it is codes whose values BF16 does not hold.
 std::optional<std::vector<std::uint16_t>> h_of(const GoldenTensors& golden) {
-  if (golden.info.find("H") != nullptr) return values_in<std::uint16_t>(golden_tensor(golden, "H").data);
+  if (golden.info.find("H") != nullptr)
+    return values_in<std::uint16_t>(golden_tensor(golden, "H", Format::bf16, {kAnyExtent, kAnyExtent}).data);
   const Tensor& codes = golden_tensor(golden, "H_codes");
   const Tensor& scales = golden_tensor(golden, "H_scales");
   if (scales.format != Format::uint8 || codes.format != Format::uint8) return std::nullopt;
@@ -43,8 +44,16 @@ Table rows_of_values(const GoldenTensors& golden, const std::string& dataset) {
   if (!h) return {};
   const GateUp order =
       attribute(golden.info.attributes, "gate_up") == "interleaved" ? GateUp::interleaved : GateUp::halves;
-  const auto d = layer_of_swiglu(std::move(*h), values_in<float>(golden_tensor(golden, "P").data),
-                                 values_in<float>(golden_tensor(golden, "row_weight").data), offsets_of(golden), order);
+  const Tensor& weights = golden_tensor(golden, "row_weight", Format::fp32, {kAnyExtent});
+  const std::int64_t rows = weights.shape[0], elements = std::ssize(*h);
+  if (rows == 0 ? elements != 0 : elements % (2 * rows) != 0)
+    throw Error(ErrorKind::golden, "its H has " + std::to_string(elements) + " elements, row_weight " +
+                                       std::to_string(rows) + ": no whole rows of a gate and an up each");
+  const Tensor& p = golden_tensor(golden, "P", Format::fp32, {rows, rows == 0 ? kAnyExtent : elements / (2 * rows)});
+  std::vector<std::int64_t> offsets = offsets_of(golden);
+  check_offsets(offsets, rows);
+  const auto d = layer_of_swiglu(std::move(*h), values_in<float>(p.data), values_in<float>(weights.data),
+                                 std::move(offsets), order);
   // The layer has A twice; the second reads H as it was kept, and P.
   return step_definitions(d, {dataset == "A" ? "A_again" : dataset});
 }
@@ -76,6 +85,7 @@ void learn_scales(const GoldenTensors& golden, const std::string& name, const Ca
   if (!own || info == nullptr || !form_of(*info, *own).comparable) return;
   const BlocksProblem& p = c.problem;
   const std::size_t width = size_of(info->dtype);
+  if (own->data.size() != p.expected.scales().data.size() || width != size_of(p.expected.scales().format)) return;
   c.problem.own_scales = p.expected.scales();
   c.problem.own_scales->data =
       c.turned ? transposed(own->data, width, p.expected.scale_cols(), p.expected.scale_rows()) : own->data;
@@ -89,7 +99,7 @@ std::shared_ptr<Coded> coded_of(const GoldenTensors& golden, const DatasetInfo& 
   const DatasetInfo* codes = golden.info.find(stem + "_codes");
   if (codes == nullptr) throw Error(ErrorKind::golden, "it lacks the dataset " + stem + "_codes");
   c->turned = attribute(dataset.attributes, "along").starts_with("tokens");
-  const Tensor& x = golden_tensor(golden, attribute(dataset.attributes, "of"));
+  const Tensor& x = golden_tensor(golden, attribute(dataset.attributes, "of"), Format::bf16, {kAnyExtent, kAnyExtent});
   BlocksProblem& p = c->problem;
   p.x = {x.name, Format::bf16, x.shape, x.data};
   p.element = format_of_attribute(codes->format);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,15 +52,12 @@ struct GoldenRoutes {
 };
 
 GoldenRoutes::GoldenRoutes(const GoldenTensors& golden) {
-  const auto at = golden.tensors.find("logits");
-  if (at == golden.tensors.end() || at->second.shape.size() != 2) {
-    throw Error(ErrorKind::golden, "it lacks the dataset logits of two dimensions");
-  }
-  const std::int64_t tokens = at->second.shape[0], experts = at->second.shape[1];
-  logits = {format_of_attribute(golden.info.find("logits")->format), at->second.data.data(), tokens, experts, experts};
+  const Format format = format_of_dataset(golden, "logits");
+  const Tensor& all = golden_tensor(golden, "logits", format, {kAnyExtent, kAnyExtent});
+  logits = {format, all.data.data(), all.shape[0], all.shape[1], all.shape[1]};
   check_matrix(logits);
-  if (const auto found = golden.tensors.find("bias"); found != golden.tensors.end())
-    bias = values_in<float>(found->second.data);
+  if (golden.info.find("bias") != nullptr)
+    bias = values_in<float>(golden_tensor(golden, "bias", Format::fp32, {logits.cols}).data);
   router.bias = bias;
   router.top_k = static_cast<std::int64_t>(number(golden.info, "top_k"));
   router.groups = static_cast<std::int64_t>(number(golden.info, "groups"));
@@ -75,8 +73,15 @@ const RouterVariant& variant_of(const GoldenTensors& golden) {
 TokenRounding rounding_of(const GoldenInfo& info, TokenRoundingRule rule) {
   TokenRounding rounding;
   rounding.rule = rule;
-  rounding.tile = static_cast<std::int64_t>(number(info, "tile"));
-  rounding.capacity = static_cast<std::int64_t>(number(info, "capacity"));
+  const auto count = [&](const char* key, std::int64_t least) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // as in a suite
+    const std::uint64_t n = number(info, key);
+    if (n >= static_cast<std::uint64_t>(least) && n <= kMost) return static_cast<std::int64_t>(n);
+    throw Error(ErrorKind::golden, "its attribute " + std::string(key) + " is " + std::to_string(n) + ": must be " +
+                                       std::to_string(least) + " to " + std::to_string(kMost));
+  };
+  rounding.tile = count("tile", 1);
+  rounding.capacity = count("capacity", 0);
   rounding.renormalize = attribute(info.attributes, "weights") != "raw";
   rounding.seed = number(info, "seed");
   rounding.layer = static_cast<std::uint32_t>(number(info, "layer"));

@@ -197,8 +197,8 @@ std::any parse_layout(JsonObject& o) {
 
 Table rows_of_decoding(const GoldenTensors& golden, const DatasetInfo& dataset) {
   const auto d = std::make_shared<Decoding>();
-  d->codes = in_format(golden, "codes", format_of_golden(golden.info));
-  d->scales = in_format(golden, "scales", Format::e8m0);
+  d->codes = in_format(golden, "codes", format_of_golden(golden.info), {kAnyExtent, kAnyExtent});
+  d->scales = in_format(golden, "scales", Format::e8m0, {d->codes.shape[0], (d->codes.shape[1] + 31) / 32});
   d->values = dataset.dtype == Format::uint16 ? Format::bf16 : Format::fp32;
   for (std::size_t i = 0; i < d->codes.size(); ++i) d->scale_index.push_back(static_cast<std::int64_t>(i / 32));
   return owning(decoding_table(*d, 0), d);
@@ -209,7 +209,7 @@ Table rows_of_layouts(const GoldenTensors& golden, const DatasetInfo& dataset) {
   p->pad_byte = static_cast<std::uint8_t>(number_of(golden.info, "pad_byte"));
   p->block = {1, 32};
   const std::int64_t rows = number_of(golden.info, "rows"), cols = number_of(golden.info, "cols");
-  p->expected.levels = {{p->block, ScaleRule::rceil, in_format(golden, "scales", Format::e8m0)}};
+  p->expected.levels = {{p->block, ScaleRule::rceil, in_format(golden, "scales", Format::e8m0, {rows, cols})}};
   p->expected.codes.shape = {rows, cols * 32};
   return owning(layout_table(*p, dataset.name == "tcgen05" ? ScaleLayout::tcgen05 : ScaleLayout::deepgemm, 0), p);
 }
@@ -217,7 +217,8 @@ Table rows_of_layouts(const GoldenTensors& golden, const DatasetInfo& dataset) {
 // Casts of another kind than those in the golden.
 Table rows_of_casts(const GoldenTensors& golden, const DatasetInfo&) {
   const auto values = std::make_shared<std::vector<double>>();
-  for (const float x : golden_tensor(golden, "x").as<float>()) values->push_back(static_cast<double>(x));
+  for (const float x : golden_tensor(golden, "x", Format::fp32, {kAnyExtent}).as<float>())
+    values->push_back(static_cast<double>(x));
   Table all;
   for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
     for (Definition& row : owning(cast_slips(format_of_golden(golden.info), overflow, *values, 0), values))
