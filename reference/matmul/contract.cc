@@ -27,7 +27,16 @@ std::int64_t interval(std::string_view text, std::string_view part) {
   return *value;
 }
 
+int kept_bits(std::string_view text, std::string_view part) {
+  const auto bits = parse_number<int>(part.substr(1));
+  if (!bits || *bits < 4 || *bits >= MatmulContract::kFp32KeptBits)
+    refuse(text, "f is followed by the bits that an adder keeps, 4 to 22, as in f13; an FP32 accumulator needs no f");
+  return *bits;
+}
+
 void check(const MatmulContract& c, std::string_view text) {
+  if (c.any_order && c.from_c)
+    refuse(text, "where no order is promised, C may be anywhere in the sum: +from_c says nothing");
   const bool fused = c.sum->arithmetic == Arithmetic::fused;
   if (c.promotion != 0 && (!fused || c.sum->scale_terms != 0 || c.sum->step.output.c != Format::fp32)) {
     refuse(text, "only sums of a tensor core in FP32 without scales of its own are promoted");
@@ -54,12 +63,16 @@ MatmulContract parse_matmul_contract(std::string_view text) {
     const std::size_t plus = rest.find('+');
     const std::string_view part = rest.substr(0, plus);
     rest = plus == std::string_view::npos ? std::string_view() : rest.substr(plus + 1);
-    if (first) {
+    if (first && part == "any_order") {
+      c.any_order = true, c.sum = &contract_named("exact");
+    } else if (first) {
       c.sum = &contract_named(part);
     } else if (part.starts_with("promote")) {
       c.promotion = interval(text, part);
     } else if (part == "a_first" || part == "b_first") {
       c.order = part == "a_first" ? MatmulContract::Order::a_first : MatmulContract::Order::b_first;
+    } else if (c.any_order && part.starts_with('f') && part != "from_c") {
+      c.kept_bits = kept_bits(text, part);
     } else if (part == "decode") {
       c.decodes = true;
     } else if (part == "from_c") {
@@ -75,7 +88,8 @@ MatmulContract parse_matmul_contract(std::string_view text) {
 }
 
 std::string to_text(const MatmulContract& c) {
-  std::string text(c.sum->name);
+  std::string text(c.any_order ? "any_order" : c.sum->name);
+  if (c.any_order && c.kept_bits != MatmulContract::kFp32KeptBits) text += "+f" + std::to_string(c.kept_bits);
   if (c.promotion != 0) text += "+promote" + std::to_string(c.promotion);
   if (c.order == MatmulContract::Order::a_first) text += "+a_first";
   if (c.order == MatmulContract::Order::b_first) text += "+b_first";

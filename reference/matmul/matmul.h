@@ -14,6 +14,11 @@
 //   +from_c     the sum starts from C (FP32) in place of adding C to it
 //   +descending the intervals (the steps, where there is no promotion) are taken in descending order of k
 //
+// In place of a sum's name, `any_order` promises none: any order and grouping of the products in an accumulator of
+// FP32;
+//   +fN         adders that keep N bits below their largest operand (13: FP8 on Hopper). Also with +decode.
+// matmul() then gives the exact sum, rounded once; reference/matmul/any_order.h the interval of what is right.
+//
 // Without +promote and +decode scales are part of the sum: hardware's own (sm100_mx*), exact (one rounding of the exact
 // sum of code * scale products), or, for ieee_fp32, those of operands dequantized to FP32.
 //
@@ -49,6 +54,10 @@ struct MatmulContract {
   bool decodes = false;
   bool from_c = false;
   bool descending = false;
+  // No order of sums is promised: `sum` is exact, and each output is held to an interval (any_order.h).
+  bool any_order = false;
+  int kept_bits = kFp32KeptBits;  // of any_order: below the largest operand of an adder
+  static constexpr int kFp32KeptBits = 23;
 };
 
 MatmulContract parse_matmul_contract(std::string_view text);  // Error{usage} says what is wrong with the text

@@ -1,0 +1,242 @@
+#include "reference/matmul/any_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "reference/common/checked_size.h"
+#include "reference/common/parallel.h"
+#include "reference/matmul/operand.h"
+#include "reference/matmul/parts.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kUnit = 0x1p-23;     // what an addition in FP32 may lose, of its result
+constexpr double kLargest = 0x1p127;  // sums below it do not overflow
+constexpr double kLeastNormal = 0x1p-126;
+constexpr int kZeroBit = 1 << 14;  // the last bit of a zero: above that of any product
+constexpr int kFp32Bits = 24;
+
+// The exponent of a finite number's last bit that is set.
+int last_bit(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const int field = static_cast<int>(bits >> 52 & 0x7FF);
+  const std::uint64_t fraction = (bits & ((std::uint64_t{1} << 52) - 1)) | (field == 0 ? 0 : std::uint64_t{1} << 52);
+  return fraction == 0 ? kZeroBit : std::countr_zero(fraction) + std::max(field, 1) - 1075;
+}
+
+double rounded(Format output, double x) {
+  if (output == Format::fp32 || !std::isfinite(x)) return x;
+  return decode(output, encode(output, x, Rounding::nearest_even, Overflow::non_saturate));
+}
+
+// One operand's row: its values with their scales, and what decides how products of it may be rounded.
+struct Row {
+  std::vector<double> values;
+  std::vector<int> last_bits;
+  bool has_special = false;     // a NaN or an infinity
+  bool scales_are_far = false;  // one is outside 2^-50 .. 2^50
+  bool scales_round = false;    // one is no power of two
+  int bits = 0;                 // of the significands, scales aside
+};
+
+Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
+  const MatmulOperand& x = *w.operand;
+  Row row;
+  row.bits = spec(m.contract.decodes ? Format::bf16 : x.format).mantissa_bits + 1;
+  row.values.reserve(static_cast<std::size_t>(w.depth)), row.last_bits.reserve(static_cast<std::size_t>(w.depth));
+  double scale = 1;
+  for (std::int64_t k = 0; k < w.depth; ++k) {
+    if (x.scaled() && k % x.block.cols == 0) {
+      scale = double{w.scale(i, k)};
+      int exponent = 0;
+      const bool is_power_of_two = std::fabs(std::frexp(scale, &exponent)) == 0.5;
+      if (!m.contract.decodes) {  // what is decoded is BF16, scales and all
+        row.scales_round |= !is_power_of_two;
+        row.scales_are_far |= std::isfinite(scale) && scale != 0 && std::abs(exponent) > 50;
+      }
+    }
+    double value = decode(x.format, w.code(i, k)) * scale;  // exact: 24 bits by 24
+    if (m.contract.decodes) value = rounded(Format::bf16, value);
+    row.values.push_back(value);
+    row.has_special |= !std::isfinite(value);
+    row.last_bits.push_back(std::isfinite(value) ? last_bit(value) : kZeroBit);
+  }
+  return row;
+}
+
+// The products of two rows, and perhaps C.
+struct Terms {
+  double positive = 0;
+  double negative = 0;
+  int last = kZeroBit;
+  std::int64_t count = 0;
+  bool any_nan = false;
+  bool any_positive_infinity = false;
+  bool any_negative_infinity = false;
+
+  void add(double t, int bit) {
+    positive += std::max(t, 0.0);
+    negative += std::max(-t, 0.0);
+    last = std::min(last, bit);
+    count += t != 0 ? 1 : 0;
+  }
+  void add_special(double t, int bit) {
+    if (std::isfinite(t)) return add(t, bit);
+    any_nan |= std::isnan(t);
+    any_positive_infinity |= t > 0;
+    any_negative_infinity |= t < 0;
+  }
+};
+
+Terms products(const Row& a, const Row& b) {
+  Terms all;
+  const std::size_t depth = a.values.size();
+  if (a.has_special || b.has_special) {
+    for (std::size_t k = 0; k < depth; ++k) all.add_special(a.values[k] * b.values[k], a.last_bits[k] + b.last_bits[k]);
+    return all;
+  }
+  const double* x = a.values.data();
+  const double* y = b.values.data();
+  const int* p = a.last_bits.data();
+  const int* q = b.last_bits.data();
+  Terms lanes[4];  // so that one sum need not wait for another
+  std::size_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    for (std::size_t n = 0; n < 4; ++n) lanes[n].add(x[k + n] * y[k + n], p[k + n] + q[k + n]);
+  }
+  for (; k < depth; ++k) lanes[0].add(x[k] * y[k], p[k] + q[k]);
+  for (const Terms& t : lanes) {
+    all.positive += t.positive, all.negative += t.negative;
+    all.last = std::min(all.last, t.last), all.count += t.count;
+  }
+  return all;
+}
+
+class Ranges {
+ public:
+  explicit Ranges(const Matmul& m) : m_(m), kept_bits_(m.contract.kept_bits) {}
+
+  [[nodiscard]] OutputRange of(const Row& a, const Row& b, double c) const {
+    Terms terms = products(a, b);
+    const bool sums_c = m_.c != nullptr && m_.alpha == 1;
+    if (sums_c) terms.add_special(c, std::isfinite(c) ? last_bit(c) : kZeroBit);
+    const bool is_far = a.scales_are_far || b.scales_are_far;
+    if (terms.any_nan || (terms.any_positive_infinity && terms.any_negative_infinity)) return nan();
+    const double largest = std::max(terms.positive, terms.negative);
+    if (terms.any_positive_infinity || terms.any_negative_infinity) {
+      if (is_far || largest >= kLargest) return anything();
+      return finished(terms.any_positive_infinity ? kInfinite : -kInfinite, 0, c);
+    }
+    if (is_far) return terms.count == 0 ? finished(0, 0, c) : anything();
+    const int product_bits = a.bits + b.bits;
+    const bool rounds_products = product_bits > kFp32Bits;
+    const bool rounds_scales = a.scales_round || b.scales_round;
+    const auto n = static_cast<double>(terms.count);
+    const bool cuts = kept_bits_ < kFp32Bits - 1;
+    const double unit = cuts ? std::ldexp(2.0, -kept_bits_) : kUnit;
+    if (largest >= kLargest || n * unit > 0.25) return anything();
+    const double sum = terms.positive - terms.negative;
+    const double all = terms.positive + terms.negative;
+    // Beside a kernel's roundings those of this file, which adds up doubles: 2 (n + 2) of 2^-53.
+    const double own = 2 * (n + 2) * 0x1p-53 * all;
+    const bool keeps_all = !rounds_products && !rounds_scales &&
+                           std::ilogb(std::max(all, kLeastNormal)) < std::min(terms.last + 53, 1000) &&
+                           largest <= std::ldexp(1.0, terms.last + (cuts ? kept_bits_ : kFp32Bits));
+    const bool flushes = terms.count != 0 && terms.last < -126;
+    double slack = 0;
+    if (!keeps_all) slack += n * unit * largest * (1 + 2 * n * unit) + own;
+    if (rounds_scales) slack += 3 * kUnit * all * (1 + n * unit);
+    if (rounds_products) slack += kUnit * all * (1 + n * unit);
+    if (flushes) slack += 2 * n * kLeastNormal;
+    return finished(sum, slack, c);
+  }
+
+ private:
+  static OutputRange nan() { return {0, 0, true, false}; }
+  static OutputRange anything() { return {-kInfinite, kInfinite, false, true}; }
+
+  // The epilogue: alpha, C where it is not in the sum, and D's format.
+  [[nodiscard]] OutputRange finished(double sum, double slack, double c) const {
+    double value = sum;
+    double off = slack;
+    if (m_.alpha != 1) {
+      value = sum * double{m_.alpha};
+      if (std::isnan(m_.alpha)) return nan();
+      if (std::isinf(m_.alpha) && off != 0 && std::fabs(sum) <= off) return anything();  // 0, and either sign
+      if (std::isnan(value)) return nan();
+      if (std::isfinite(value)) {
+        const double reach = std::fabs(value) + off * std::fabs(double{m_.alpha});
+        if (reach >= kLargest) return anything();
+        off = off * std::fabs(double{m_.alpha}) + kUnit * reach + kLeastNormal;
+      }
+      if (m_.c != nullptr) {
+        const double with_c = value + c;
+        if (std::isnan(with_c)) return nan();
+        if (std::isfinite(with_c)) {
+          if (std::fabs(with_c) + off >= kLargest) return anything();
+          off += kUnit * (std::fabs(with_c) + off) + kLeastNormal;
+        }
+        value = with_c;
+      }
+    }
+    if (std::isinf(value)) return {value, value, false, false};
+    return {rounded(m_.output, value - off), rounded(m_.output, value + off), false, false};
+  }
+
+  const Matmul& m_;
+  int kept_bits_;
+};
+
+double value_at(const Matmul& m, std::int64_t index) {
+  if (m.c == nullptr) return 0;
+  const std::size_t width = code_width(m.output);
+  std::uint32_t word = 0;
+  std::memcpy(&word, static_cast<const std::byte*>(m.c) + index * static_cast<std::int64_t>(width), width);
+  return decode(m.output, word);
+}
+
+}  // namespace
+
+bool OutputRange::holds(Format output, std::uint32_t word) const {
+  if (unbounded) return true;
+  const double value = decode(output, word);
+  if (is_nan || std::isnan(value)) return is_nan && std::isnan(value);
+  return low <= value && value <= high;
+}
+
+std::vector<OutputRange> any_order_ranges(const Matmul& m) {
+  check_matmul(m);
+  if (!m.contract.any_order)
+    throw Error(ErrorKind::usage, "contract " + to_text(m.contract) + " promises an order: matmul() has its bits");
+  std::vector<OutputRange> ranges;
+  resize_or_throw(ranges, checked_product(m.rows_of_d(), m.b.rows, "D"), "ranges of D");
+  const Ranges range(m);
+  for (const MatmulPart& part : parts_of(m)) {
+    if (part.a.rows == 0 || part.b.rows == 0) continue;
+    std::vector<Row> b(static_cast<std::size_t>(part.b.rows));
+    const std::int64_t depth = std::max<std::int64_t>(1, part.a.depth);
+    parallel_ranges(part.b.rows, part.b.rows * depth, m.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t j = begin; j < end; ++j) b[static_cast<std::size_t>(j)] = row_of(m, part.b, j);
+    });
+    parallel_ranges(
+        part.a.rows, part.a.rows * part.b.rows * depth, m.threads, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const Row a = row_of(m, part.a, i);
+            for (std::int64_t j = 0; j < part.b.rows; ++j) {
+              const std::int64_t at = part.d_first + i * part.b.rows + j;
+              ranges[static_cast<std::size_t>(at)] = range.of(a, b[static_cast<std::size_t>(j)], value_at(m, at));
+            }
+          }
+        });
+  }
+  return ranges;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,57 @@
+#pragma once
+// What a product can be where no order of its sums is promised: for each output an interval that holds the result of
+// every order, so that an output outside it is wrong in any order, and no right one ever is.
+//
+//   Matmul m = ...;  m.contract = parse_matmul_contract("any_order");
+//   const std::vector<OutputRange> ranges = any_order_ranges(m);
+//   if (!ranges[i].holds(Format::bf16, word)) ...           // word is no sum of these products
+//
+// What a kernel may do. Let t_1 .. t_n be the products that are not 0, and C where alpha is 1. They are added in any
+// order and grouping, by adders of two or of many operands, in an accumulator of FP32 that rounds to nearest or cuts;
+// results below 2^-126 may be flushed. Adders lose at most n units of 2^-23 M in all, with +fN at most 2 n units of
+// 2^-N M, M being the largest magnitude that a sum has on the way:
+//
+//   P = sum of the positive t, N = -(sum of the negative t); every partial sum of exact terms lies in [-N, P], and
+//   those of a kernel, which are off by what was lost before, are below M = max(P, N) (1 + 2 n u), if n u <= 1/4.
+//
+//   A chain or a tree of n terms has at most n - 1 additions of two operands, each off by at most 2^-24 (nearest) or
+//   2^-23 (cut) of its result. A tensor core adds T terms and its accumulator at once: each is cut below 2^-f of the
+//   largest, then the sum is cut to FP32; for f = 25 that is (T + 1) / 4 + 1 units for T terms, at most T units for T
+//   of 2 or more. +fN stands for cores with N < 25 (13: FP8 on Hopper): T + 1 cuts and that of the result, at most 2 T.
+//   FP32 scales: RN(scale_a * scale_b) or one after the other, by the sum or by a fused multiply-add: at most 3
+//   roundings of 2^-23 (P + N). Products of more than 24 bits (FP32 operands): one more.
+//
+// Where nothing can be lost the interval is a point. If every t is a multiple of q and M <= 2^24 q (+fN: 2^N q), every
+// partial sum is a number of the accumulator: so it is for integers, for one product, and for most short sums of FP8.
+//
+// At the end D = round(RN(alpha * acc) + C) as in reference/matmul/matmul.h, C last or within the sum; BF16 and FP16 by
+// one rounding to nearest even. A NaN among the operands makes NaN, as do infinite products of both signs; infinite
+// ones of one sign make that infinity. Nothing is said (`unbounded`) where the magnitudes allow an overflow on the way,
+// where a scale lies outside 2^-50 .. 2^50 (two together may leave FP32), and where n u > 1/4.
+//
+// Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 4.2 and 3.1; docs/contracts.md for
+// tensor cores. Errors: those of matmul(); Error{usage} for a contract that promises an order.
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/matmul/matmul.h"
+
+namespace mxcheck {
+
+struct OutputRange {
+  double low = 0;  // of the output's format for BF16 and FP16, else real numbers
+  double high = 0;
+  bool is_nan = false;     // NaN is the only right output
+  bool unbounded = false;  // any output is right
+
+  // NaN is outside of a range; +0 and -0 are one number.
+  [[nodiscard]] bool holds(Format output, std::uint32_t word) const;
+  // Whether one number alone is right.
+  [[nodiscard]] bool is_point() const { return !unbounded && (is_nan || low == high); }
+};
+
+// (experts x) m x n ranges, as D lies in memory. Threads are m.threads.
+std::vector<OutputRange> any_order_ranges(const Matmul& m);
+
+}  // namespace mxcheck
