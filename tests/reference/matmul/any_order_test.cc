@@ -155,6 +155,11 @@ TEST(AnyOrder, holds_scaled_products_whenever_the_scales_come_in) {
       EXPECT_EQ(outside(ranges_of(o.m, "any_order+f13"), run(o.m)), 0);
     }
   }
+  for (const std::int64_t depth : {1, 2, 5}) {  // roundings of scales alone, or nearly
+    Owned o;
+    fill(o, "ieee_fp32", {33, 140, depth}, {1, 128}, {1, 128}, Format::fp32, 11);
+    EXPECT_EQ(outside(ranges_of(o.m, "any_order"), run(o.m)), 0) << depth;
+  }
   Owned o;
   fill(o, "sm90_bf16+decode", {17, 40, 96}, {1, 32}, {1, 32}, Format::e8m0, 4);
   EXPECT_EQ(outside(ranges_of(o.m, "any_order+decode"), run(o.m)), 0);
