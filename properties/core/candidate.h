@@ -17,6 +17,7 @@ struct OperationInfo {
   std::int64_t max_cols = 0;
   std::int64_t rows_multiple = 1;
   std::int64_t cols_multiple = 1;
+  std::string listed = {};  // the library's own contract, where a claim stands in its place
 };
 
 struct CandidateInfo {

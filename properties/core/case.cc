@@ -130,6 +130,8 @@ Case fields_of(std::string_view text) {
 
 }  // namespace
 
+bool promises_bits(const Variant& v) { return operation_named(v.operation).promises_bits(v.operation); }
+
 std::string to_text(const Variant& v) { return operation_named(v.operation).variant_text(v); }
 
 std::string to_text(const Case& c) {

@@ -82,6 +82,10 @@ class Operation {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Variant::operation of a table's entry with this contract. Error{usage} for a contract that cannot be checked.
   [[nodiscard]] virtual std::string variant_name(std::string_view contract) const;
+  // Whether entries of the table name contracts; and whether an operation of one promises bits: where it does not, two
+  // runs of a call may differ.
+  [[nodiscard]] virtual bool has_contracts() const { return false; }
+  [[nodiscard]] virtual bool promises_bits(std::string_view /*operation*/) const { return true; }
 
   // Variants: everything that could be queried, and the policy that `supports` is called with.
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
@@ -148,6 +152,7 @@ const std::vector<const Operation*>& all_operations();
 const Operation* find_operation(std::string_view operation);
 // Error{usage} that lists what there is.
 const Operation& operation_named(std::string_view operation);
+bool promises_bits(const Variant& v);
 
 // For tests and programs of one's own, before the first look at the registry's contents: a further module at the end.
 void add_module(OperationModule (*make)());

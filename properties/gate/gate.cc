@@ -64,7 +64,8 @@ class Statements {
         std::optional<PhaseClock> clock;
         if (options_.timings) clock.emplace(Phase::start_up);
         guarded([this, i] {
-          CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model);
+          CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model,
+                               options_.claims);
           own.watch(options_.interrupted);
           work(own, nullptr, i % 2 == 1 && !options_.fail_fast);
         });
@@ -212,9 +213,14 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   std::optional<PhaseClock> clock;
   if (options.timings) clock.emplace(Phase::start_up);
   std::vector<const Statement*> selected = statements_named(options.only);
-  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   keep_those_about(process.info(), options.only, selected);
   GateReport report = begin_report(options, process);
+  for (const Variant& v : report.variants) {
+    if (!options.record || promises_bits(v)) continue;
+    throw Error(ErrorKind::usage, "--record keeps what a replay computes again, and " + v.operation +
+                                      " promises no bits: leave --record out");
+  }
   process.watch(options.interrupted);
   Statements statements(options, selected, report.variants, progress);
   statements.run(process);
@@ -238,7 +244,7 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
 }
 
 StatementResult run_statement(const Statement& statement, const GateOptions& options) {
-  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   const GateReport report = begin_report(options, process);
   const std::unique_ptr<CandidateProcess> cpu = cpu_library(options, process.info());
   StatementRun run(statement, options, process, cpu.get(), report.variants);
@@ -257,7 +263,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
     throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
   std::vector<Preceding> after;
   for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
-  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   GateReport report = begin_report(options, process);
   report.one_case = true;
   require_about(*s, c.variant, process, report.variants);
@@ -407,12 +413,30 @@ Shard parse_shard(const std::string& text, const std::string& what) {
 
 std::string to_text(const Shard& shard) { return std::to_string(shard.index + 1) + "/" + std::to_string(shard.count); }
 
+namespace {
+
+// What a library with a contract of its own can be asked is asked under a claim too, and nothing else.
+std::vector<Variant> askable(const Operation& operation, const OperationInfo& info) {
+  std::vector<Variant> variants;
+  if (!info.listed.empty()) {
+    try {
+      variants = operation.askable(operation.variant_name(info.listed));
+    } catch (const Error&) {  // a contract that mxcheck does not know
+    }
+  }
+  if (variants.empty()) return operation.askable(info.name);
+  for (Variant& v : variants) v.operation = info.name;
+  return variants;
+}
+
+}  // namespace
+
 std::vector<Variant> offered_variants(CandidateProcess& process) {
   std::vector<Variant> offered;
   for (const Operation* operation : all_operations()) {
     for (const OperationInfo& info : process.info().operations) {
       if (find_operation(info.name) != operation) continue;
-      for (Variant& v : operation->askable(info.name)) {
+      for (Variant& v : askable(*operation, info)) {
         if (process.supports(v.operation, operation->question(v), v.dtype)) offered.push_back(std::move(v));
       }
     }

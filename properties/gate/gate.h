@@ -49,7 +49,8 @@ struct GateOptions {
   std::string library;         // path of the candidate
   std::string gpu_model = "";  // path of the GPU model's library; empty: beside the tool, as find_gpu_model looks
   Suite suite = Suite::quick;
-  std::string only = "*";  // glob over statement names
+  std::vector<std::string> claims;  // as CandidateProcess takes them
+  std::string only = "*";           // glob over statement names
   std::uint64_t seed = 0;
   int cases = 0;  // random cases a statement; 0: the suite's
   TimeLimits time_limit;

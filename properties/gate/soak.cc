@@ -39,7 +39,8 @@ class Soak {
     for (int i = 1; i < jobs_of(options_, process.info()) && !deck_.targets().empty(); ++i) {
       others.emplace_back([this] {
         guarded([this] {
-          CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model);
+          CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model,
+                               options_.claims);
           own.watch(options_.interrupted);
           work(own);
         });
@@ -189,12 +190,12 @@ double rule_of_three(std::int64_t calls) { return calls < 3 ? 1 : 3 / static_cas
 GateReport run_soak(const GateOptions& options, const Progress& progress) {
   const auto start = Clock::now();
   std::vector<const Statement*> selected = statements_named(options.only);
-  std::erase_if(selected, [](const Statement* s) { return !s->covers_pairs || s->data.empty(); });
+  std::erase_if(selected, [](const Statement* s) { return !s->covers_pairs || s->data.empty() || !s->repeats_bits; });
   if (selected.empty()) {
     throw Error(ErrorKind::usage, "--only '" + options.only +
                                       "' selects no statement that outputs are the reference's: a soak repeats those");
   }
-  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   keep_those_about(process.info(), options.only, selected);
   GateReport report = begin_report(options, process);
   process.watch(options.interrupted);

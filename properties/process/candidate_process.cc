@@ -105,8 +105,8 @@ std::string printable(const char* text) {
 }
 
 CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLimits limits,
-                                   const std::string& gpu_model)
-    : tool_(std::move(tool)), library_(std::move(library)), limits_(limits) {
+                                   const std::string& gpu_model, std::vector<std::string> claims)
+    : tool_(std::move(tool)), claims_(std::move(claims)), library_(std::move(library)), limits_(limits) {
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
@@ -189,8 +189,10 @@ void CandidateProcess::restart() {
 // The library's table: operations that the gate knows, each once, with limits that can be.
 void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
   info_.operations.clear();
+  std::vector<bool> used(claims_.size());
   for (const wire::Operation& o : table) {
-    const std::string contract = printable(o.contract);
+    const std::string listed = printable(o.contract);
+    std::string contract = listed;
     std::string name = printable(o.name);
     // A misspelt name would otherwise be an operation that nothing is ever asked of.
     const Operation* known = find_operation(name);
@@ -198,21 +200,45 @@ void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
                                         join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
     }
+    if (known->has_contracts()) contract = claimed(listed, used);
     try {
       name = known->variant_name(contract);
     } catch (const Error& e) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
     }
     if (operation(name) != nullptr) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice");
+      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice" +
+                                        (claims_.empty() ? "" : "; --claim CONTRACT=CLAIM is about one of them"));
     }
     for (const std::string& problem :
          {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
       if (problem.empty()) continue;
       throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
     }
-    info_.operations.push_back({name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple});
+    info_.operations.push_back(
+        {name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple, contract == listed ? "" : listed});
   }
+  const auto idle = std::find(used.begin(), used.end(), false);
+  if (idle == used.end()) return;
+  std::string contracts;
+  for (const wire::Operation& o : table) {
+    const Operation* known = find_operation(printable(o.name));
+    if (known != nullptr && known->has_contracts())
+      contracts += (contracts.empty() ? "" : ", ") + printable(o.contract);
+  }
+  throw Error(ErrorKind::usage, "--claim " + claims_[static_cast<std::size_t>(idle - used.begin())] + ": candidate " +
+                                    library_ + " has no such operation; the contracts of its operations are " +
+                                    (contracts.empty() ? "none" : contracts));
+}
+
+std::string CandidateProcess::claimed(const std::string& contract, std::vector<bool>& used) const {
+  for (std::size_t i = 0; i < claims_.size(); ++i) {
+    const std::size_t sign = claims_[i].find('=');
+    if (sign != std::string::npos && claims_[i].substr(0, sign) != contract) continue;
+    used[i] = true;
+    return sign == std::string::npos ? claims_[i] : claims_[i].substr(sign + 1);
+  }
+  return contract;
 }
 
 void CandidateProcess::start() {

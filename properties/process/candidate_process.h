@@ -33,7 +33,10 @@ class CandidateProcess final : public CandidateRunner {
  public:
   // tool: the executable that has the __worker entry; library: path of the shared object, or "python:..." (launch.h);
   // gpu_model: as for find_gpu_model.
-  CandidateProcess(std::string tool, std::string library, TimeLimits limits, const std::string& gpu_model = "");
+  // claims: contracts to hold its products to in place of those that the library names, of all ("any_order") or of
+  // those of one contract ("sm90_fp8=any_order+f13"). Error{usage} for one that is of none of its operations.
+  CandidateProcess(std::string tool, std::string library, TimeLimits limits, const std::string& gpu_model = "",
+                   std::vector<std::string> claims = {});
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
@@ -56,6 +59,7 @@ class CandidateProcess final : public CandidateRunner {
  private:
   void start();
   void take_operations(std::span<const wire::Operation> table);
+  [[nodiscard]] std::string claimed(const std::string& contract, std::vector<bool>& used) const;
   void stop();
   int end_process(bool at_once);
   // False: the process died or did not answer in time; died_ and signal_ say which.
@@ -68,6 +72,7 @@ class CandidateProcess final : public CandidateRunner {
 
   ScopedNoDump undumpable_;
   std::string tool_;
+  std::vector<std::string> claims_;
   std::string library_;
   TimeLimits limits_;
   std::string gpu_model_;  // or nothing, and why

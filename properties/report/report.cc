@@ -46,6 +46,9 @@ std::string candidate_argument(const GateReport& report) {
     for (std::size_t at = 0; (at = path.find('\'', at)) != path.npos; at += 4) path.replace(at, 1, "'\\''");
     path = "'" + path + "'";
   }
+  for (const OperationInfo& o : report.candidate.operations) {
+    if (!o.listed.empty()) path += " --claim " + o.listed + "=" + o.contract;
+  }
   return path;
 }
 
@@ -114,13 +117,14 @@ std::string report_header(const GateReport& report) {
   for (const OperationInfo& o : report.candidate.operations) {
     if (const std::string text = limits_text(o); !text.empty())
       limits += fmt::format("limits of {}: {}\n", o.name, text);
+    if (!o.listed.empty()) limits += fmt::format("held to {} in place of {}, which it names\n", o.contract, o.listed);
   }
   return fmt::format(
       "seed {}  suite {}{}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed,
       report.suite, report.shard.is_whole() ? "" : "  shard " + to_text(report.shard), report.candidate.name,
       report.candidate.version, report.candidate.path, report.candidate.digest,
       operations.empty() ? "nothing" : operations, report.variants.size(),
-      limits.empty() ? "limits: it declares none\n" : limits,
+      limits.find("limits of") == limits.npos ? limits + "limits: it declares none\n" : limits,
       report.candidate.unconfined.empty()
           ? ""
           : "missing here, to keep the candidate's process from the gate: " + report.candidate.unconfined + "\n");
@@ -150,9 +154,11 @@ std::string matched_text(const Finding& finding) {
 
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
-  std::string out =
-      fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   exact: bytes are equal or they are not\n",
-                  r.statement->name, r.statement->sentence, r.statement->source);
+  std::string out = fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
+                                r.statement->sentence, r.statement->source,
+                                r.statement->repeats_bits
+                                    ? "exact: bytes are equal or they are not"
+                                    : "interval: an output outside of what every right kernel can give is a proof");
   out += fmt::format("  found     {}\n", e.finding.summary);
   for (const std::string& line : e.finding.element) out += "  " + line + "\n";
   if (e.finding.difference) {

@@ -1,10 +1,13 @@
 #include "reference/matmul/any_order.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -39,6 +42,7 @@ double rounded(Format output, double x) {
 // One operand's row: its values with their scales, and what decides how products of it may be rounded.
 struct Row {
   std::vector<double> values;
+  std::vector<double> reaches;  // magnitudes, where a subnormal has that of the smallest normal number; 0 for 0
   std::vector<int> last_bits;
   bool has_special = false;     // a NaN or an infinity
   bool scales_are_far = false;  // one is outside 2^-50 .. 2^50
@@ -46,11 +50,30 @@ struct Row {
   int bits = 0;                 // of the significands, scales aside
 };
 
+// decode() of every code of up to 8 bits.
+const std::array<double, 256>& table_of(Format format) {
+  static const auto all = [] {
+    std::array<std::array<double, 256>, kAllFormats.size()> tables{};
+    for (const Format f : kAllFormats) {
+      if (spec(f).bits > 8) continue;
+      for (std::uint32_t code = 0; code < std::uint32_t{1} << spec(f).bits; ++code)
+        tables[static_cast<std::size_t>(f)][code] = decode(f, code);
+    }
+    return tables;
+  }();
+  return all[static_cast<std::size_t>(format)];
+}
+
 Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
   const MatmulOperand& x = *w.operand;
   Row row;
-  row.bits = spec(m.contract.decodes ? Format::bf16 : x.format).mantissa_bits + 1;
-  row.values.reserve(static_cast<std::size_t>(w.depth)), row.last_bits.reserve(static_cast<std::size_t>(w.depth));
+  const FormatSpec& f = spec(m.contract.decodes ? Format::bf16 : x.format);
+  const double least_normal = std::ldexp(1.0, 1 - f.bias);
+  row.bits = f.mantissa_bits + 1;
+  row.values.reserve(static_cast<std::size_t>(w.depth)), row.reaches.reserve(static_cast<std::size_t>(w.depth));
+  row.last_bits.reserve(static_cast<std::size_t>(w.depth));
+  const bool is_narrow = spec(x.format).bits <= 8;
+  const std::array<double, 256>& table = table_of(x.format);
   double scale = 1;
   for (std::int64_t k = 0; k < w.depth; ++k) {
     if (x.scaled() && k % x.block.cols == 0) {
@@ -62,8 +85,12 @@ Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
         row.scales_are_far |= std::isfinite(scale) && scale != 0 && std::abs(exponent) > 50;
       }
     }
-    double value = decode(x.format, w.code(i, k)) * scale;  // exact: 24 bits by 24
+    const std::uint32_t word = w.code(i, k);
+    const double code = is_narrow && word < 256 ? table[word] : decode(x.format, word);
+    double value = code * scale;  // exact: 24 bits by 24
     if (m.contract.decodes) value = rounded(Format::bf16, value);
+    const double normal = std::max(std::fabs(m.contract.decodes ? value : code), least_normal);
+    row.reaches.push_back(value == 0 ? 0 : m.contract.decodes ? normal : normal * std::fabs(scale));
     row.values.push_back(value);
     row.has_special |= !std::isfinite(value);
     row.last_bits.push_back(std::isfinite(value) ? last_bit(value) : kZeroBit);
@@ -75,20 +102,22 @@ Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
 struct Terms {
   double positive = 0;
   double negative = 0;
+  double reach = 0;  // the largest of a product
   int last = kZeroBit;
   std::int64_t count = 0;
   bool any_nan = false;
   bool any_positive_infinity = false;
   bool any_negative_infinity = false;
 
-  void add(double t, int bit) {
+  void add(double t, double most, int bit) {
+    reach = std::max(reach, most);
     positive += std::max(t, 0.0);
     negative += std::max(-t, 0.0);
     last = std::min(last, bit);
     count += t != 0 ? 1 : 0;
   }
-  void add_special(double t, int bit) {
-    if (std::isfinite(t)) return add(t, bit);
+  void add_special(double t, double most, int bit) {
+    if (std::isfinite(t)) return add(t, most, bit);
     any_nan |= std::isnan(t);
     any_positive_infinity |= t > 0;
     any_negative_infinity |= t < 0;
@@ -99,22 +128,26 @@ Terms products(const Row& a, const Row& b) {
   Terms all;
   const std::size_t depth = a.values.size();
   if (a.has_special || b.has_special) {
-    for (std::size_t k = 0; k < depth; ++k) all.add_special(a.values[k] * b.values[k], a.last_bits[k] + b.last_bits[k]);
+    for (std::size_t k = 0; k < depth; ++k)
+      all.add_special(a.values[k] * b.values[k], a.reaches[k] * b.reaches[k], a.last_bits[k] + b.last_bits[k]);
     return all;
   }
   const double* x = a.values.data();
   const double* y = b.values.data();
+  const double* u = a.reaches.data();
+  const double* v = b.reaches.data();
   const int* p = a.last_bits.data();
   const int* q = b.last_bits.data();
   Terms lanes[4];  // so that one sum need not wait for another
   std::size_t k = 0;
   for (; k + 4 <= depth; k += 4) {
-    for (std::size_t n = 0; n < 4; ++n) lanes[n].add(x[k + n] * y[k + n], p[k + n] + q[k + n]);
+    for (std::size_t n = 0; n < 4; ++n) lanes[n].add(x[k + n] * y[k + n], u[k + n] * v[k + n], p[k + n] + q[k + n]);
   }
-  for (; k < depth; ++k) lanes[0].add(x[k] * y[k], p[k] + q[k]);
+  for (; k < depth; ++k) lanes[0].add(x[k] * y[k], u[k] * v[k], p[k] + q[k]);
   for (const Terms& t : lanes) {
     all.positive += t.positive, all.negative += t.negative;
     all.last = std::min(all.last, t.last), all.count += t.count;
+    all.reach = std::max(all.reach, t.reach);
   }
   return all;
 }
@@ -126,15 +159,15 @@ class Ranges {
   [[nodiscard]] OutputRange of(const Row& a, const Row& b, double c) const {
     Terms terms = products(a, b);
     const bool sums_c = m_.c != nullptr && m_.alpha == 1;
-    if (sums_c) terms.add_special(c, std::isfinite(c) ? last_bit(c) : kZeroBit);
+    if (sums_c) terms.add_special(c, std::fabs(c), std::isfinite(c) ? last_bit(c) : kZeroBit);
     const bool is_far = a.scales_are_far || b.scales_are_far;
     if (terms.any_nan || (terms.any_positive_infinity && terms.any_negative_infinity)) return nan();
-    const double largest = std::max(terms.positive, terms.negative);
+    const double largest = std::max({terms.positive, terms.negative, terms.reach});
     if (terms.any_positive_infinity || terms.any_negative_infinity) {
       if (is_far || largest >= kLargest) return anything();
       return finished(terms.any_positive_infinity ? kInfinite : -kInfinite, 0, c);
     }
-    if (is_far) return terms.count == 0 ? finished(0, 0, c) : anything();
+    if (is_far) return anything();  // two scales together may be infinite, and 0 times that a NaN
     const int product_bits = a.bits + b.bits;
     const bool rounds_products = product_bits > kFp32Bits;
     const bool rounds_scales = a.scales_round || b.scales_round;
@@ -211,13 +244,17 @@ bool OutputRange::holds(Format output, std::uint32_t word) const {
   return low <= value && value <= high;
 }
 
-std::vector<OutputRange> any_order_ranges(const Matmul& m) {
+std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::uint8_t> wanted) {
   check_matmul(m);
   if (!m.contract.any_order)
     throw Error(ErrorKind::usage, "contract " + to_text(m.contract) + " promises an order: matmul() has its bits");
   std::vector<OutputRange> ranges;
   resize_or_throw(ranges, checked_product(m.rows_of_d(), m.b.rows, "D"), "ranges of D");
+  if (!wanted.empty() && wanted.size() != ranges.size())
+    throw Error(ErrorKind::usage,
+                std::to_string(wanted.size()) + " outputs wanted or not; D has " + std::to_string(ranges.size()));
   const Ranges range(m);
+  const auto is_wanted = [&](std::int64_t at) { return wanted.empty() || wanted[static_cast<std::size_t>(at)] != 0; };
   for (const MatmulPart& part : parts_of(m)) {
     if (part.a.rows == 0 || part.b.rows == 0) continue;
     std::vector<Row> b(static_cast<std::size_t>(part.b.rows));
@@ -225,16 +262,22 @@ std::vector<OutputRange> any_order_ranges(const Matmul& m) {
     parallel_ranges(part.b.rows, part.b.rows * depth, m.threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t j = begin; j < end; ++j) b[static_cast<std::size_t>(j)] = row_of(m, part.b, j);
     });
-    parallel_ranges(
-        part.a.rows, part.a.rows * part.b.rows * depth, m.threads, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            const Row a = row_of(m, part.a, i);
-            for (std::int64_t j = 0; j < part.b.rows; ++j) {
-              const std::int64_t at = part.d_first + i * part.b.rows + j;
-              ranges[static_cast<std::size_t>(at)] = range.of(a, b[static_cast<std::size_t>(j)], value_at(m, at));
-            }
+    const std::int64_t work = part.a.rows * part.b.rows * depth;
+    parallel_ranges(part.a.rows, work, m.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        std::optional<Row> a;
+        for (std::int64_t j = 0; j < part.b.rows; ++j) {
+          const std::int64_t at = part.d_first + i * part.b.rows + j;
+          OutputRange& one = ranges[static_cast<std::size_t>(at)];
+          if (!is_wanted(at)) {
+            one = {-kInfinite, kInfinite, false, true};
+            continue;
           }
-        });
+          if (!a) a = row_of(m, part.a, i);
+          one = range.of(*a, b[static_cast<std::size_t>(j)], value_at(m, at));
+        }
+      }
+    });
   }
   return ranges;
 }

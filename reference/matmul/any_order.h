@@ -12,7 +12,9 @@
 // 2^-N M, M being the largest magnitude that a sum has on the way:
 //
 //   P = sum of the positive t, N = -(sum of the negative t); every partial sum of exact terms lies in [-N, P], and
-//   those of a kernel, which are off by what was lost before, are below M = max(P, N) (1 + 2 n u), if n u <= 1/4.
+//   those of a kernel, which are off by what was lost before, are below M = max(P, N, R) (1 + 2 n u), if n u <= 1/4.
+//   R is the largest |a b|, a subnormal operand taken for the smallest normal number: tensor cores do not normalize
+//   products, and align sums to the exponents of their operands.
 //
 //   A chain or a tree of n terms has at most n - 1 additions of two operands, each off by at most 2^-24 (nearest) or
 //   2^-23 (cut) of its result. A tensor core adds T terms and its accumulator at once: each is cut below 2^-f of the
@@ -33,6 +35,7 @@
 // tensor cores. Errors: those of matmul(); Error{usage} for a contract that promises an order.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "reference/matmul/matmul.h"
@@ -51,7 +54,8 @@ struct OutputRange {
   [[nodiscard]] bool is_point() const { return !unbounded && (is_nan || low == high); }
 };
 
-// (experts x) m x n ranges, as D lies in memory. Threads are m.threads.
-std::vector<OutputRange> any_order_ranges(const Matmul& m);
+// (experts x) m x n ranges, as D lies in memory. Threads are m.threads. wanted: of each output, not 0 where its range
+// is asked for, unbounded else; none: all are. 10^8 products a second and core.
+std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::uint8_t> wanted = {});
 
 }  // namespace mxcheck

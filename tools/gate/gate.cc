@@ -34,6 +34,7 @@ struct Options {
   std::string candidate = "cpu";
   std::string suite = "quick";
   std::string only = "*";
+  std::vector<std::string> claims;
   std::string seed;
   OutputOptions outputs;
   std::string shard;
@@ -102,6 +103,7 @@ GateOptions gate_options(const Options& o) {
   options.library = find_candidate_library(o.candidate, options.tool);
   options.suite = parse_suite(o.suite);
   options.only = o.only;
+  options.claims = o.claims;
   options.seed = parse_seed(o.seed);
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
@@ -237,6 +239,11 @@ void add_gate(Command& app) {
       .shows_default();
   gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
       .shows_default();
+  gate.option(
+          "--claim", options->claims,
+          "hold products to this in place of the contract that the library names: any_order (or any_order+f13) where "
+          "it promises no order of sums; CONTRACT=CLAIM for those of one contract")
+      .not_empty();
   gate.option("--only", options->only, "run the statements whose names match this glob").shows_default();
   gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
   gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")

@@ -475,7 +475,7 @@ std::vector<Variant> askable_matmuls(const std::string& operation) {
   std::vector<int> scales{MXCHECK_NO_SCALES};
   if (sum.scale_terms != 0) {
     blocks = {{{1, sum.scale_terms}, {1, sum.scale_terms}}}, scales = {MXCHECK_E8M0};
-  } else if (contract.promotion != 0 || contract.decodes) {
+  } else if (contract.promotion != 0 || contract.decodes || contract.any_order) {
     for (std::int64_t width : {32, 128}) {
       if (contract.promotion != 0 && width % contract.promotion != 0) continue;
       blocks.push_back({{1, width}, {1, width}});

@@ -141,13 +141,18 @@ bool is_plain(const Variant& v) {
 
 }  // namespace
 
+constexpr int kBitsOfIntegers = 13;  // below the first: of the sums of matmul_of_small_integers_is_exact
+
 std::vector<Statement> matmul_statements() {
   std::vector<Statement> s(4);
+  const auto promises = [](const Variant& v, std::span<const Variant>) {
+    return is_matmul(v.operation) && promises_bits(v);
+  };
   s[0].name = "matmul_equals_its_contract";
   s[0].sentence =
       "every output has the bits that the operation's accumulation contract gives, whatever the shape, groups and data";
   s[0].source = "reference/matmul/matmul.h; numerics/accumulate/contract.h";
-  s[0].applies = [](const Variant& v, std::span<const Variant>) { return is_matmul(v.operation); };
+  s[0].applies = promises;
   s[0].data = {Data::normal, Data::normal, Data::boundaries, Data::boundaries, Data::slots,
                Data::wide,   Data::bits,   Data::specials,   Data::sparse};
   s[0].experts = 0, s[0].strides = false;
@@ -157,6 +162,9 @@ std::vector<Statement> matmul_statements() {
   s[0].covers_pairs = true;
 
   s[1] = s[0];
+  s[1].applies = [](const Variant& v, std::span<const Variant>) {
+    return is_matmul(v.operation) && parse_matmul_contract(contract_text(v.operation)).kept_bits >= kBitsOfIntegers;
+  };
   s[1].name = "matmul_of_small_integers_is_exact";
   s[1].sentence = "where no rounding can happen, D is the exact product, whatever contract is claimed";
   // Products of at most 4 over a drawn k of at most 2560, and a C of at most 4.
@@ -177,11 +185,13 @@ std::vector<Statement> matmul_statements() {
   s[2].corners = many_sums;
 
   s[3] = s[1];
+  s[3].applies = promises;
   s[3].name = "matmul_updates_c_in_place";
   s[3].sentence = "where C lies in D's memory, D is the same as where it does not";
   s[3].source = "kernels/candidate_matmul.h";
   s[3].data = {Data::normal, Data::boundaries, Data::specials};
   s[3].check = updates_in_place;
+  s.push_back(any_order_statement(s[0]));
   return s;
 }
 

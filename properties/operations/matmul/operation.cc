@@ -67,6 +67,10 @@ class MatmulOperation final : public Operation {
     (void)parse_matmul_contract(contract);
     return "matmul:" + std::string(contract);
   }
+  [[nodiscard]] bool has_contracts() const override { return true; }
+  [[nodiscard]] bool promises_bits(std::string_view operation) const override {
+    return !parse_matmul_contract(contract_text(operation)).any_order;
+  }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
     return askable_matmuls(operation);
   }

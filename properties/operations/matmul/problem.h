@@ -56,6 +56,9 @@ std::vector<std::byte> expand_c(const Case& c, std::int64_t count);
 // The model's arguments for the case; nothing where it cannot compute it.
 std::optional<DeviceModel> model_of(const Case& c);
 
+// The statement about GEMMs that promise no order of sums, with the domain of the one about bits.
+Statement any_order_statement(const Statement& equality);
+
 // Whether there are cases of the variant for which it can.
 bool model_knows(const Variant& v);
 
