@@ -22,6 +22,14 @@ inline bool has_device() {
   return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
 }
 
+// Skipped without a device.
+class DeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
 // Seconds that one run takes, as the mean of ten that follow one another, after three that are not timed.
 inline double seconds(const std::function<void()>& run) {
   constexpr int kRuns = 10;
@@ -65,7 +73,7 @@ template <class T>
 class Input {
  public:
   explicit Input(const std::vector<T>& values) : bytes_(values.size() * sizeof(T)) {
-    cudaMemcpy(bytes_.data(), values.data(), bytes_.size(), cudaMemcpyHostToDevice);
+    EXPECT_EQ(cudaMemcpy(bytes_.data(), values.data(), bytes_.size(), cudaMemcpyHostToDevice), cudaSuccess);
   }
   [[nodiscard]] const T* data() const { return static_cast<const T*>(bytes_.data()); }
 
@@ -101,7 +109,7 @@ class Output {
   }
 
  private:
-  static constexpr std::size_t kGuard = 512;
+  static constexpr std::size_t kGuard = 4096;
   std::size_t count_;
   DeviceBytes bytes_;
 };
@@ -111,6 +119,11 @@ std::vector<T> poisoned(std::int64_t count) {
   std::vector<T> values(static_cast<std::size_t>(count));
   if (count != 0) std::memset(values.data(), kPoison, values.size() * sizeof(T));
   return values;
+}
+
+// Any NaN is as good as another.
+inline bool same_bf16(std::uint16_t a, std::uint16_t b) {
+  return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80);
 }
 
 // "" where bits are equal, else the first place where they are not.
@@ -128,44 +141,5 @@ std::string first_difference(const std::vector<T>& expected, const std::vector<T
   }
   return {};
 }
-
-// Both an input and an output: read, poisoned and asked for its guards as often as one likes.
-template <class T>
-class DeviceMemory {
- public:
-  explicit DeviceMemory(std::size_t count) : count_(count) {
-    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&bytes_), size()), cudaSuccess);
-    poison();
-  }
-  explicit DeviceMemory(const std::vector<T>& values) : DeviceMemory(values.size()) {
-    EXPECT_EQ(cudaMemcpy(data(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { cudaFree(bytes_); }
-
-  void poison() { EXPECT_EQ(cudaMemset(bytes_, kPoison, size()), cudaSuccess); }
-  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(bytes_ + kGuard); }
-  [[nodiscard]] std::vector<T> values() const {
-    std::vector<T> all(count_);
-    EXPECT_EQ(cudaMemcpy(all.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
-    return all;
-  }
-  [[nodiscard]] bool guards_intact() const { return poisoned(0, kGuard) && poisoned(size() - kGuard, kGuard); }
-  [[nodiscard]] bool untouched() const { return poisoned(0, size()); }
-
- private:
-  static constexpr std::size_t kGuard = 4096;
-  static constexpr unsigned char kPoison = 0xA5;
-  [[nodiscard]] std::size_t size() const { return count_ * sizeof(T) + 2 * kGuard; }
-  [[nodiscard]] bool poisoned(std::size_t at, std::size_t count) const {
-    std::vector<unsigned char> bytes(count);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), bytes_ + at, count, cudaMemcpyDeviceToHost), cudaSuccess);
-    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kPoison; });
-  }
-
-  std::size_t count_;
-  unsigned char* bytes_ = nullptr;
-};
 
 }  // namespace mxcheck::test
