@@ -1,5 +1,6 @@
 // Steps of training on a Hopper GPU against the reference, in every bit: losses, gradient norm, weights, moments, each
-// layer's output. Skipped without a GPU. The longest are disabled: --gtest_also_run_disabled_tests.
+// layer's output, and the observations of steps that are observed. Skipped without a GPU. The longest are disabled:
+// --gtest_also_run_disabled_tests.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,6 @@
 #include "reference/training/step.h"
 #include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/train/device_run.h"
-#include "tests/kernels/sm90/train/first_difference.h"
-#include "tests/kernels/sm90/train/train_fixture.h"
 #include "trainer/run/device_layers.h"
 
 namespace mxcheck::test {
@@ -61,12 +60,7 @@ void expect_same_steps(const TrainingConfig& config, int steps) {
   expect_same_steps(config, steps, initial_state(config));
 }
 
-class Sm90TrainStep : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device";
-  }
-};
+class Sm90TrainStep : public DeviceTest {};
 
 TEST_F(Sm90TrainStep, fifty_steps_in_bf16) { expect_same_steps(tiny("bf16"), 50); }
 TEST_F(Sm90TrainStep, fifty_steps_in_mxfp8) { expect_same_steps(tiny("mxfp8"), 50); }
@@ -318,6 +312,40 @@ TEST_F(Sm90TrainStep, what_is_refused_changes_nothing) {
   EXPECT_FALSE(run.read<char>("").empty());
   const DeviceOutcome found = run.step(state, data);
   EXPECT_TRUE(agree(found, training_step(config, state, data, false)));
+}
+
+// --- steps that are observed: a step has the same bits whether it is or not
+
+class Sm90TrainObserved : public DeviceTest {};
+
+// Five steps, of which the first, the third and the fourth are observed: before the graph is made, and after it.
+void expect_same_observations(const TrainingConfig& config) {
+  TrainingState state = initial_state(config);
+  DeviceRun run(config, state);
+  const ReadTensor read = [&](const std::string& name) { return run.read<std::byte>(name); };
+  for (int s = 0; s < 5; ++s) {
+    const bool observe = s == 0 || s == 2 || s == 3;
+    const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
+    const DeviceOutcome found = run.step(state, data, observe);
+    const StepOutcome expected = training_step(config, state, data, observe);
+    ASSERT_TRUE(agree(found, expected)) << config.recipe.name << ", step " << s;
+    for (std::size_t l = 0; observe && l < expected.layers.size(); ++l) {
+      LayerObservation observation = observe_device_layer(config, static_cast<std::int64_t>(l), read, 0);
+      observation.output_digest = found.layer_digests[l];
+      EXPECT_EQ(observation, expected.layers[l]) << config.recipe.name << ", step " << s << ", layer " << l;
+      EXPECT_EQ(observation.operands.empty(), !quantizes(config.recipe));
+    }
+  }
+}
+
+TEST_F(Sm90TrainObserved, observations_are_the_references_under_every_recipe) {
+  for (const LayerRecipe& recipe : all_layer_recipes()) expect_same_observations(wide(recipe.name));
+}
+
+TEST_F(Sm90TrainObserved, observations_under_token_rounding) {
+  TrainingConfig config = tiny("mxfp8");
+  config.rounding = TokenRoundingRule::nr_f, config.tile = 16;
+  expect_same_observations(config);
 }
 
 TEST_F(Sm90TrainStep, DISABLED_a_step_of_the_full_model) {
