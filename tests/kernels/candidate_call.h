@@ -72,14 +72,8 @@ inline constexpr DLDataType kI64Type{kDLInt, 64, 1};
 inline mxcheck_policy make_policy(const char* format, const char* recipe, std::int64_t block_rows,
                                   std::int64_t block_cols, mxcheck_layout layout = MXCHECK_COMPACT) {
   mxcheck_policy policy{};
-  policy.size = sizeof policy;
-  policy.layout = layout;
-  policy.format = format;
-  policy.recipe = recipe;
-  policy.block_rows = block_rows;
-  policy.block_cols = block_cols;
-  policy.threads = 1;
-  policy.pad_byte = 0x5A;
+  policy.size = sizeof policy, policy.layout = layout, policy.format = format, policy.recipe = recipe;
+  policy.block_rows = block_rows, policy.block_cols = block_cols, policy.threads = 1, policy.pad_byte = 0x5A;
   return policy;
 }
 
@@ -102,14 +96,9 @@ struct TestTensor {
 inline mxcheck_call call_of(const mxcheck_policy& policy, std::span<const DLTensor> inputs,
                             std::span<const DLTensor> outputs, std::span<char> message) {
   mxcheck_call call{};
-  call.size = sizeof call;
-  call.num_inputs = static_cast<std::int32_t>(inputs.size());
-  call.num_outputs = static_cast<std::int32_t>(outputs.size());
-  call.policy = &policy;
-  call.inputs = inputs.data();
-  call.outputs = outputs.data();
-  call.message = message.data();
-  call.message_bytes = message.size();
+  call.size = sizeof call, call.num_inputs = static_cast<std::int32_t>(inputs.size());
+  call.num_outputs = static_cast<std::int32_t>(outputs.size()), call.policy = &policy, call.inputs = inputs.data();
+  call.outputs = outputs.data(), call.message = message.data(), call.message_bytes = message.size();
   return call;
 }
 

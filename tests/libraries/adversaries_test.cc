@@ -78,8 +78,7 @@ Ended run_gate(const std::vector<std::string>& arguments) {
   }
   Ended ended;
   waitpid(pid, &ended.status, 0);
-  ended.left_behind = count_orphans();
-  ended.out = read_all(streams[0]), ended.err = read_all(streams[1]);
+  ended.left_behind = count_orphans(), ended.out = read_all(streams[0]), ended.err = read_all(streams[1]);
   for (const std::string& path : streams) unlink(path.c_str());
   return ended;
 }

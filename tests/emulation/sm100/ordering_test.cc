@@ -2,7 +2,6 @@
 // found, and with it there is nothing to find.
 
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -26,8 +25,7 @@ Kernel mma_then_ld(Left left) {
       if (left == Left::nothing) {
         EXPECT_EQ(word, kSum32);
       }
-      if (left == Left::wait) barrier_wait<Scope::cta>(barrier(0), 0);
-      fence_after_thread_sync();
+      if (left == Left::wait) wait_and_fence<Scope::cta>(barrier(0), 0);
     }
     close(tmem);
   };
@@ -40,8 +38,7 @@ TEST(Ordering, an_ld_without_a_wait_for_the_commit_is_not_complete) {
   // In turn, warp 0 would be first, when nothing is written: these seeds have the mma before it.
   std::size_t found = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const LaunchResult r =
-        emulation::sm100::launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, mma_then_ld(Left::wait));
+    const LaunchResult r = launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, mma_then_ld(Left::wait));
     ASSERT_FALSE(r.findings.empty());
     if (r.findings[0].hazard != Hazard::not_complete) continue;
     ++found;
@@ -87,16 +84,14 @@ Kernel ld_then_mma(Left left) {
       sync_warp();
     } else {
       role("read");
-      barrier_wait<Scope::cta>(barrier(0), 0);
-      fence_after_thread_sync();
+      wait_and_fence<Scope::cta>(barrier(0), 0);
       tmem_ld<TmemShape::lanes32x32b, 1>(word, slab(tmem));
       if (left != Left::wait_ld) tmem_wait_ld(word);
       if (left != Left::before) fence_before_thread_sync();
       barrier_arrive<Scope::cta>(barrier(1));
       if (left == Left::wait_ld) tmem_wait_ld(word);
     }
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(2), 0);
     close(tmem);
   };
 }
@@ -135,15 +130,13 @@ Kernel two_mmas(bool same, bool waits) {
       small_mma(tmem);
       if (waits) {
         commit<1>(barrier(1));
-        barrier_wait<Scope::cta>(barrier(1), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(1), 0);
       }
       mma_f8f6f4<1>(tmem, matrix(kA), matrix(kB), same ? kSmall : kNarrow, same);
       commit<1>(barrier(0));
     }
     sync_warp();
-    barrier_wait<Scope::cta>(barrier(0), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(0), 0);
     EXPECT_EQ(load_column(slab(tmem)), same ? 0x42800000U : kSum32);
     close(tmem);
   };
@@ -164,8 +157,7 @@ Kernel mmas_of_two_threads(bool fences) {
     role(warp_index() == 0 ? "first" : "second");
     if (elect()) {
       if (warp_index() == 1) {
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(0), 0);
       }
       small_mma(tmem, warp_index() == 1);
       if (warp_index() == 0) {
@@ -176,8 +168,7 @@ Kernel mmas_of_two_threads(bool fences) {
     }
     sync_warp();
     barrier_wait<Scope::cta>(barrier(1), 0);
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(2), 0);
     if (fences) {
       EXPECT_EQ(load_column(slab(tmem)), 0x42800000U);
     }
@@ -220,15 +211,13 @@ Kernel mma_then_cp(unsigned column, bool waits) {
       small_scaled_mma(tmem);
       if (waits) {
         commit<1>(barrier(1));
-        barrier_wait<Scope::cta>(barrier(1), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(1), 0);
       }
       cp<CpShape::rows32x128b_warpx4, 1>(tmem + column, chunk(kScalesA));
       commit<1>(barrier(0));
     }
     sync_warp();
-    barrier_wait<Scope::cta>(barrier(0), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(0), 0);
     close(tmem);
   };
 }
@@ -236,7 +225,7 @@ Kernel mma_then_cp(unsigned column, bool waits) {
 TEST(MmaOrder, a_copy_behind_a_commit_is_right_in_the_strict_mode_too) {
   for (LaunchOptions options : all_schedules()) {
     options.strict = true;
-    const LaunchResult r = emulation::sm100::launch(kOneWarp, options, mma_then_cp(kScaleColumn, true));
+    const LaunchResult r = launch(kOneWarp, options, mma_then_cp(kScaleColumn, true));
     EXPECT_TRUE(r.completed && r.findings.empty()) << name_of(options) << text_of(r);
   }
 }
@@ -316,8 +305,7 @@ Kernel cp_then_mma(Left left) {
       sync_warp();
     }
     barrier_wait<Scope::cta>(barrier(1), 0);
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(2), 0);
     if (left == Left::nothing && warp_index() == 0) {
       EXPECT_EQ(load_column(slab(tmem, 15)), kSum32);
     }
@@ -352,15 +340,13 @@ Kernel st_then_mma(Left left) {
     if (warp_index() == 1) {
       role("mma");
       if (elect()) {
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(0), 0);
         small_scaled_mma(tmem);
         commit<1>(barrier(1));
       }
       sync_warp();
     }
-    barrier_wait<Scope::cta>(barrier(1), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(1), 0);
     if (left == Left::nothing) {
       EXPECT_EQ(load_column(slab(tmem, 7)), kSum32);
     }
@@ -404,30 +390,26 @@ TEST(HandOver, an_elected_lane_waits_for_its_warp) {
 // A commit contains fence::before_thread_sync (9.7.16.10.10), for later arrivals too.
 TEST(HandOver, an_arrival_after_a_commit_publishes_what_was_before_it) {
   const auto kernel = [](bool commits) {
-    return [commits] {
-      const TmemAddress tmem = open({1, 1, 1});
-      if (warp_index() == 1) {
-        if (elect()) {
-          small_cp(tmem);
-          if (commits) commit<1>(barrier(2));
-          barrier_arrive<Scope::cta>(barrier(0));
-        }
-        sync_warp();
-      } else if (elect()) {
-        role("mma");
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
-        small_scaled_mma(tmem);
-        commit<1>(barrier(1));
+    const TmemAddress tmem = open({1, 1, 1});
+    if (warp_index() == 1) {
+      if (elect()) {
+        small_cp(tmem);
+        if (commits) commit<1>(barrier(2));
+        barrier_arrive<Scope::cta>(barrier(0));
       }
-      barrier_wait<Scope::cta>(barrier(1), 0);
-      if (commits) barrier_wait<Scope::cta>(barrier(2), 0);
-      fence_after_thread_sync();
-      close(tmem);
-    };
+      sync_warp();
+    } else if (elect()) {
+      role("mma");
+      wait_and_fence<Scope::cta>(barrier(0), 0);
+      small_scaled_mma(tmem);
+      commit<1>(barrier(1));
+    }
+    barrier_wait<Scope::cta>(barrier(1), 0);
+    if (commits) wait_and_fence<Scope::cta>(barrier(2), 0);
+    close(tmem);
   };
-  expect_right(kTwoWarps, kernel(true));
-  expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, kernel(false));
+  expect_right(kTwoWarps, with(kernel, true));
+  expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, with(kernel, false));
 }
 
 }  // namespace

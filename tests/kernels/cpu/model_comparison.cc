@@ -14,9 +14,7 @@ namespace {
 mxcheck_policy policy_of(const Case& c, std::int64_t rows, std::int64_t cols) {
   mxcheck_policy p =
       make_policy(c.format == Format::e4m3 ? "e4m3" : "e5m2", c.recipe.c_str(), c.block.rows, c.block.cols, c.layout);
-  p.rows = rows;
-  p.cols = cols;
-  p.threads = c.threads;
+  p.rows = rows, p.cols = cols, p.threads = c.threads;
   return p;
 }
 

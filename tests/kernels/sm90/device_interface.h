@@ -39,8 +39,7 @@ struct DeviceCall {
     int devices = 0;
     on_device = !on_host && cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
     if (!on_device || cudaMalloc(reinterpret_cast<void**>(&arena), host.size()) != cudaSuccess) arena = host.data();
-    call.size = sizeof(call), call.policy = &policy;
-    call.message = message, call.message_bytes = sizeof(message);
+    call.size = sizeof(call), call.policy = &policy, call.message = message, call.message_bytes = sizeof(message);
     call.workspace = arena + places.workspace, call.workspace_bytes = places.workspace_bytes;
     call.report = reinterpret_cast<mxcheck_device_report*>(arena + places.report);
     put(places.report, std::vector<char>(sizeof(mxcheck_device_report)));

@@ -122,8 +122,7 @@ struct Problem {
     router.variant = &mxcheck::router_variant_named(p.policy.recipe);
     router.top_k = p.top_k, router.groups = p.groups, router.groups_kept = p.groups_kept;
     router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
-    router.scale = p.scale;
-    router.bias = bias;
+    router.scale = p.scale, router.bias = bias;
     require(p.top_k >= 1 && p.top_k <= p.policy.cols, "top_k is 1 to the number of experts");
     if (fault() == "nan_accepted" && !router.variant->packed) router.nan = mxcheck::NanLogits::last;
     if (fault() == "wrong_set" && router.variant->name == "topk-softmax")

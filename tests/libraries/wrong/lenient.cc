@@ -32,8 +32,7 @@ struct Mended {
   explicit Mended(const mxcheck_call& from) : call(from) {
     std::memset(static_cast<void*>(&policy), 0, sizeof(policy));
     std::memcpy(static_cast<void*>(&policy), from.policy, sizeof(policy));  // the gate's is larger than any
-    call.size = sizeof(call);
-    call.policy = &policy.all;
+    call.size = sizeof(call), call.policy = &policy.all;
     tensors.assign(from.inputs, from.inputs + from.num_inputs);
     tensors.insert(tensors.end(), from.outputs, from.outputs + from.num_outputs);
     for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -93,9 +93,7 @@ TEST(Multiply, random_operands_with_c_about_the_products) {
       fill(draw, p.b, c.b, r);
       fill_scales(draw, p.scales_a, spread);
       fill_scales(draw, p.scales_b, spread);
-      p.instruction.negate_a = draw.one_in(2);
-      p.instruction.negate_b = draw.one_in(2);
-      p.accumulate = false;
+      p.instruction.negate_a = draw.one_in(2), p.instruction.negate_b = draw.one_in(2), p.accumulate = false;
       p.d = expected(p);  // where the products are
       for (std::uint32_t& word : p.d) {
         const int bias = c.d_fp16 ? 15 : 127;
@@ -115,8 +113,7 @@ TEST(Multiply, sums_that_cancel) {
     fill(draw, p.b, c.b, r);
     fill_scales(draw, p.scales_a, 1);
     fill_scales(draw, p.scales_b, 1);
-    p.accumulate = false;
-    p.d = expected(p);
+    p.accumulate = false, p.d = expected(p);
     // First c against the products, then also the products against each other, all but some.
     for (std::uint32_t& word : p.d) word ^= c.d_fp16 ? 0x8000 : 0x80000000;
     p.accumulate = true;

@@ -29,8 +29,7 @@ struct Valid : ValidCall {
   std::array<std::int64_t, 4> offset_values{0, 8, 8, 40};
 
   explicit Valid(const std::string& name) {
-    policy.rows = 40;
-    policy.cols = 70;
+    policy.rows = 40, policy.cols = 70;
     const std::vector<std::byte> zeros(40 * 70 * 4);
     const std::span<const std::byte> x(zeros.data(), 40 * 70 * 2);
     const std::span<const std::byte> codes(zeros.data(), 40 * 70);
@@ -224,9 +223,7 @@ TEST(CandidateRefusals, of_quantize) {
       {"flat scales", "1 dimensions", [](Valid& v) { v.outputs[1].ndim = 1; }},
       {"tiles of another size", "must be 1024, the tiles",
        [](Valid& v) {
-         v.policy.layout = MXCHECK_TCGEN05;
-         v.outputs[1].ndim = 1;
-         v.out[1]->shape[0] = 512;
+         v.policy.layout = MXCHECK_TCGEN05, v.outputs[1].ndim = 1, v.out[1]->shape[0] = 512;
          if (v.outputs.size() == 4) v.outputs[3].ndim = 1;
        }},
       {"outputs on each other", "output 1 overlaps output 0",
@@ -234,12 +231,9 @@ TEST(CandidateRefusals, of_quantize) {
   };
   expect_refusals("quantize", either);
   expect_refusals("quantize_dual", either);
-  expect_refusals("quantize", {{"tiles", "tcgen05",
-                                [](Valid& v) {
-                                  v.policy.block_rows = 32;
-                                  v.policy.layout = MXCHECK_TCGEN05;
-                                },
-                                MXCHECK_UNSUPPORTED}});
+  expect_refusals("quantize",
+                  {{"tiles", "tcgen05", [](Valid& v) { v.policy.block_rows = 32, v.policy.layout = MXCHECK_TCGEN05; },
+                    MXCHECK_UNSUPPORTED}});
   expect_refusals("quantize_dual",
                   {{"column blocks", "1x32", [](Valid& v) { v.policy.block_rows = 32, v.policy.block_cols = 1; },
                     MXCHECK_UNSUPPORTED},
@@ -267,8 +261,7 @@ TEST(CandidateRefusals, of_dequantize_and_scale_layout) {
 
 TEST(CandidateCalls, messages_fit_where_they_are_put) {
   Valid v("quantize");
-  v.policy.format = "a format whose name is longer than the room for the message";
-  v.call.message_bytes = 8;
+  v.policy.format = "a format whose name is longer than the room for the message", v.call.message_bytes = 8;
   EXPECT_EQ(operation(library(), "quantize").run(&v.call), MXCHECK_UNSUPPORTED);
   EXPECT_STREQ(v.message.data(), "format ");
   v.call.message_bytes = 0;
@@ -289,8 +282,7 @@ TEST(CandidateCalls, later_versions_of_the_structures_are_accepted) {
 // The bytes of quantizing the same 5 x 70 values however they lie in memory.
 std::vector<std::uint8_t> quantized(std::int64_t stride, std::size_t x_shift, std::size_t codes_shift) {
   CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
-  call.policy.rows = 5;
-  call.policy.cols = 70;
+  call.policy.rows = 5, call.policy.cols = 70;
   TestTensor& x = call.matrix(kBf16Type, 5, 70, stride);
   TestTensor& room = call.flat(kU8Type, 5 * 70 + 64);
   TestTensor& scales = call.matrix(kU8Type, 5, 3);
@@ -304,12 +296,9 @@ std::vector<std::uint8_t> quantized(std::int64_t stride, std::size_t x_shift, st
     }
   }
   call.policy.rows = 4;
-  x.shape[0] = scales.shape[0] = 4;
-  x.dl.byte_offset = x_shift;
+  x.shape[0] = scales.shape[0] = 4, x.dl.byte_offset = x_shift;
   TestTensor codes{GuardedMemory(0), {4, 70}, {}, room.dl};
-  codes.dl.ndim = 2;
-  codes.dl.shape = codes.shape.data();
-  codes.dl.byte_offset = codes_shift;
+  codes.dl.ndim = 2, codes.dl.shape = codes.shape.data(), codes.dl.byte_offset = codes_shift;
   EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
   EXPECT_TRUE(call.kept_inside());
   const std::vector<std::uint8_t> all = room.bytes();
@@ -338,8 +327,7 @@ TEST(CandidateMemory, values_may_lie_at_any_element_and_any_row_stride) {
 TEST(CandidateMemory, empty_tensors_need_no_data) {
   for (const std::array<std::int64_t, 2> shape : {std::array<std::int64_t, 2>{0, 70}, {5, 0}, {0, 0}}) {
     CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
-    call.policy.rows = shape[0];
-    call.policy.cols = shape[1];
+    call.policy.rows = shape[0], call.policy.cols = shape[1];
     TestTensor& x = call.matrix(kBf16Type, shape[0], shape[1]);
     TestTensor& codes = call.matrix(kU8Type, shape[0], shape[1]);
     TestTensor& scales = call.matrix(kU8Type, shape[0], (shape[1] + 31) / 32);

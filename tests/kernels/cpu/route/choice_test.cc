@@ -23,8 +23,7 @@ RouteCase random_case(Words& words, std::int64_t experts) {
   if (words.below(3) == 0) {
     c.groups = 1 + words.below(experts);
     while (experts % c.groups != 0) --c.groups;
-    c.groups_kept = 1 + words.below(c.groups);
-    c.top_k = std::min(c.top_k, experts / c.groups * c.groups_kept);
+    c.groups_kept = 1 + words.below(c.groups), c.top_k = std::min(c.top_k, experts / c.groups * c.groups_kept);
   }
   if (words.below(2) == 0) {
     for (std::int64_t e = 0; e < experts; ++e) c.bias.push_back(static_cast<float>(words.below(64)) * 0x1p-5F - 1);
@@ -100,8 +99,7 @@ TEST(CpuRoute, of_a_bias_that_is_no_number) {
         c.bias[3] = c.bias[20] = odd;
         ASSERT_EQ(route_difference(c, x), "") << odd;
         ASSERT_EQ(route_difference(c, y), "") << odd;
-        c.groups = 8;
-        c.groups_kept = 3;
+        c.groups = 8, c.groups_kept = 3;
         ASSERT_EQ(route_difference(c, x), "") << odd;
       }
     }
@@ -161,8 +159,7 @@ TEST(CpuRoute, refuses_a_nan_wherever_it_is) {
     y.bits[static_cast<std::size_t>(at)] = 0xFF800000;  // of packed order's alone
     ASSERT_EQ(route_difference(c, y), "") << at;
     RouteCase packed = c;
-    packed.variant = "topk-softmax-packed";
-    packed.nan = NanLogits::last;
+    packed.variant = "topk-softmax-packed", packed.nan = NanLogits::last;
     ASSERT_EQ(route_difference(packed, y), "") << at;
   }
 }

@@ -59,13 +59,8 @@ class UseControlBits {
 
 Router router_of(const RouteCase& c) {
   Router r;
-  r.variant = &router_variant_named(c.variant);
-  r.top_k = c.top_k;
-  r.groups = c.groups;
-  r.groups_kept = c.groups_kept;
-  r.nan = c.nan;
-  r.scale = c.scale;
-  r.bias = c.bias;
+  r.variant = &router_variant_named(c.variant), r.top_k = c.top_k, r.groups = c.groups, r.groups_kept = c.groups_kept;
+  r.nan = c.nan, r.scale = c.scale, r.bias = c.bias;
   return r;
 }
 
@@ -80,24 +75,15 @@ struct RouteCall {
 
   RouteCall(const RouteCase& c, std::int64_t tokens, std::int64_t experts)
       : variant(c.variant), rule(to_text(c.token_rounding.rule)) {
-    policy.policy = make_policy("", variant.c_str(), 0, 0);
-    policy.policy.size = sizeof policy;
-    policy.policy.rows = tokens;
-    policy.policy.cols = experts;
-    policy.policy.threads = c.threads;
-    policy.top_k = c.top_k;
-    policy.groups = c.groups;
-    policy.groups_kept = c.groups_kept;
+    policy.policy = make_policy("", variant.c_str(), 0, 0), policy.policy.size = sizeof policy;
+    policy.policy.rows = tokens, policy.policy.cols = experts, policy.policy.threads = c.threads;
+    policy.top_k = c.top_k, policy.groups = c.groups, policy.groups_kept = c.groups_kept;
     policy.nan = c.nan == NanLogits::refuse ? MXCHECK_NAN_REFUSE : MXCHECK_NAN_LAST;
     policy.bias = c.bias.empty() ? 0 : 1;
     policy.scale = c.scale;
     policy.renormalize = c.token_rounding.renormalize ? 1 : 0;
-    policy.rule = rule.c_str();
-    policy.tile = c.token_rounding.tile;
-    policy.capacity = c.token_rounding.capacity;
-    policy.seed = c.token_rounding.seed;
-    policy.step = c.token_rounding.step;
-    policy.layer = c.token_rounding.layer;
+    policy.rule = rule.c_str(), policy.tile = c.token_rounding.tile, policy.capacity = c.token_rounding.capacity;
+    policy.seed = c.token_rounding.seed, policy.step = c.token_rounding.step, policy.layer = c.token_rounding.layer;
   }
 
   template <class T>
@@ -116,14 +102,9 @@ struct RouteCall {
     std::vector<DLTensor> out;
     for (const TestTensor* t : outputs) out.push_back(t->dl);
     mxcheck_call call{};
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(out.size());
-    call.policy = &policy.policy;
-    call.inputs = inputs.data();
-    call.outputs = out.data();
-    call.message = memory.message.data();
-    call.message_bytes = memory.message.size();
+    call.size = sizeof call, call.num_inputs = static_cast<std::int32_t>(inputs.size());
+    call.num_outputs = static_cast<std::int32_t>(out.size()), call.policy = &policy.policy, call.inputs = inputs.data();
+    call.outputs = out.data(), call.message = memory.message.data(), call.message_bytes = memory.message.size();
     memory.message.fill('\0');
     const UseControlBits control(mxcsr);
     return operation(*mxcheck_candidate(), name).run(&call);
@@ -310,9 +291,7 @@ std::string metadata_difference(const std::vector<std::int32_t>& slot_experts, s
       ask([&] { return route_metadata(slot_experts, width, token_offsets, experts, tile); }, refused);
   RouteCase c;
   c.top_k = token_offsets.empty() ? width : 0;
-  c.token_rounding.tile = tile;
-  c.threads = threads;
-  c.best_target_only = true;
+  c.token_rounding.tile = tile, c.threads = threads, c.best_target_only = true;
   return on_every_target(
       "route_metadata", c, tokens, experts, refused,
       [&](RouteCall& call) {

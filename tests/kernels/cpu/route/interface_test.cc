@@ -23,13 +23,8 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
 
 mxcheck_route_policy make_route_policy(const char* variant, const char* rule = "nr-f") {
   mxcheck_route_policy p{};
-  p.policy = make_policy("", variant, 0, 0);
-  p.policy.size = sizeof p;
-  p.top_k = 2;
-  p.scale = 1;
-  p.renormalize = 1;
-  p.rule = rule;
-  p.tile = 4;
+  p.policy = make_policy("", variant, 0, 0), p.policy.size = sizeof p, p.top_k = 2, p.scale = 1, p.renormalize = 1;
+  p.rule = rule, p.tile = 4;
   return p;
 }
 
@@ -38,8 +33,7 @@ struct Valid : ValidCall {
   mxcheck_route_policy policy = make_route_policy("softmax-topk-renorm");
 
   explicit Valid(const std::string& name) {
-    policy.policy.rows = 5;
-    policy.policy.cols = 6;
+    policy.policy.rows = 5, policy.policy.cols = 6;
     const std::vector<std::byte> zeros(256);
     const auto bytes = [&](std::size_t count) { return std::span(zeros).first(count); };
     if (name == "route_metadata") {
@@ -163,8 +157,7 @@ const Refusals kOfVariants{
        v.set(0, 6, std::numeric_limits<float>::quiet_NaN());
      }},
     {"infinity in packed order", "logits[0, 2]", [](Valid& v) {
-       v.policy.policy.recipe = "topk-softmax-packed";
-       v.policy.nan = MXCHECK_NAN_LAST;
+       v.policy.policy.recipe = "topk-softmax-packed", v.policy.nan = MXCHECK_NAN_LAST;
        v.set(0, 2, std::numeric_limits<float>::infinity());
      }}};
 
@@ -237,9 +230,7 @@ TEST(RouteRefusals, of_backward) {
 // The first NaN is named, whichever thread finds one first.
 TEST(RouteRefusals, name_the_first_of_several) {
   mxcheck_route_policy policy = make_route_policy("topk-softmax");
-  policy.policy.rows = 8192;
-  policy.policy.cols = 128;
-  policy.policy.threads = 3;
+  policy.policy.rows = 8192, policy.policy.cols = 128, policy.policy.threads = 3;
   std::vector<float> logits(8192 * 128);
   for (const std::size_t at : {2000U * 128 + 7, 5000U * 128, 8191U * 128 + 127}) {
     logits[at] = std::numeric_limits<float>::quiet_NaN();
@@ -292,16 +283,14 @@ TEST(RouteMemory, no_tokens_need_no_data) {
     if (std::string(name) == "route_metadata") v.policy.top_k = 1, v.call.num_inputs = 1;
     for (std::size_t i = 0; i < v.in.size(); ++i) {
       if (i == 1 && v.policy.bias != 0) continue;
-      v.in[i]->shape[0] = 0;
-      v.inputs[i].data = nullptr;
+      v.in[i]->shape[0] = 0, v.inputs[i].data = nullptr;
     }
     if (std::string(name) == "route_round") {
       for (const std::size_t i : {2U, 3U, 5U}) v.out[i]->shape[0] = 0, v.outputs[i].data = nullptr;
       v.out[4]->shape[0] = 1;
     } else if (std::string(name) == "route_metadata") {
       for (const std::size_t i : {2U, 3U, 4U}) v.out[i]->shape[0] = 18;
-      v.out[5]->shape[0] = 0;
-      v.outputs[5].data = nullptr;
+      v.out[5]->shape[0] = 0, v.outputs[5].data = nullptr;
     } else {
       for (std::size_t i = 0; i < v.out.size(); ++i) v.out[i]->shape[0] = 0, v.outputs[i].data = nullptr;
     }

@@ -17,11 +17,8 @@ TokenRounding random_token_rounding(Words& words, TokenRoundingRule rule, std::i
   a.rule = rule;
   a.tile = std::array<std::int64_t, 7>{
       1, 2, 3, 4, 16, tokens + 1, std::numeric_limits<std::int64_t>::max()}[static_cast<std::size_t>(words.below(7))];
-  a.capacity = words.below(tokens + 3);
-  a.renormalize = words.below(3) != 0;
-  a.seed = words.next();
-  a.layer = static_cast<std::uint32_t>(words.next());
-  a.step = words.next();
+  a.capacity = words.below(tokens + 3), a.renormalize = words.below(3) != 0, a.seed = words.next();
+  a.layer = static_cast<std::uint32_t>(words.next()), a.step = words.next();
   return a;
 }
 
@@ -141,8 +138,7 @@ void expect_equal_gradients(std::uint64_t seed) {
       const std::int64_t experts = std::array{1, 2, 7, 32, 50, 129}[static_cast<std::size_t>(words.below(6))];
       const std::int64_t tokens = words.below(12);
       RouteCase c;
-      c.variant = std::string(variant.name);
-      c.top_k = 1 + words.below(std::min<std::int64_t>(experts, 9));
+      c.variant = std::string(variant.name), c.top_k = 1 + words.below(std::min<std::int64_t>(experts, 9));
       c.scale = words.below(2) == 0 ? 1.0F : 2.5F;
       std::vector<float> gradient(static_cast<std::size_t>(tokens * c.top_k));
       for (float& g : gradient) g = static_cast<float>(words.below(4001) - 2000) * 0x1p-9F;

@@ -83,13 +83,9 @@ struct ValidMatmul : ValidCall {
     for (std::size_t e = 1; o.grouping == MXCHECK_DEPTH && e < o.offsets.size(); ++e) {
       columns += (o.offsets[e] - o.offsets[e - 1] + 31) / 32;
     }
-    policy.policy = make_policy("e4m3", "", 1, 32);
-    policy.policy.size = sizeof policy;
-    policy.policy.rows = o.m, policy.policy.cols = o.n;
-    policy.format_b = "e5m2";
-    policy.block_b_rows = 1, policy.block_b_cols = 32;
-    policy.depth = o.k;
-    policy.scale_type = MXCHECK_E8M0;
+    policy.policy = make_policy("e4m3", "", 1, 32), policy.policy.size = sizeof policy;
+    policy.policy.rows = o.m, policy.policy.cols = o.n, policy.format_b = "e5m2";
+    policy.block_b_rows = 1, policy.block_b_cols = 32, policy.depth = o.k, policy.scale_type = MXCHECK_E8M0;
     policy.grouping = o.grouping;
     policy.accumulate = o.adds ? 1 : 0;
     policy.alpha = o.alpha;
@@ -127,8 +123,7 @@ struct ValidMatmul : ValidCall {
     EXPECT_EQ(operation(table, "matmul").workspace(&call, &bytes), MXCHECK_OK) << message.data();
     space.assign(bytes + 256, std::byte{0xC7});
     const std::size_t past = reinterpret_cast<std::uintptr_t>(space.data()) % 256;
-    call.workspace = space.data() + (256 - past) % 256;
-    call.workspace_bytes = bytes;
+    call.workspace = space.data() + (256 - past) % 256, call.workspace_bytes = bytes;
   }
 };
 

@@ -155,11 +155,8 @@ TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
   const std::int32_t rows[8]{};
   const std::int64_t offsets[2] = {0, 32};
   Problem p;
-  p.a = p.b = p.scales_a = p.scales_b = bytes;
-  p.chunks_a = p.chunks_b = p.chunks_k = 1;
-  p.d = bytes;
-  p.m = p.n = 8, p.k = 32;
-  p.gathered_rows = rows, p.rows_a = 1;
+  p.a = p.b = p.scales_a = p.scales_b = bytes, p.chunks_a = p.chunks_b = p.chunks_k = 1, p.d = bytes;
+  p.m = p.n = 8, p.k = 32, p.gathered_rows = rows, p.rows_a = 1;
   Params params;
   EXPECT_EQ(make_params<Single128>(p, params), "");
   EXPECT_EQ(params.gathered_rows, rows);
@@ -168,8 +165,7 @@ TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
   p.gathered_rows = nullptr;
   EXPECT_EQ(make_params<Single128>(p, params), "");
   EXPECT_EQ(params.gathered_rows, nullptr);
-  p.gathered_rows = rows, p.rows_a = 1;
-  p.grouping = Grouping::depth, p.offsets = offsets;
+  p.gathered_rows = rows, p.rows_a = 1, p.grouping = Grouping::depth, p.offsets = offsets;
   EXPECT_EQ(make_params<Single128>(p, params), "rows of A are not gathered of groups along depth");
 }
 

@@ -42,8 +42,7 @@ inline GoldenCodes codes_of(const Golden& golden) {
   };
   if (text.size() == 129) {
     for (std::size_t k = 0; k < 32; ++k) {
-      codes.a[k] = code(text.substr(2 * k, 2));
-      codes.b[k] = code(text.substr(65 + 2 * k, 2));
+      codes.a[k] = code(text.substr(2 * k, 2)), codes.b[k] = code(text.substr(65 + 2 * k, 2));
     }
     return codes;
   }

@@ -92,8 +92,7 @@ MXCHECK_SM100_KERNEL void remote_arrive(const MXCHECK_SM100_GRID_CONSTANT Argume
         }
       }
       if (rank == 0) {
-        a.out[2 * pair] = stale;
-        a.out[2 * pair + 1] = age;
+        a.out[2 * pair] = stale, a.out[2 * pair + 1] = age;
       }
     }
     sync_warp();

@@ -59,8 +59,7 @@ void expect_packed(const Lengths& rows, const Lengths& depth, std::int64_t sourc
   PackJob job;
   job.rows = {row_offsets.data(), static_cast<std::int64_t>(rows.size()), 0};
   job.depth = {depth_offsets.data(), static_cast<std::int64_t>(depth.size()), 0};
-  job.columns = job.depth.pieces(kBlock);
-  job.chunks_k = job.depth.pieces(kBlock * kChunkScales);
+  job.columns = job.depth.pieces(kBlock), job.chunks_k = job.depth.pieces(kBlock * kChunkScales);
   std::mt19937_64 random(7);
   std::vector<std::int32_t> index;
   if (source_rows > 0) {

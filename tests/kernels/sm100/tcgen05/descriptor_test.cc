@@ -166,11 +166,8 @@ alignas(16) unsigned char memory[32];
 
 TensorMapDescription tile() {
   TensorMapDescription d;
-  d.base = memory;
-  d.extent[0] = 1024, d.extent[1] = 300;
-  d.stride[0] = 1, d.stride[1] = 1024;
-  d.box[0] = 128, d.box[1] = 128;
-  d.swizzle = Swizzle::b128;
+  d.base = memory, d.extent[0] = 1024, d.extent[1] = 300, d.stride[0] = 1, d.stride[1] = 1024;
+  d.box[0] = 128, d.box[1] = 128, d.swizzle = Swizzle::b128;
   return d;
 }
 
@@ -202,8 +199,7 @@ TEST(TensorMap, holds_its_description) {
 TEST(TensorMap, swizzles_keep_their_values) {
   for (const Swizzle swizzle : {Swizzle::none, Swizzle::b128_atom32, Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
     TensorMapDescription d = tile();
-    d.box[0] = 16;
-    d.swizzle = swizzle;
+    d.box[0] = 16, d.swizzle = swizzle;
     TensorMap map;
     ASSERT_EQ(encode(d, map), "");
     EXPECT_EQ(static_cast<int>(map.swizzle), static_cast<int>(swizzle));

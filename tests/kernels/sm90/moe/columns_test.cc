@@ -182,8 +182,7 @@ void with_codes(const QuantizedTensor& from, std::int64_t rows, bool gather, std
   const Input<std::int32_t> device_index(index);
   TransposeJob job;
   job.x = codes.data(), job.stride = job.cols = from.cols(), job.index = gather ? device_index.data() : nullptr;
-  job.scales = scales.data(), job.scale_blocks = from.scale_cols();
-  job.e8m0 = from.scales().format == Format::e8m0;
+  job.scales = scales.data(), job.scale_blocks = from.scale_cols(), job.e8m0 = from.scales().format == Format::e8m0;
   job.element = from.element() == Format::e4m3 ? Element::e4m3 : Element::e5m2;
   expect(job, gathered(dequantize(from), index, from.cols()));
 }

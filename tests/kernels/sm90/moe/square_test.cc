@@ -133,8 +133,7 @@ void expect_squares(const Case& c, const Way& way, Written written = kBoth, std:
   Output<std::uint8_t> turned_scales(static_cast<std::int64_t>(transposed_scales.size()));
   SquareJob job;
   job.x = device_x.data(), job.index = index.empty() ? nullptr : device_index.data();
-  job.cols = c.cols, job.expert_rows = c.expert_rows, job.coding = way.coding, job.kind = c.kind;
-  job.rows.rows = rows;
+  job.cols = c.cols, job.expert_rows = c.expert_rows, job.coding = way.coding, job.kind = c.kind, job.rows.rows = rows;
   if (c.expert_rows == 0) job.rows = experts.tiled;
   if (c.whole) {
     ASSERT_EQ(launch_amax({device_x.data(), sources * c.cols, amax.data(), nullptr}, nullptr), cudaSuccess);
@@ -248,8 +247,7 @@ TEST_F(Sm90Square, nothing_is_written_after_a_refusal) {
     SquareJob job;
     job.x = x.data(), job.cols = 128, job.expert_rows = expert_rows;
     job.rows = {256, 2, refused.data(), nullptr};
-    job.coding = ways(128).front().coding;
-    job.codes = out.data(), job.scales = scales.data();
+    job.coding = ways(128).front().coding, job.codes = out.data(), job.scales = scales.data();
     ASSERT_EQ(launch_square(job, nullptr), cudaSuccess);
     ASSERT_EQ(launch_amax({x.data(), 256 * 128, scales.data(), refused.data()}, nullptr), cudaSuccess);
     EXPECT_EQ(out.read(), poisoned<std::uint8_t>(256 * 128));

@@ -137,8 +137,7 @@ std::vector<float> expected_of(const Words& a, const Words& b, std::int64_t m, s
   const Input<std::uint16_t> b_on(b_major);
   const Output<float> d(m * n);
   MatmulCall y;
-  y.output = MatmulOutput::fp32, y.a = a_on.data(), y.b = b_on.data(), y.d = d.data();
-  y.m = m, y.n = n, y.k = whole;
+  y.output = MatmulOutput::fp32, y.a = a_on.data(), y.b = b_on.data(), y.d = d.data(), y.m = m, y.n = n, y.k = whole;
   require(matmul_bf16_launch(y, nullptr));
   require(cudaDeviceSynchronize());
   return d.read();
@@ -221,8 +220,7 @@ TEST_F(Transposed, DISABLED_Speed) {
     tell("d_up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
     c.output = MatmulOutput::fp32, c.a = x->data(), c.n = kN, c.k = kD;
     tell("d_down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
-    c.kind = MatmulKind::depth, c.k = kR;
-    c.m = kN, c.n = kD, c.a = h->data(), c.b = x->data();
+    c.kind = MatmulKind::depth, c.k = kR, c.m = kN, c.n = kD, c.a = h->data(), c.b = x->data();
     tell("d_w2", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up / 2);
     c.m = kD, c.n = 2 * kN, c.a = x->data(), c.b = h->data();
     tell("d_w1", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up);

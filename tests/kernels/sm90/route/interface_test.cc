@@ -141,8 +141,7 @@ TEST_F(Sm90RouteOnDevice, good_calls_are_good) {
   expect_good(c);
   RouteCall shifted;
   shifted.shift_logits();
-  shifted.outputs[0].byte_offset = 4;
-  shifted.policy.nan = MXCHECK_NAN_LAST;
+  shifted.outputs[0].byte_offset = 4, shifted.policy.nan = MXCHECK_NAN_LAST;
   expect_good(shifted);
   BackwardCall without_routes;
   expect_good(without_routes);
@@ -264,8 +263,7 @@ TEST(Sm90RouteRound, workspaces_are_what_the_rule_needs) {
   // Tiles too large for shared memory are given workspace by nr-s.
   c.policy.policy.rows = 8192;
   for (const auto& [tile, more] : {std::pair{4096, 4096 * kFew * 4}, std::pair{2048, 0 * kFew}}) {
-    c.policy.tile = tile;
-    c.policy.rule = "nr-f";
+    c.policy.tile = tile, c.policy.rule = "nr-f";
     const std::uint64_t without = c.workspace();
     c.policy.rule = "nr-s";
     EXPECT_EQ(c.workspace(), without + static_cast<std::uint64_t>(more)) << tile;

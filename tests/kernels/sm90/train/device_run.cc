@@ -17,13 +17,10 @@ mxcheck_train_config train_config(const TrainingConfig& config, const std::vecto
   const ModelShape& m = config.model;
   const OptimizerConfig& o = config.optimizer;
   mxcheck_train_config c{};
-  c.size = sizeof(c);
-  c.layers = m.layers, c.width = m.width, c.heads = m.heads, c.experts = m.experts;
+  c.size = sizeof(c), c.layers = m.layers, c.width = m.width, c.heads = m.heads, c.experts = m.experts;
   c.inner = m.inner, c.top_k = m.top_k, c.length = m.length;
-  c.batch = config.batch, c.evaluation_sequences = evaluation_sequences;
-  c.recipe = config.recipe.name.c_str();
-  c.rounding = to_text(config.rounding).data();
-  c.tile = config.tile, c.seed = config.seed, c.balance = config.balance;
+  c.batch = config.batch, c.evaluation_sequences = evaluation_sequences, c.recipe = config.recipe.name.c_str();
+  c.rounding = to_text(config.rounding).data(), c.tile = config.tile, c.seed = config.seed, c.balance = config.balance;
   c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
   c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
   c.cosine = cosine.data(), c.sine = sine.data();
@@ -59,15 +56,12 @@ DeviceOutcome DeviceRun::step(const TrainingState& before, std::span<const std::
   outcome.parameter_digests.resize(parameters_);
   outcome.layer_digests.resize(static_cast<std::size_t>(config_.model.layers));
   mxcheck_train_step input{};
-  input.size = sizeof(input);
-  input.tokens = batch.data();
-  input.step = static_cast<std::uint64_t>(before.step);
+  input.size = sizeof(input), input.tokens = batch.data(), input.step = static_cast<std::uint64_t>(before.step);
   input.rate = learning_rate(config_, before.step);
   input.correction1 = bias_correction(config_.optimizer.beta1, before.updates + 1);
   input.correction2 = bias_correction(config_.optimizer.beta2, before.updates + 1);
   input.observe = observe ? 1 : 0;
-  outcome.values.size = sizeof(outcome.values);
-  outcome.values.parameter_digests = outcome.parameter_digests.data();
+  outcome.values.size = sizeof(outcome.values), outcome.values.parameter_digests = outcome.parameter_digests.data();
   outcome.values.layer_digests = outcome.layer_digests.data();
   require_ok(mxcheck_train()->step(run_, &input, &outcome.values, message_, sizeof(message_)));
   return outcome;
@@ -76,9 +70,7 @@ DeviceOutcome DeviceRun::step(const TrainingState& before, std::span<const std::
 Evaluation DeviceRun::evaluate(const std::string& recipe, std::span<const std::uint8_t> tokens) {
   const ModelShape& m = config_.model;
   mxcheck_train_evaluation e{};
-  e.size = sizeof(e);
-  e.tokens = tokens.data();
-  e.sequences = std::ssize(tokens) / (m.length + 1);
+  e.size = sizeof(e), e.tokens = tokens.data(), e.sequences = std::ssize(tokens) / (m.length + 1);
   e.recipe = recipe.c_str();
   const std::int64_t slots = e.sequences * m.length * m.top_k;
   std::vector<std::int32_t> routes(static_cast<std::size_t>(m.layers * slots));

@@ -71,11 +71,7 @@ std::string differences(const TrainingConfig& config, const TrainingState& befor
 inline TrainingConfig tiny(const std::string& recipe) {
   TrainingConfig c;
   c.model = {.layers = 2, .width = 64, .heads = 2, .experts = 8, .inner = 32, .top_k = 2, .length = 64};
-  c.batch = 4;
-  c.steps = 100;
-  c.seed = 11;
-  c.recipe = layer_recipe_named(recipe);
-  c.optimizer.warm_up = 4;
+  c.batch = 4, c.steps = 100, c.seed = 11, c.recipe = layer_recipe_named(recipe), c.optimizer.warm_up = 4;
   return c;
 }
 

@@ -147,8 +147,7 @@ TEST_F(Sm90TrainStep, token_rounding) {
   for (const TokenRoundingRule rule : {TokenRoundingRule::nr_f, TokenRoundingRule::sr_f, TokenRoundingRule::up,
                                        TokenRoundingRule::down, TokenRoundingRule::balance_f}) {
     TrainingConfig config = tiny("mxfp8");
-    config.rounding = rule;
-    config.tile = 16;
+    config.rounding = rule, config.tile = 16;
     SCOPED_TRACE(std::string(to_text(rule)));
     expect_same_steps(config, 4);
   }
@@ -156,9 +155,7 @@ TEST_F(Sm90TrainStep, token_rounding) {
 
 TEST_F(Sm90TrainStep, no_clipping_no_decay_and_the_balance_loss_alone) {
   TrainingConfig config = tiny("bf16");
-  config.optimizer.clip = 1e6F;
-  config.optimizer.decay = 0;
-  config.balance = 10;
+  config.optimizer.clip = 1e6F, config.optimizer.decay = 0, config.balance = 10;
   expect_same_steps(config, 3);
 }
 

@@ -18,8 +18,7 @@ using fake::mode;
 void kernel(void* argument) {
   const mxcheck_call& call = static_cast<const fake::KeptCall*>(argument)->call;
   if (!honest::offsets_are_right(&call) && !mode("trusts_offsets")) {
-    call.report->status = MXCHECK_INVALID;
-    call.report->index = 1;
+    call.report->status = MXCHECK_INVALID, call.report->index = 1;
     std::strcpy(call.report->message, "offsets must not descend");
     return;
   }

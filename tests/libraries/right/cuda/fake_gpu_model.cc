@@ -39,12 +39,10 @@ mxcheck::MatmulOperand operand_of(const MxcheckGpuModelCall& c, bool first) {
 void compare(void* argument) {
   const MxcheckGpuModelCall& c = *static_cast<const MxcheckGpuModelCall*>(argument);
   mxcheck::Matmul x;
-  x.contract = mxcheck::parse_matmul_contract(kSums[c.a_format]);
-  x.contract.promotion = c.promotion;
+  x.contract = mxcheck::parse_matmul_contract(kSums[c.a_format]), x.contract.promotion = c.promotion;
   x.a = operand_of(c, true), x.b = operand_of(c, false);
   x.output = c.output == MXCHECK_GPU_MODEL_OUT_BF16 ? Format::bf16 : Format::fp32;
-  x.alpha = c.alpha, x.c = c.c;
-  x.grouping = static_cast<mxcheck::Grouping>(c.groups);
+  x.alpha = c.alpha, x.c = c.c, x.grouping = static_cast<mxcheck::Grouping>(c.groups);
   std::vector<std::int64_t> offsets{0};
   if (c.offsets != nullptr) offsets.insert(offsets.end(), c.offsets, c.offsets + c.experts);
   if (c.offsets != nullptr) x.offsets = offsets;

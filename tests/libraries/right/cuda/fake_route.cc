@@ -45,8 +45,7 @@ void kernel(void* argument) {
   const DLTensor& t = call.inputs[0];
   const DLTensor* out = call.outputs;
   mxcheck::Router router;
-  router.variant = &mxcheck::router_variant_named(launch.recipe);
-  router.top_k = p.top_k;
+  router.variant = &mxcheck::router_variant_named(launch.recipe), router.top_k = p.top_k;
   router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
   router.scale = p.scale;
   const mxcheck::MatrixView logits{t.dtype.bits == 16 ? mxcheck::Format::bf16 : mxcheck::Format::fp32, data_of(t),

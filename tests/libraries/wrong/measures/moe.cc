@@ -96,8 +96,7 @@ std::vector<HostTensor> kept_tensors(const LayerRecipe& recipe, std::int64_t rou
 std::vector<HostTensor> layer(const mxcheck_candidate_table& table, const Data& data, const LayerRecipe& recipe,
                               bool interleaved) {
   mxcheck_moe_policy policy{};
-  policy.policy.size = sizeof(policy);
-  policy.policy.rows = kTokens, policy.policy.cols = kD, policy.policy.threads = 1;
+  policy.policy.size = sizeof(policy), policy.policy.rows = kTokens, policy.policy.cols = kD, policy.policy.threads = 1;
   policy.policy.format = "", policy.policy.recipe = recipe.name.c_str();
   policy.inner = kN, policy.experts = kExperts, policy.routed = data.routed;
   policy.gate_up = interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;
