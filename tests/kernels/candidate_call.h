@@ -58,9 +58,7 @@ class GuardedMemory {
   static constexpr std::uint8_t kPoison = 0xA5;
 
  private:
-  std::size_t bytes_;
-  std::size_t usable_ = 0;
-  std::size_t mapped_ = 0;
+  std::size_t bytes_, usable_ = 0, mapped_ = 0;
   std::uint8_t* start_ = nullptr;
 };
 
@@ -129,8 +127,7 @@ class CandidateCall {
 
   mxcheck_status run(const mxcheck_operation& op, const std::vector<const TestTensor*>& in,
                      const std::vector<const TestTensor*>& out) {
-    std::vector<DLTensor> inputs;
-    std::vector<DLTensor> outputs;
+    std::vector<DLTensor> inputs, outputs;
     for (const TestTensor* t : in) inputs.push_back(t->dl);
     for (const TestTensor* t : out) outputs.push_back(t->dl);
     mxcheck_call call = call_of(policy, inputs, outputs, message);

@@ -10,11 +10,7 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -30,8 +26,7 @@ using Adversary = mxcheck::test::WrongLibrary;
 struct Ended {
   int status = 0;       // of waitpid
   int left_behind = 0;  // processes that the gate did not clear away
-  std::string out;
-  std::string err;
+  std::string out, err;
 };
 
 std::string read_all(const std::string& path) {

@@ -3,16 +3,11 @@
 // width on, from the ninth expert on, at one address, for one value of a policy's field: each is found by the quick
 // suite, by the statement that the catalogue names; the whole suite is run on each at night.
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "tests/libraries/gate_on.h"
 
 namespace {
 
-using mxcheck::test::ShellAnswer;
-using mxcheck::test::WrongLibrary;
+using mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
 
 const char* right_of(const WrongLibrary& one) {
   return one.value("of", "cpu") == "matmul" ? MXCHECK_HOST_MATMUL : MXCHECK_CPU_LIBRARY;

@@ -159,13 +159,8 @@ TEST(Allocation, a_whole_warp_allocates_and_frees_with_the_same_operands) {
                });
 }
 
-}  // namespace
-
 // --- columns
-//
 // Columns of tensor memory: used by who owns them, and freed when their uses are over (PTX ISA 9.0, 9.7.16.7).
-
-namespace {
 
 // The last use of columns is known to be over by the warp that frees them.
 TEST(Columns, columns_are_freed_when_loads_and_mmas_are_over) {
@@ -179,9 +174,7 @@ TEST(Columns, columns_are_freed_when_loads_and_mmas_are_over) {
       }
       sync_warp();
     }
-    if (warp_index() == 1 || waits) {
-      wait_and_fence<Scope::cta>(barrier(0), 0);
-    }
+    if (warp_index() == 1 || waits) wait_and_fence<Scope::cta>(barrier(0), 0);
     if (warp_index() == 1) load_column(slab(tmem));
     if (syncs) return close(tmem);
     sync_block();

@@ -1,9 +1,6 @@
 // Cluster launch control (PTX ISA 9.0, 9.7.13.17): clusters take the work of those that have not started. All work is
 // done, each piece once, whoever does it.
 
-#include <algorithm>
-#include <vector>
-
 #include "kernels/sm100/tcgen05/cluster.h"
 #include "tests/emulation/sm100/micro.h"
 

@@ -26,11 +26,8 @@
 
 namespace mxcheck::sm100::test {
 
-using emulation::sm100::Finding;
-using emulation::sm100::Hazard;
-using emulation::sm100::LaunchOptions;
-using emulation::sm100::LaunchResult;
-using emulation::sm100::LaunchShape;
+using emulation::sm100::Finding, emulation::sm100::Hazard, emulation::sm100::LaunchOptions;
+using emulation::sm100::LaunchResult, emulation::sm100::LaunchShape;
 using Schedule = emulation::sm100::Schedule;
 using emulation::sm100::launch;
 using Kernel = std::function<void()>;
@@ -248,6 +245,14 @@ void wait_and_fence(SharedAddress at, unsigned parity) {
 template <class F, class... Arguments>
 Kernel with(const F& kernel, Arguments... arguments) {
   return std::bind_front(kernel, arguments...);
+}
+
+// kernel(true) is right, and kernel(false), which leaves a step out, has this fault.
+template <class F>
+void expect_needed(const LaunchShape& shape, const F& kernel, Hazard hazard,
+                   std::initializer_list<std::string_view> words) {
+  expect_right(shape, with(kernel, true));
+  expect_fault(shape, hazard, words, with(kernel, false));
 }
 
 }  // namespace mxcheck::sm100::test

@@ -112,13 +112,8 @@ TEST(Ordering, a_wait_without_fence_after_thread_sync_takes_nothing) {
                {"(mma)", "tcgen05.mma", "column 0, lane 32", "fence::after_thread_sync"}, ld_then_mma(Left::after));
 }
 
-}  // namespace
-
 // --- orders of mma
-//
 // The order of what one thread issues (PTX ISA 9.0, 9.7.16.6.2): mma and cp onto accumulators and scales.
-
-namespace {
 
 // mma then mma: in order where shape, kind and D's type are the same (9.7.16.6.2).
 Kernel two_mmas(bool same, bool waits) {
@@ -156,9 +151,7 @@ Kernel mmas_of_two_threads(bool fences) {
     const TmemAddress tmem = open({1, 1, 1});
     role(warp_index() == 0 ? "first" : "second");
     if (elect()) {
-      if (warp_index() == 1) {
-        wait_and_fence<Scope::cta>(barrier(0), 0);
-      }
+      if (warp_index() == 1) wait_and_fence<Scope::cta>(barrier(0), 0);
       small_mma(tmem, warp_index() == 1);
       if (warp_index() == 0) {
         if (fences) fence_before_thread_sync();
@@ -272,14 +265,9 @@ TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
                });
 }
 
-}  // namespace
-
 // --- handing over
-//
 // Tensor memory from the thread that writes it to the one that multiplies (PTX ISA 9.0, 9.7.16.6): copies, stores, and
 // the threads in between.
-
-namespace {
 
 // Scales copied by warp 1, multiplied by warp 0: fences order, and need no commit (9.7.16.6.2).
 Kernel cp_then_mma(Left left) {

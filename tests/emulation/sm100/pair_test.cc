@@ -1,7 +1,6 @@
 // Two CTAs that multiply together (PTX ISA 9.0, 9.7.16.5): what each must wait for of the other, and scales that must
 // be equal.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -98,11 +97,9 @@ TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
     wait_and_fence<Scope::cluster>(barrier(2), 0);
     close<2>(tmem);
   };
-  expect_right(kPair, with(kernel, true));
-  expect_fault(kPair, Hazard::not_complete,
-               {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
-                "a wait for the barrier of that load"},
-               with(kernel, false));
+  expect_needed(kPair, kernel, Hazard::not_complete,
+                {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
+                 "a wait for the barrier of that load"});
 }
 
 TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
@@ -120,10 +117,8 @@ TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
     }
     close<2>(tmem);
   };
-  expect_right(kPair, with(kernel, true));
-  expect_fault(kPair, Hazard::not_complete,
-               {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"},
-               with(kernel, false));
+  expect_needed(kPair, kernel, Hazard::not_complete,
+                {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"});
 }
 // Who is gone (triton #9413, #10409).
 TEST(Pair, both_ctas_stay_until_the_last_commit) {
@@ -143,9 +138,7 @@ TEST(Pair, both_ctas_stay_until_the_last_commit) {
     }
     sync_warp();
     cluster_sync();
-    if (cluster_rank() == 0 || stays) {
-      wait_and_fence<Scope::cluster>(barrier(0), 0);
-    }
+    if (cluster_rank() == 0 || stays) wait_and_fence<Scope::cluster>(barrier(0), 0);
     fence_before_thread_sync();
     if (stays) cluster_sync();
     fence_after_thread_sync();
@@ -192,13 +185,8 @@ TEST(Pair, both_ctas_allocate_and_free_alike) {
                });
 }
 
-}  // namespace
-
 // --- bits
-//
 // An MMA of two CTAs (PTX ISA 9.0, 9.7.16.5): which half of A, B and D is whose, to the bit.
-
-namespace {
 
 constexpr LaunchShape kPairOfFourWarps{.blocks = 2, .threads = 128, .cluster = 2, .shared_bytes = kSmallBytes};
 

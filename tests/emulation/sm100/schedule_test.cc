@@ -106,8 +106,7 @@ TEST(Schedule, the_same_seed_is_the_same_run) {
   EXPECT_GT(std::unique(switches.begin(), switches.end()) - switches.begin(), 10) << "other seeds are other runs";
 }
 TEST(Schedule, a_race_is_found_and_seen_in_bits_under_some) {
-  std::size_t found = 0;
-  std::size_t wrong = 0;
+  std::size_t found = 0, wrong = 0;
   const Outcome right = run(false, {});
   for (const LaunchOptions& options : all_schedules()) {
     const Outcome r = run(true, options);
@@ -193,13 +192,8 @@ TEST(Schedule, findings_are_counted) {
       << text_of(r);
 }
 
-}  // namespace
-
 // --- the watchdog
-//
 // The watchdog's finding and dump where no thread can go on.
-
-namespace {
 
 // The watchdog: every role, what it waits for, every barrier and its phase.
 TEST(Watchdog, where_nothing_goes_on_all_roles_and_barriers_are_dumped) {

@@ -48,9 +48,7 @@ TEST(Threads, another_ctas_loads_of_tensor_memory_are_acquired_at_cluster_scope_
     wait_and_fence<Scope::cluster>(barrier(2), 0);
     close<2>(tmem);
   };
-  expect_right(kPair, with(kernel, true));
-  expect_fault(kPair, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"},
-               with(kernel, false));
+  expect_needed(kPair, kernel, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"});
 }
 
 TEST(Threads, named_barriers_are_of_whole_warps_in_the_same_number) {
@@ -120,13 +118,8 @@ TEST(Threads, setmaxnreg_is_of_whole_warpgroups) {
                [] { emulation::sm100::set_registers(20, true); });
 }
 
-}  // namespace
-
 // --- reach in a cluster
-//
 // Accesses to another CTA of the cluster: which are allowed, and when they are seen (PTX ISA 9.0, 9.7.9.22, 9.7.13.15).
-
-namespace {
 
 SharedAddress slot() { return shared_base(); }
 
@@ -140,10 +133,8 @@ TEST(ClusterReach, a_cta_that_may_not_have_begun_is_found) {
     if (cluster_rank() == 0) barrier_wait<Scope::cluster>(barrier(0), 0);
     cluster_sync();
   };
-  expect_right(kPair, with(kernel, true));
-  expect_fault(kPair, Hazard::collective,
-               {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"},
-               with(kernel, false));
+  expect_needed(kPair, kernel, Hazard::collective,
+                {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"});
 }
 
 // The peer's arrival comes before rank 0 ends, by luck: nothing makes rank 0 wait for it.

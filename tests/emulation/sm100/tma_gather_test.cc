@@ -1,10 +1,6 @@
 // TMA of four rows (PTX ISA 9.0, 9.7.9.27, tile::gather4): against loops over elements, and what it asks for.
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "tests/emulation/sm100/tensor.h"
 
@@ -24,19 +20,17 @@ struct Gather {
   int x;
   std::array<int, 4> rows;
 };
-constexpr std::array kGathers{
-    Gather{1, 128, Swizzle::b128, 0, 0, {3, 17, 4, 39}},
-    Gather{1, 128, Swizzle::b128, 512, 64, {9, 9, 0, 9}},  // the other half of the pattern
-    Gather{1, 128, Swizzle::b128, 1536, 250, {-1, 2, 40, 1}},
-    Gather{1, 128, Swizzle::b128, 0, -30, {-2147483647 - 1, 2147483647, 41, 0}},
-    Gather{2, 64, Swizzle::b128, 512, 100, {31, 30, 29, 28}},
-    Gather{4, 32, Swizzle::b128, 0, 70, {7, 7, 7, -4}},
-    Gather{1, 64, Swizzle::b128, 512, 5, {1, 2, 3, 5}},  // rows shorter than the span
-    Gather{2, 32, Swizzle::b64, 256, 3, {20, 10, 40, 5}},
-    Gather{4, 8, Swizzle::b32, 128, 60, {5, 38, 4, 1}},
-    Gather{1, 48, Swizzle::none, 384, 7, {12, -7, 11, 39}},
-    Gather{1, 128, Swizzle::none, 0, 400, {1, 2, 3, 4}},
-};
+constexpr std::array kGathers{Gather{1, 128, Swizzle::b128, 0, 0, {3, 17, 4, 39}},
+                              Gather{1, 128, Swizzle::b128, 512, 64, {9, 9, 0, 9}},  // the other half of the pattern
+                              Gather{1, 128, Swizzle::b128, 1536, 250, {-1, 2, 40, 1}},
+                              Gather{1, 128, Swizzle::b128, 0, -30, {-2147483647 - 1, 2147483647, 41, 0}},
+                              Gather{2, 64, Swizzle::b128, 512, 100, {31, 30, 29, 28}},
+                              Gather{4, 32, Swizzle::b128, 0, 70, {7, 7, 7, -4}},
+                              Gather{1, 64, Swizzle::b128, 512, 5, {1, 2, 3, 5}},  // rows shorter than the span
+                              Gather{2, 32, Swizzle::b64, 256, 3, {20, 10, 40, 5}},
+                              Gather{4, 8, Swizzle::b32, 128, 60, {5, 38, 4, 1}},
+                              Gather{1, 48, Swizzle::none, 384, 7, {12, -7, 11, 39}},
+                              Gather{1, 128, Swizzle::none, 0, 400, {1, 2, 3, 4}}};
 
 TEST(TmaGather, rows_follow_one_another_and_those_outside_are_zeros) {
   for (const Gather& g : kGathers) {

@@ -135,14 +135,9 @@ TEST(TmemAccess, a_store_over_a_load_that_is_not_over_is_found) {
                with(kernel, false));
 }
 
-}  // namespace
-
 // --- shapes
-//
 // tcgen05.ld and tcgen05.st (PTX ISA 9.0, 9.7.16.8): which register is which cell, in every shape. Written down by the
 // owner of a cell: which thread has it, and in what register.
-
-namespace {
 
 struct Owner {
   unsigned thread, reg;

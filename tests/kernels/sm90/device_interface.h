@@ -26,9 +26,7 @@ struct DeviceCall {
   // Where in the allocation what is.
   struct Places {
     std::size_t outputs;  // and nothing else up to outputs_end
-    std::size_t outputs_end;
-    std::size_t workspace;
-    std::size_t workspace_bytes;
+    std::size_t outputs_end, workspace, workspace_bytes;
     std::size_t report;  // the last
   };
 

@@ -3,12 +3,10 @@
 // properties/operations/router/faults.h, and those below.
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/candidate_route.h"
@@ -18,11 +16,7 @@
 
 namespace {
 
-using mxcheck::Format;
-using mxcheck::RoundedTokens;
-using mxcheck::RouteMetadata;
-using mxcheck::Router;
-using mxcheck::Routes;
+using mxcheck::Format, mxcheck::RoundedTokens, mxcheck::RouteMetadata, mxcheck::Router, mxcheck::Routes;
 using mxcheck::TokenRounding;
 
 std::string_view fault() { return right::variable("ROUTE_FAULT"); }
@@ -74,8 +68,7 @@ class Tensors {
     return t;
   }
   const mxcheck_call& call_;
-  int in_ = 0;
-  int out_ = 0;
+  int in_ = 0, out_ = 0;
 };
 
 template <class T>

@@ -8,7 +8,6 @@
 #include <climits>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/candidate_matmul.h"
@@ -157,12 +156,10 @@ constexpr CallMend kCallMends[] = {
     {"depth", [](Mended& m) { return set(m.policy.matmul.depth, m.tensors[0].shape[1]); }},
     {"scale_type", [](Mended& m) { return set<std::int32_t>(m.policy.matmul.scale_type, MXCHECK_NO_SCALES); }},
     {"grouping", [](Mended& m) { return set<std::int32_t>(m.policy.matmul.grouping, MXCHECK_DENSE); }},
-    {"block_b",
-     [](Mended& m) {
+    {"block_b", [](Mended& m) {
        return m.policy.matmul.block_b_rows = m.policy.matmul.scale_type == 0 ? 0 : 1,
               set<std::int64_t>(m.policy.matmul.block_b_cols, m.policy.all.block_cols);
-     }},
-};
+     }}};
 
 const mxcheck_operation& right_one() {
   static const mxcheck_operation operation = [] {

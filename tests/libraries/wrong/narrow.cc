@@ -7,12 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -256,14 +251,12 @@ constexpr Fault kFaults[] = {
          View::data(v.out(0))[v.out(0).dtype.bits / 8 - 1] ^= std::byte{0x80};
      }},
     {"gemm_rows_beyond_65535", "matmul", [](const View& v) { spoil(v.out(0), 65'536, 0); }},
-    {"gemm_an_empty_last_group_in_depth", "matmul",
-     [](const View& v) {
+    {"gemm_an_empty_last_group_in_depth", "matmul", [](const View& v) {
        const DLTensor* offsets = v.integers(64);
        if (v.matmul().grouping != MXCHECK_DEPTH || offsets == nullptr) return;
        const auto* o = View::values<std::int64_t>(*offsets);
        if (v.experts() > 1 && o[v.experts()] == o[v.experts() - 1]) spoil_last(v.out(0));
-     }},
-};
+     }}};
 
 using right::variable;  // what it gives ends with a NUL
 

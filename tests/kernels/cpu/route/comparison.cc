@@ -1,8 +1,5 @@
 #include "tests/kernels/cpu/route/comparison.h"
 
-#include <immintrin.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -45,18 +42,6 @@ float number(LogitKind kind, Words& words) {
   return sum;
 }
 
-// The mode of arithmetic that a caller may have set.
-class UseControlBits {
- public:
-  explicit UseControlBits(std::uint32_t bits) : before_(_mm_getcsr()) { _mm_setcsr(before_ | bits); }
-  ~UseControlBits() { _mm_setcsr(before_); }
-  UseControlBits(const UseControlBits&) = delete;
-  UseControlBits& operator=(const UseControlBits&) = delete;
-
- private:
-  std::uint32_t before_;
-};
-
 Router router_of(const RouteCase& c) {
   Router r;
   r.variant = &router_variant_named(c.variant), r.top_k = c.top_k, r.groups = c.groups, r.groups_kept = c.groups_kept;
@@ -70,8 +55,7 @@ struct RouteCall {
   CandidateCall memory{mxcheck_policy{}};
   std::vector<DLTensor> inputs;
   std::vector<TestTensor*> outputs;
-  std::string variant;
-  std::string rule;
+  std::string variant, rule;
 
   RouteCall(const RouteCase& c, std::int64_t tokens, std::int64_t experts)
       : variant(c.variant), rule(to_text(c.token_rounding.rule)) {
@@ -92,6 +76,11 @@ struct RouteCall {
     const auto bytes = std::as_bytes(std::span(x.bits).first(static_cast<std::size_t>(elements)));
     take(memory.matrix(sizeof(T) == 2 ? kBf16Type : kFp32Type, x.rows, x.cols, x.stride, bytes));
   }
+  template <class T>
+  void take_logits(const Sample<T>& x, const std::vector<float>& bias) {
+    take_logits(x);
+    if (!bias.empty()) take(memory.flat(kFp32Type, x.cols, std::as_bytes(std::span(bias))));
+  }
   void take(TestTensor& t) { inputs.push_back(t.dl); }
   TestTensor& flat(DLDataType type, std::int64_t count) { return *outputs.emplace_back(&memory.flat(type, count)); }
   TestTensor& matrix(DLDataType type, std::int64_t rows, std::int64_t cols) {
@@ -101,10 +90,7 @@ struct RouteCall {
   mxcheck_status run(const char* name, std::uint32_t mxcsr) {
     std::vector<DLTensor> out;
     for (const TestTensor* t : outputs) out.push_back(t->dl);
-    mxcheck_call call{};
-    call.size = sizeof call, call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(out.size()), call.policy = &policy.policy, call.inputs = inputs.data();
-    call.outputs = out.data(), call.message = memory.message.data(), call.message_bytes = memory.message.size();
+    const mxcheck_call call = call_of(policy.policy, inputs, out, memory.message);
     memory.message.fill('\0');
     const UseControlBits control(mxcsr);
     return operation(*mxcheck_candidate(), name).run(&call);
@@ -213,10 +199,7 @@ std::string route_difference(const RouteCase& c, const Sample<T>& logits) {
   return on_every_target(
       "route", c, logits.rows, logits.cols, refused,
       [&](RouteCall& call) {
-        call.take_logits(logits);
-        if (!c.bias.empty()) {
-          call.take(call.memory.flat(kFp32Type, logits.cols, std::as_bytes(std::span(c.bias))));
-        }
+        call.take_logits(logits, c.bias);
         call.matrix(kI32Type, logits.rows, c.top_k);
         call.matrix(kFp32Type, logits.rows, c.top_k);
       },
@@ -234,10 +217,7 @@ std::string round_difference(const RouteCase& c, const Sample<T>& logits) {
   return on_every_target(
       "route_round", c, logits.rows, logits.cols, refused,
       [&](RouteCall& call) {
-        call.take_logits(logits);
-        if (!c.bias.empty()) {
-          call.take(call.memory.flat(kFp32Type, logits.cols, std::as_bytes(std::span(c.bias))));
-        }
+        call.take_logits(logits, c.bias);
         call.flat(kI32Type, logits.cols);
         call.flat(kI64Type, logits.cols + 1);
         call.flat(kI32Type, capacity);

@@ -1,16 +1,7 @@
 // The emulated library's offers, its refusals, and that D is right wherever operands lie and groups end: of small
 // integers whose product is exact. That D has the contract's bits is the gate's to say (gate_test.cc).
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "kernels/candidate_matmul.h"
 #include "kernels/sm100/candidate/choice.h"
@@ -33,8 +24,7 @@ struct MatmulOptions {
   std::vector<std::int64_t> offsets;
   std::vector<std::int32_t> index;
   std::int64_t a_rows = 0;  // with an index
-  bool adds = false;
-  bool in_place = false;
+  bool adds = false, in_place = false;
   float alpha = 1;
   bool bf16 = false;
 };
@@ -68,9 +58,7 @@ struct ValidMatmul : ValidCall {
 
  private:
   void fill(TestTensor& t, std::int64_t k, const std::uint8_t* codes, std::int64_t salt) {
-    for (std::int64_t i = 0; i < t.shape[0] * k; ++i) {
-      t.memory.data()[i] = codes[number_at(i / k, i % k, salt) + 2];
-    }
+    for (std::int64_t i = 0; i < t.shape[0] * k; ++i) t.memory.data()[i] = codes[number_at(i / k, i % k, salt) + 2];
   }
 
   void make() {
@@ -95,9 +83,7 @@ struct ValidMatmul : ValidCall {
     fill(b, o.k, kE5m2, 1);
     TestTensor& scales_a = memory.matrix(kU8Type, a_rows, columns);
     TestTensor& scales_b = memory.matrix(kU8Type, b_rows, columns);
-    for (std::int64_t i = 0; i < a_rows * columns; ++i) {
-      scales_a.memory.data()[i] = i / columns % 2 == 1 ? 128 : 127;
-    }
+    for (std::int64_t i = 0; i < a_rows * columns; ++i) scales_a.memory.data()[i] = i / columns % 2 == 1 ? 128 : 127;
     for (std::int64_t i = 0; i < b_rows * columns; ++i) scales_b.memory.data()[i] = 127;
     in = {&a, &b, &scales_a, &scales_b};
     const DLDataType type = o.bf16 ? kBf16Type : kFp32Type;

@@ -82,8 +82,7 @@ Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& dep
   std::fill_n(s.chunks.data(), bytes, std::uint8_t{0xFF});  // padding must not reach D
   std::int64_t chunk_row = 0;
   for (const Range& r : rows) {
-    std::int64_t block0 = 0;
-    std::int64_t chunk_k = 0;
+    std::int64_t block0 = 0, chunk_k = 0;
     for (const Range& d : depth) {
       const std::int64_t blocks = up(d.end - d.begin, 32);
       for (std::int64_t i = r.begin; i < r.end; ++i) {

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
-#include <string>
 
 #include "numerics/error.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
@@ -17,8 +16,7 @@
 namespace {
 
 using namespace mxcheck::sm100::gemm;
-using mxcheck::emulation::sm100::LaunchOptions;
-using mxcheck::emulation::sm100::Schedule;
+using mxcheck::emulation::sm100::LaunchOptions, mxcheck::emulation::sm100::Schedule;
 
 struct Kernel {
   const char* name;
@@ -86,10 +84,7 @@ int run(long cases) {
               "card, ms");
   for (const Kernel& kernel : kKernels) {
     for (const Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
-      unsigned long long mmas = 0;
-      unsigned long long outputs = 0;
-      unsigned long long differing = 0;
-      unsigned long long findings = 0;
+      unsigned long long mmas = 0, outputs = 0, differing = 0, findings = 0;
       double seconds = 0;
       long done = 0;
       for (const Grouping grouping : {Grouping::dense, Grouping::rows, Grouping::depth}) {

@@ -23,8 +23,7 @@ struct Golden {
   const char* name;
   GoldenType type;
   const char* lanes;  // "0:38*38 1-4:08*04", other lanes zero; or all 32 of A, "*" and all 32 of B, two digits each
-  std::uint32_t c;
-  std::uint32_t d;
+  std::uint32_t c, d;
   std::uint8_t scale_a = 0x7F, scale_b = 0x7F;
 };
 

@@ -137,9 +137,7 @@ TEST(SharedDescriptor, an_address_has_14_bits_of_16_bytes) {
 
 TEST(SharedDescriptor, a_step_of_k_adds_its_bytes_to_the_start_alone) {
   constexpr SharedDescriptor kFirst = shared_descriptor<k_major(Swizzle::b128)>(0x400);
-  for (unsigned step = 0; step < 4; ++step) {
-    EXPECT_EQ(advance(kFirst, 32 * step).bits, kFirst.bits + 2 * step);
-  }
+  for (unsigned step = 0; step < 4; ++step) EXPECT_EQ(advance(kFirst, 32 * step).bits, kFirst.bits + 2 * step);
   EXPECT_EQ(advance(shared_descriptor<scale_chunk()>(0), 0x3FFF0).bits, 0x0000400800003FFFu);
 }
 

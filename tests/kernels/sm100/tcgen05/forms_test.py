@@ -28,7 +28,7 @@ def nvcc():
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
 
 
 @functools.cache
@@ -42,9 +42,26 @@ def reason_to_skip():
     return None
 
 
-def compile_ptx(source, architecture, to):
+def compile_ptx(source, architecture, to, *macros):
     code = f"arch=compute_{architecture},code=compute_{architecture}"
-    return run(nvcc(), "-std=c++20", "-I", str(ROOT), "-gencode", code, "-ptx", "-o", str(to), str(source))
+    return run(nvcc(), "-std=c++20", "-I", str(ROOT), *macros, "-gencode", code, "-ptx", "-o", str(to), str(source))
+
+
+def assemble(ptx, *options):
+    ptxas = pathlib.Path(nvcc()).with_name("ptxas")
+    return run(str(ptxas if ptxas.exists() else "ptxas"), "-arch=sm_100a", "-Werror", *options, str(ptx), "-o",
+               str(ptx.with_suffix(".cubin")))
+
+
+def assembled(source, *macros):
+    """The source's PTX for sm_100a, and what ptxas -v says to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = pathlib.Path(folder) / "kernels.ptx"
+        for step in (lambda: compile_ptx(source, "100a", ptx, *macros), lambda: assemble(ptx, "-v")):
+            done = step()
+            if done.returncode != 0:
+                raise AssertionError(done.stderr)
+        return ptx.read_text(encoding="ascii"), done.stderr
 
 
 def table(text):
@@ -60,8 +77,7 @@ def table(text):
             forms[name] = []
         elif name is None:
             raise ValueError(f"forms.txt:{number}: a form before any name")
-        if line.strip():
-            forms[name].append(line.strip())
+        forms[name] += filter(None, line.strip().split("; "))
     return forms
 
 
@@ -124,10 +140,7 @@ class Forms(WithCompiler):
 
     def test_compiler_and_assembler_warn_of_nothing(self):
         self.assertEqual("", self.compiled.stderr)
-        ptxas = pathlib.Path(nvcc()).with_name("ptxas")
-        warnings = ("-Werror", "-warn-spills", "-warn-lmem-usage")
-        done = run(str(ptxas if ptxas.exists() else "ptxas"), "-arch=sm_100a", *warnings, str(self.ptx), "-o",
-                   str(self.ptx.with_suffix(".cubin")))
+        done = assemble(self.ptx, "-warn-spills", "-warn-lmem-usage")
         self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
 
 

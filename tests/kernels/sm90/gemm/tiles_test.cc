@@ -1,14 +1,8 @@
 // Every shape of tiles gives the bytes of the first, whatever the extents: the gate sees the shape that is chosen for a
 // GEMM, and so each of them somewhere; this sees all of them everywhere. Skipped without a GPU.
 
-#include <cstdint>
-#include <cstring>
 #include <random>
 #include <span>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
@@ -16,8 +10,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-using mxcheck::test::Input;
-using mxcheck::test::Output;
+using mxcheck::test::Input, mxcheck::test::Output;
 
 constexpr MatmulTiles kAll[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m128n64,
                                 MatmulTiles::m64n128,  MatmulTiles::m64n64,   MatmulTiles::m64n32};
@@ -28,12 +21,9 @@ constexpr MatmulTiles kDecoded[] = {MatmulTiles::m128n256, MatmulTiles::m64n128,
 
 struct Problem {
   MatmulKind kind = MatmulKind::dense;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
+  std::int64_t m = 0, n = 0, k = 0;
   MatmulOutput output = MatmulOutput::bf16;
-  bool accumulate = false;
-  bool gather = false;
+  bool accumulate = false, gather = false;
   bool e8m0 = false;  // scales of FP8
   int shift = 0;      // elements by which scales and D are off their alignment
   float alpha = 1;

@@ -2,14 +2,7 @@
 // byte and scale against the reference; the offsets of padded experts, the gradient of SwiGLU, and what is refused.
 // Needs a GPU; without one every test is skipped.
 
-#include <gtest/gtest.h>
-
-#include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_kernels.h"
@@ -18,8 +11,7 @@
 namespace mxcheck::test {
 namespace {
 
-using mxcheck_kernels::Dtype;
-using mxcheck_kernels::Element;
+using mxcheck_kernels::Dtype, mxcheck_kernels::Element;
 using namespace mxcheck_kernels::sm90;
 
 const std::vector<std::int64_t> kRaggedRows = {0, 1, 31, 0, 127, 128, 129, 300, 0, 33};
@@ -66,8 +58,7 @@ void expect_columns(TransposeJob job, const Way& way, const std::vector<T>& valu
   job.rows = experts.tiled;
   job.out = {device_codes.data(), bytes.data(), bands, way.coding, to.stride, to.padded};
   if (way.coding.fp32) job.out.scales = words.data();
-  ASSERT_EQ(launch_transpose(job, vector, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(done(launch_transpose(job, vector, nullptr)), cudaSuccess);
   const std::string of = what + ", " + way.recipe + (way.format == Format::e4m3 ? " e4m3" : " e5m2") + ", " +
                          std::to_string(block) + (to.padded ? ", padded" : "");
   EXPECT_EQ(first_difference(codes, device_codes.read(), to.stride == 0 ? experts.rows() : to.stride), "") << of;

@@ -22,6 +22,9 @@ inline bool has_device() {
   return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
 }
 
+// The error of a launch, or of the device by its end.
+inline cudaError_t done(cudaError_t launched) { return launched != cudaSuccess ? launched : cudaDeviceSynchronize(); }
+
 // Skipped without a device.
 class DeviceTest : public ::testing::Test {
  protected:
@@ -131,8 +134,7 @@ template <class T>
 std::string first_difference(const std::vector<T>& expected, const std::vector<T>& got, std::int64_t cols) {
   if (expected.size() != got.size()) return "other sizes";
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    std::uint64_t e = 0;
-    std::uint64_t g = 0;
+    std::uint64_t e = 0, g = 0;
     std::memcpy(&e, &expected[i], sizeof(T)), std::memcpy(&g, &got[i], sizeof(T));
     if (e == g) continue;
     const auto at = static_cast<std::int64_t>(i);

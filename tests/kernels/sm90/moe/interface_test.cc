@@ -3,15 +3,7 @@
 // gate's to say (properties/operations/moe); here they run, with extents of 0 and in a CUDA graph. What needs a GPU is
 // skipped without.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "kernels/candidate_moe.h"
 #include "tests/kernels/sm90/device_interface.h"
@@ -165,8 +157,7 @@ struct MoeCall : mxcheck::test::DeviceCall {
   }
 
   std::mt19937 random{11};
-  std::size_t next_in = 0;
-  std::size_t next_out = kOutputsAt;
+  std::size_t next_in = 0, next_out = kOutputsAt;
 };
 
 TEST(Sm90MoeOffers, every_recipe_in_bf16) {

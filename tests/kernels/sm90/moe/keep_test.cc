@@ -2,13 +2,7 @@
 // was kept: every byte of codes and scales that of the reference, every bit of what is made of them that of the kernels
 // that read H in BF16. Needs a GPU; without one every test is skipped.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <span>
-#include <string>
 
 #include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/moe_kernels.h"
@@ -105,13 +99,11 @@ struct Gradient {
   void by_rows(const HInput& h, const Upstream& up) const {
     RowsJob j = job(h, up);
     j.a = a.data(), j.dh = dh.data();
-    ASSERT_EQ(launch_backward_rows(j, true, nullptr), cudaSuccess);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_EQ(done(launch_backward_rows(j, true, nullptr)), cudaSuccess);
   }
   void by_tiles(const HInput& h, const Upstream& up, const TiledRows& tiles) const {
     const BackwardTilesJob j{job(h, up), tiles, a_columns.to(), dh_columns.to()};
-    ASSERT_EQ(launch_backward_tiles(j, true, nullptr), cudaSuccess);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_EQ(done(launch_backward_tiles(j, true, nullptr)), cudaSuccess);
   }
   void expect(const Gradient& mine, const std::string& what) const {
     expect_same(a, mine.a, n, what + ": A'");
@@ -122,8 +114,7 @@ struct Gradient {
     dh_columns.expect(mine.dh_columns, what + ": codes of dH along tokens");
   }
 
-  std::int64_t rows;
-  std::int64_t n;
+  std::int64_t rows, n;
   Output<std::uint16_t> a;
   Output<std::uint16_t> dh;
   Output<float> ds;
@@ -180,15 +171,13 @@ void expect_kept(const Words& h, std::int64_t cols) {
     KeepJob job{{}, packed.data(), scales.data()};
     job.rows.h = h_input(in.data(), nullptr, n, interleaved), job.rows.rows = rows, job.rows.n = n;
     job.rows.row = mine.to();
-    ASSERT_EQ(launch_keep(job, nullptr), cudaSuccess);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_EQ(done(launch_keep(job, nullptr)), cudaSuccess);
     EXPECT_EQ(first_difference(values_in<std::uint8_t>(q.scales().data), scales.read(), cols / 128), "")
         << text_of(interleaved) << ", n " << n;
     EXPECT_EQ(first_difference(right, packed.read(), cols / 8 * 12), "") << text_of(interleaved) << ", n " << n;
     const CodedRows alone(rows, n);
     job.rows.row = alone.to();
-    ASSERT_EQ(launch_forward_rows(job.rows, true, nullptr), cudaSuccess);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_EQ(done(launch_forward_rows(job.rows, true, nullptr)), cudaSuccess);
     alone.expect(mine, std::string(text_of(interleaved)) + ": codes of A");
   }
   expect_gradients(q);
@@ -243,8 +232,7 @@ TEST_F(Keep, does_nothing_where_the_plan_is_refused) {
   KeepJob job{{}, packed.data(), scales.data()};
   job.rows.h = h_input(h.data(), nullptr, 128, true), job.rows.rows = 8, job.rows.n = 128;
   job.rows.row = codes.to(), job.rows.header = refused.data();
-  ASSERT_EQ(launch_keep(job, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(done(launch_keep(job, nullptr)), cudaSuccess);
   EXPECT_EQ(packed.read(), poisoned<std::uint8_t>(3072));
   EXPECT_EQ(scales.read(), poisoned<std::uint8_t>(16));
   EXPECT_EQ(codes.codes.read(), poisoned<std::uint8_t>(1024));

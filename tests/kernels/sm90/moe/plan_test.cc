@@ -177,9 +177,7 @@ TEST(Arena, parts_that_live_at_a_time_are_disjoint) {
     const Part part = arena.take(1 + static_cast<std::int64_t>(random() % 40), 100);
     EXPECT_EQ(part.at % 256, 0U);
     EXPECT_LE(part.at + part.bytes, arena.bytes());
-    for (const Part& other : live) {
-      EXPECT_TRUE(part.at + part.bytes <= other.at || other.at + other.bytes <= part.at);
-    }
+    for (const Part& other : live) EXPECT_TRUE(part.at + part.bytes <= other.at || other.at + other.bytes <= part.at);
     live.push_back(part);
   }
 }

@@ -2,17 +2,10 @@
 // reference's quantize and dequantize make of the same matrix; any NaN equals any other. Needs a GPU; without one every
 // test is skipped.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <ios>
 #include <memory>
-#include <optional>
 #include <random>
-#include <span>
-#include <string>
 
 #include "kernels/sm90/moe/round_trip.h"
 #include "reference/quantize/quantize.h"

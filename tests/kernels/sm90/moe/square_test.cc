@@ -1,13 +1,8 @@
 // Squares of 128 x 128 and whole tensors on the device, every byte against the reference: codes and scales as they lie
 // and transposed, padding, and what must not be written. Needs a GPU; without one every test is skipped.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 
 #include "kernels/sm90/layer/steps/steps.h"
 #include "kernels/sm90/moe/square_codes.h"
@@ -16,11 +11,8 @@
 namespace mxcheck::test {
 namespace {
 
-using mxcheck_kernels::sm90::launch_amax;
-using mxcheck_kernels::sm90::launch_square;
-using mxcheck_kernels::sm90::SquareJob;
-using mxcheck_kernels::sm90::SquareScales;
-using mxcheck_kernels::sm90::TransposeJob;
+using mxcheck_kernels::sm90::launch_amax, mxcheck_kernels::sm90::launch_square, mxcheck_kernels::sm90::SquareJob;
+using mxcheck_kernels::sm90::SquareScales, mxcheck_kernels::sm90::TransposeJob;
 
 struct Case {
   std::int64_t cols = 0;
@@ -142,8 +134,7 @@ void expect_squares(const Case& c, const Way& way, Written written = kBoth, std:
   if (written != kTransposed) job.codes = codes.data(), job.scales = stored.data();
   if (written != kAsTheyLie) job.transposed = turned.data(), job.transposed_scales = turned_scales.data();
   job.stride = s.stride, job.bands = s.bands.back();
-  ASSERT_EQ(launch_square(job, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(done(launch_square(job, nullptr)), cudaSuccess);
 
   const auto bytes = [](const std::vector<std::uint8_t>& v, bool there) {
     return there ? v : poisoned<std::uint8_t>(static_cast<std::int64_t>(v.size()));
@@ -172,9 +163,7 @@ TEST_F(Sm90Square, ragged_experts_have_squares_and_padding_of_their_own) {
 }
 
 TEST_F(Sm90Square, rows_are_gathered) {
-  for (const Way& way : ways(128)) {
-    expect_squares({.cols = 264, .rows = kRagged, .source_rows = 333}, way, kBoth, 2);
-  }
+  for (const Way& way : ways(128)) expect_squares({.cols = 264, .rows = kRagged, .source_rows = 333}, way, kBoth, 2);
 }
 
 TEST_F(Sm90Square, weights_of_experts_of_as_many_rows) {

@@ -3,20 +3,13 @@
 
 #include "kernels/sm90/moe/moe_kernels.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include <cuda_runtime.h>
-#include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
@@ -24,10 +17,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-using mxcheck::test::at;
-using mxcheck::test::DeviceBytes;
-using mxcheck::test::Input;
-using mxcheck::test::Output;
+using mxcheck::test::at, mxcheck::test::DeviceBytes, mxcheck::test::done, mxcheck::test::Input, mxcheck::test::Output;
 using mxcheck::test::same_bf16;
 
 void require(cudaError_t e) {
@@ -64,8 +54,7 @@ std::vector<std::int64_t> ends_of(const std::vector<int>& rows) {
 }
 
 bool same(float x, float y) {
-  std::uint32_t a = 0;
-  std::uint32_t b = 0;
+  std::uint32_t a = 0, b = 0;
   std::memcpy(&a, &x, 4), std::memcpy(&b, &y, 4);
   return a == b || (std::isnan(x) && std::isnan(y));
 }
@@ -160,8 +149,7 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
   MatmulCall x;
   x.kind = MatmulKind::depth, x.output = MatmulOutput::fp32, x.a = a_on.data(), x.b = b_on.data(), x.d = d.data();
   x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.data();
-  ASSERT_EQ(matmul_mn_major_launch(x, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(done(matmul_mn_major_launch(x, nullptr)), cudaSuccess);
   const std::vector<float> got = d.read();
   for (int e = 0; e < experts; ++e) {
     const std::int64_t to = ends[at(e)];
@@ -174,9 +162,7 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
 
 TEST_F(Transposed, GroupsAlongDepthHaveTheBitsOfEachExpertAlone) {
   for (const auto& rows : kRows) {
-    for (const auto& [m, n] : {std::pair{264, 72}, {8, 8}, {72, 520}, {256, 640}}) {
-      check_depth(rows, m, n);
-    }
+    for (const auto& [m, n] : {std::pair{264, 72}, {8, 8}, {72, 520}, {256, 640}}) check_depth(rows, m, n);
   }
 }
 

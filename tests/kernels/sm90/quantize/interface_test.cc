@@ -1,12 +1,6 @@
 // Calls that the Hopper library refuses before it enqueues anything, or its plan kernel on the device: a status, a
 // sentence, and no output byte changed. Needs a GPU; without one every test is skipped.
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "tests/kernels/sm90/device_interface.h"
 #include "tests/kernels/sm90/moe/device.h"
 

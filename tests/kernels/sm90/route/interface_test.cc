@@ -3,14 +3,7 @@
 // GPU, and is skipped without. Calls of route_round and route_metadata lie in host memory, which is the last to be
 // refused.
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "kernels/candidate_route.h"
 #include "tests/kernels/sm90/device_interface.h"
@@ -18,9 +11,7 @@
 
 namespace {
 
-using mxcheck::test::DeviceCall;
-using mxcheck::test::expect_refused;
-using mxcheck::test::expect_refused_on_the_device;
+using mxcheck::test::DeviceCall, mxcheck::test::expect_refused, mxcheck::test::expect_refused_on_the_device;
 
 constexpr std::int64_t kTokens = 70;
 constexpr std::int64_t kExperts = 24;

@@ -108,9 +108,7 @@ TEST(Sm90RouteMath, the_hardest_arguments_of_log1p_are_correctly_rounded) {
 
 TEST(Sm90RouteMath, a_nan_counts_as_0) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const float x : {exp_rn(nan), sigmoid(nan), sqrtsoftplus(nan)}) {
-    EXPECT_EQ(bits(x), 0U);
-  }
+  for (const float x : {exp_rn(nan), sigmoid(nan), sqrtsoftplus(nan)}) EXPECT_EQ(bits(x), 0U);
 }
 
 TEST(Sm90RouteMath, scores_of_what_has_none_between) {
@@ -140,8 +138,7 @@ Near near(float a) {
 // Counts over the arguments from `first` to `last`: results that differ, one of whose arguments is the example, and
 // arguments that are left to exp_rn.
 struct Count {
-  std::uint64_t differing = 0;
-  std::uint64_t left = 0;
+  std::uint64_t differing = 0, left = 0;
   float example = 0;
 };
 Count count(std::uint64_t first, std::uint64_t last) {

@@ -1,7 +1,5 @@
 #include "tests/kernels/sm90/train/device_run.h"
 
-#include <bit>
-#include <cmath>
 #include <cstdio>
 
 #include "numerics/error.h"
@@ -187,8 +185,7 @@ std::string differences(const TrainingConfig& config, const TrainingState& befor
   const PassWeights weights = pass_weights(config.model, before.weights, 0);
   const RotaryTable table = rotary_table(config.model.length, config.model.head_width());
   const auto length = static_cast<std::size_t>(config.model.length);
-  std::vector<std::uint8_t> inputs;
-  std::vector<std::uint8_t> targets;
+  std::vector<std::uint8_t> inputs, targets;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (i % (length + 1) != length) inputs.push_back(batch[i]);
     if (i % (length + 1) != 0) targets.push_back(batch[i]);

@@ -22,8 +22,7 @@ namespace mxcheck::test {
 
 struct DeviceOutcome {
   mxcheck_train_outcome values{};
-  std::vector<std::uint64_t> parameter_digests;
-  std::vector<std::uint64_t> layer_digests;
+  std::vector<std::uint64_t> parameter_digests, layer_digests;
 };
 
 // The interface's view of a configuration; its texts and tables live as long as the config and the table.

@@ -4,8 +4,6 @@
 
 #include <functional>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "kernels/train.h"
 #include "tests/kernels/sm90/train/device_run.h"

@@ -2,15 +2,11 @@
 // layer's output, and the observations of steps that are observed. Skipped without a GPU. The longest are disabled:
 // --gtest_also_run_disabled_tests.
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <limits>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "numerics/error.h"
 #include "reference/training/step.h"
@@ -27,9 +23,7 @@ void expect_same_floats(const std::string& what, const std::vector<float>& found
 }
 
 void expect_same_state(DeviceRun& run, const TrainingState& state) {
-  std::vector<float> weights;
-  std::vector<float> first;
-  std::vector<float> second;
+  std::vector<float> weights, first, second;
   for (std::size_t p = 0; p < state.weights.size(); ++p) {
     const std::string name = "parameter " + std::to_string(p);
     run.get_parameter(p, weights, first, second);

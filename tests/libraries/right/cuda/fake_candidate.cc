@@ -1,8 +1,6 @@
 // A candidate for the fake driver: honest.h, as a kernel in a stream. FAKE_CUDA in the
 // environment names what it does wrong.
 
-#include <cstring>
-
 #include "tests/libraries/right/cuda/fake.h"
 #include "tests/libraries/right/honest.h"
 

@@ -2,7 +2,6 @@
 // way to the model is tested without a GPU. FAKE_MODEL in the environment: "fails", "is_wrong".
 
 #include <bit>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -54,8 +53,7 @@ void compare(void* argument) {
   if (mode("is_wrong")) expected[5 * width] ^= std::byte{1};
   *c.report = {outputs, 0, ~std::uint64_t{0}, 0, 0, 0, 0};
   for (std::size_t i = outputs; i-- > 0;) {
-    std::uint32_t mine = 0;
-    std::uint32_t theirs = 0;
+    std::uint32_t mine = 0, theirs = 0;
     std::memcpy(&mine, expected.data() + i * width, width);
     std::memcpy(&theirs, static_cast<const std::byte*>(c.d) + i * width, width);
     if (mine == theirs) continue;
@@ -67,8 +65,7 @@ void compare(void* argument) {
 struct Decoding {
   const std::uint8_t* codes;
   const std::uint8_t* scales;
-  std::int64_t rows;
-  std::int64_t k;
+  std::int64_t rows, k;
   std::uint16_t* out;
 };
 

@@ -1,7 +1,6 @@
 // Routers for the fake driver: the reference, as a kernel in a stream, that reports what only a device can see.
 // FAKE_CUDA in the environment names what it does wrong. Nothing else is checked: calls of these tests are good.
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <exception>

@@ -7,13 +7,7 @@
 // slots. Each output is dequantized and compared with the same step in FP64, from the same inputs; the worst output
 // counts.
 
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "kernels/candidate_layer.h"
 #include "numerics/format/codec.h"
@@ -45,8 +39,7 @@ struct Expected {
 struct Step {
   std::string operation;
   std::variant<mxcheck_policy, mxcheck_swiglu_policy, mxcheck_aggregate_policy> policy;
-  std::vector<HostTensor> inputs;
-  std::vector<HostTensor> outputs;
+  std::vector<HostTensor> inputs, outputs;
   std::vector<Expected> expected;
 };
 

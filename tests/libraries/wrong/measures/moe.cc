@@ -8,12 +8,6 @@
 // nothing is changed, as a kernel is compared with a trusted one: the quantization, which both have, is no part of the
 // difference. The worst output counts.
 
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "kernels/candidate_moe.h"
 #include "reference/layer/layer_recipe.h"
 #include "tests/kernels/loaded_library.h"

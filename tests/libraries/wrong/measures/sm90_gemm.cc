@@ -8,10 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "kernels/candidate_matmul.h"
 #include "numerics/scale/recipe.h"

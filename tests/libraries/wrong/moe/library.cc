@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <string>
 
 #include "numerics/error.h"
 #include "tests/libraries/right/reference/call.h"
