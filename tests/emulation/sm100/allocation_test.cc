@@ -136,8 +136,7 @@ TEST(Allocation, the_slot_is_a_word_of_the_own_cta) {
 TEST(Allocation, the_slot_is_no_barrier) {
   expect_fault(kOneWarp, Hazard::barrier, {"tcgen05.alloc", "hold the mbarrier at byte 1088", "mbarrier instructions"},
                [] {
-                 if (elect()) barrier_init(barrier(0), 1);
-                 sync_warp();
+                 by_elected([&] { barrier_init(barrier(0), 1); });
                  tmem_alloc<1, 32>(barrier(0));
                });
 }
@@ -168,11 +167,10 @@ TEST(Columns, columns_are_freed_when_loads_and_mmas_are_over) {
     const TmemAddress tmem = open({1});
     if (warp_index() == 0) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
-      }
-      sync_warp();
+      });
     }
     if (warp_index() == 1 || waits) wait_and_fence<Scope::cta>(barrier(0), 0);
     if (warp_index() == 1) load_column(slab(tmem));
@@ -198,21 +196,18 @@ TEST(Columns, columns_that_nobody_owns_are_found) {
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.mma", "D: column 64", "columns that the CTA has allocated"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) small_mma(tmem + 56);
-    sync_warp();
+    by_elected([&] { small_mma(tmem + 56); });
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.cp", "the copy: column 64"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) small_cp(tmem + 32);
-    sync_warp();
+    by_elected([&] { small_cp(tmem + 32); });
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.mma", "scales of B: column 64"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       mma_block_scaled<1>(tmem, matrix(kA), matrix(kB), kSmallScaled, tmem + kScaleColumn, tmem + 64, false);
-    }
-    sync_warp();
+    });
   });
   // Past the end, where everything is allocated (openxla #40118).
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.ld", "column 512"}, [] {

@@ -101,8 +101,7 @@ TEST(Barrier, the_fence_of_initializations_fences_no_stores) {
       fence_barrier_init();
     }
     sync_block();
-    if (elect()) small_mma(tmem);
-    sync_warp();
+    by_elected([&] { small_mma(tmem); });
   });
 }
 

@@ -17,8 +17,7 @@ TEST(Issue, the_even_cta_issues) {
           mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
-        wait_and_fence<Scope::cluster>(barrier(0), 0);
-        close<2>(tmem);
+        close_after<Scope::cluster, 2>(barrier(0), 0, tmem);
       });
 }
 TEST(Issue, one_cta_group_for_a_kernel) {
@@ -96,8 +95,7 @@ TEST(Issue, forms_that_are_not_modelled_are_unknown) {
   const auto issues = [](const std::function<void(TmemAddress)>& issue) {
     return [issue] {
       const TmemAddress tmem = open({1});
-      if (elect()) issue(tmem);
-      sync_warp();
+      by_elected([&] { issue(tmem); });
     };
   };
   expect_fault(kAlone, Hazard::unknown, {"tcgen05.mma", "D begins at lane 16", "lane 0"},

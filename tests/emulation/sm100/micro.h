@@ -241,6 +241,20 @@ void wait_and_fence(SharedAddress at, unsigned parity) {
   fence_after_thread_sync();
 }
 
+// Waits, fences, and closes.
+template <Scope kScope, int kGroup = 1>
+void close_after(SharedAddress at, unsigned parity, TmemAddress tmem) {
+  wait_and_fence<kScope>(at, parity);
+  close<kGroup>(tmem);
+}
+
+// By one lane, for which the warp waits.
+template <class F>
+void by_elected(const F& issue) {
+  if (elect()) issue();
+  sync_warp();
+}
+
 // The kernel with these arguments.
 template <class F, class... Arguments>
 Kernel with(const F& kernel, Arguments... arguments) {

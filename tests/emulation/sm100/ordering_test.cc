@@ -12,11 +12,10 @@ Kernel mma_then_ld(Left left) {
     const TmemAddress tmem = open({1});
     if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
-      }
-      sync_warp();
+      });
     } else {
       role("read");
       if (left != Left::wait) barrier_wait<Scope::cta>(barrier(0), 0);
@@ -54,8 +53,7 @@ TEST(Ordering, an_ld_of_the_same_warp_without_a_commit_is_not_complete) {
                {"warp 0", "(alone)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", "commit"}, [] {
                  role("alone");
                  const TmemAddress tmem = open({1});
-                 if (elect()) small_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_mma(tmem); });
                  load_column(slab(tmem));
                });
 }
@@ -73,15 +71,14 @@ Kernel ld_then_mma(Left left) {
     Fragment<1> word{};
     if (warp_index() == 0) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
         if (left != Left::wait) barrier_wait<Scope::cta>(barrier(1), 0);
         if (left != Left::after) fence_after_thread_sync();
         small_mma(tmem);
         commit<1>(barrier(2));
-      }
-      sync_warp();
+      });
     } else {
       role("read");
       wait_and_fence<Scope::cta>(barrier(0), 0);
@@ -91,8 +88,7 @@ Kernel ld_then_mma(Left left) {
       barrier_arrive<Scope::cta>(barrier(1));
       if (left == Left::wait_ld) tmem_wait_ld(word);
     }
-    wait_and_fence<Scope::cta>(barrier(2), 0);
-    close(tmem);
+    close_after<Scope::cta>(barrier(2), 0, tmem);
   };
 }
 
@@ -121,7 +117,7 @@ Kernel two_mmas(bool same, bool waits) {
     constexpr auto kNarrow = instruction_descriptor<ByteInstruction{.m = 128, .n = 32}>();
     const TmemAddress tmem = open({1, 1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_mma(tmem);
       if (waits) {
         commit<1>(barrier(1));
@@ -129,8 +125,7 @@ Kernel two_mmas(bool same, bool waits) {
       }
       mma_f8f6f4<1>(tmem, matrix(kA), matrix(kB), same ? kSmall : kNarrow, same);
       commit<1>(barrier(0));
-    }
-    sync_warp();
+    });
     wait_and_fence<Scope::cta>(barrier(0), 0);
     EXPECT_EQ(load_column(slab(tmem)), same ? 0x42800000U : kSum32);
     close(tmem);
@@ -150,7 +145,7 @@ Kernel mmas_of_two_threads(bool fences) {
   return [fences] {
     const TmemAddress tmem = open({1, 1, 1});
     role(warp_index() == 0 ? "first" : "second");
-    if (elect()) {
+    by_elected([&] {
       if (warp_index() == 1) wait_and_fence<Scope::cta>(barrier(0), 0);
       small_mma(tmem, warp_index() == 1);
       if (warp_index() == 0) {
@@ -158,8 +153,7 @@ Kernel mmas_of_two_threads(bool fences) {
         barrier_arrive<Scope::cta>(barrier(0));
       }
       commit<1>(barrier(1 + warp_index()));
-    }
-    sync_warp();
+    });
     barrier_wait<Scope::cta>(barrier(1), 0);
     wait_and_fence<Scope::cta>(barrier(2), 0);
     if (fences) {
@@ -199,7 +193,7 @@ Kernel mma_then_cp(unsigned column, bool waits) {
   return [column, waits] {
     const TmemAddress tmem = open({1, 1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       small_scaled_mma(tmem);
       if (waits) {
@@ -208,10 +202,8 @@ Kernel mma_then_cp(unsigned column, bool waits) {
       }
       cp<CpShape::rows32x128b_warpx4, 1>(tmem + column, chunk(kScalesA));
       commit<1>(barrier(0));
-    }
-    sync_warp();
-    wait_and_fence<Scope::cta>(barrier(0), 0);
-    close(tmem);
+    });
+    close_after<Scope::cta>(barrier(0), 0, tmem);
   };
 }
 
@@ -237,12 +229,11 @@ TEST(MmaOrder, an_accumulator_over_its_own_scales_is_found) {
   expect_fault(kOneWarp, Hazard::overwritten, {"(mma)", "column 32, lane 0 of cta 0", "columns of their own"}, [] {
     const TmemAddress tmem = open({1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       mma_block_scaled<1>(tmem + 24, matrix(kA), matrix(kB), kSmallScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
                           false);
-    }
-    sync_warp();
+    });
   });
 }
 
@@ -251,8 +242,7 @@ TEST(MmaOrder, an_accumulator_that_nothing_has_written_is_found) {
                {"warp 0 lane 0 (mma)", "tcgen05.mma", "D: column 0, lane 0", "enable-input-d is false"}, [] {
                  const TmemAddress tmem = open({1});
                  role("mma");
-                 if (elect()) small_mma(tmem, true);
-                 sync_warp();
+                 by_elected([&] { small_mma(tmem, true); });
                });
 }
 TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
@@ -260,8 +250,7 @@ TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
                {"(mma)", "scales of A: column 32, lane 0", "tcgen05.cp.32x128b.warpx4"}, [] {
                  const TmemAddress tmem = open({1});
                  role("mma");
-                 if (elect()) small_scaled_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_scaled_mma(tmem); });
                });
 }
 
@@ -275,22 +264,20 @@ Kernel cp_then_mma(Left left) {
     const TmemAddress tmem = open({1, 1, 1});
     if (warp_index() == 1) {
       role("copy");
-      if (elect()) {
+      by_elected([&] {
         small_cp(tmem);
         if (left != Left::before) fence_before_thread_sync();
         barrier_arrive<Scope::cta>(barrier(0));
         commit<1>(barrier(2));  // for the dealloc: the other thread's commit does not track this copy
-      }
-      sync_warp();
+      });
     } else {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         barrier_wait<Scope::cta>(barrier(0), 0);
         if (left != Left::after) fence_after_thread_sync();
         small_scaled_mma(tmem);
         commit<1>(barrier(1));
-      }
-      sync_warp();
+      });
     }
     barrier_wait<Scope::cta>(barrier(1), 0);
     wait_and_fence<Scope::cta>(barrier(2), 0);
@@ -327,12 +314,11 @@ Kernel st_then_mma(Left left) {
     barrier_arrive<Scope::cta>(barrier(0));
     if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         wait_and_fence<Scope::cta>(barrier(0), 0);
         small_scaled_mma(tmem);
         commit<1>(barrier(1));
-      }
-      sync_warp();
+      });
     }
     wait_and_fence<Scope::cta>(barrier(1), 0);
     if (left == Left::nothing) {
@@ -360,14 +346,12 @@ TEST(HandOver, an_elected_lane_waits_for_its_warp) {
   expect_right(kTwoWarps, [] {
     const TmemAddress tmem = open({1});
     if (warp_index() == 1) {
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
-      }
-      sync_warp();
+      });
     } else {
-      if (elect()) barrier_wait<Scope::cta>(barrier(0), 0);
-      sync_warp();
+      by_elected([&] { barrier_wait<Scope::cta>(barrier(0), 0); });
       fence_after_thread_sync();
       EXPECT_EQ(load_column(slab(tmem)), kSum32);
     }
@@ -380,12 +364,11 @@ TEST(HandOver, an_arrival_after_a_commit_publishes_what_was_before_it) {
   const auto kernel = [](bool commits) {
     const TmemAddress tmem = open({1, 1, 1});
     if (warp_index() == 1) {
-      if (elect()) {
+      by_elected([&] {
         small_cp(tmem);
         if (commits) commit<1>(barrier(2));
         barrier_arrive<Scope::cta>(barrier(0));
-      }
-      sync_warp();
+      });
     } else if (elect()) {
       role("mma");
       wait_and_fence<Scope::cta>(barrier(0), 0);
@@ -393,8 +376,7 @@ TEST(HandOver, an_arrival_after_a_commit_publishes_what_was_before_it) {
       commit<1>(barrier(1));
     }
     barrier_wait<Scope::cta>(barrier(1), 0);
-    if (commits) wait_and_fence<Scope::cta>(barrier(2), 0);
-    close(tmem);
+    if (commits) close_after<Scope::cta>(barrier(2), 0, tmem);
   };
   expect_right(kTwoWarps, with(kernel, true));
   expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, with(kernel, false));

@@ -29,8 +29,7 @@ TEST(Pair, scales_of_b_that_differ_between_the_ctas_are_found) {
                               tmem + kScaleColumn + 4, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
-        wait_and_fence<Scope::cluster>(barrier(0), 0);
-        close<2>(tmem);
+        close_after<Scope::cluster, 2>(barrier(0), 0, tmem);
       });
 }
 // All four partitions of 32 lanes hold the same scales: cp without .warpx4 does not do that.
@@ -55,8 +54,7 @@ TEST(Pair, scales_that_differ_between_partitions_are_found) {
                      commit<1>(barrier(0));
                    }
                  }
-                 wait_and_fence<Scope::cta>(barrier(0), 0);
-                 close(tmem);
+                 close_after<Scope::cta>(barrier(0), 0, tmem);
                });
 }
 // 128 rows of scales in lanes 0 to 31 alone.
@@ -67,8 +65,7 @@ TEST(Pair, scales_in_one_partition_are_found) {
                  tmem_st<TmemShape::lanes32x32b, 8>(tmem + kScaleColumn, {});
                  tmem_wait_st();
                  role("mma");
-                 if (elect()) small_scaled_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_scaled_mma(tmem); });
                });
 }
 
@@ -84,7 +81,7 @@ TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
       bulk_load(shared_base() + kScalesA, scales.data(), 512, barrier(0));
     }
     cluster_sync();  // both are under way
-    if (elect()) {
+    by_elected([&] {
       barrier_wait<Scope::cluster>(barrier(0), 0);
       if (cluster_rank() == 1) barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
       if (cluster_rank() == 0) {
@@ -92,10 +89,8 @@ TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
         cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
         commit_multicast<2>(barrier(2), 0b11);
       }
-    }
-    sync_warp();
-    wait_and_fence<Scope::cluster>(barrier(2), 0);
-    close<2>(tmem);
+    });
+    close_after<Scope::cluster, 2>(barrier(2), 0, tmem);
   };
   expect_needed(kPair, kernel, Hazard::not_complete,
                 {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
@@ -258,7 +253,7 @@ void multiply_as_a_pair(Form form) {
         cluster_sync();
         if (cluster_rank() == 0 && warp_index() == 1) {
           role("mma");
-          if (elect()) {
+          by_elected([&] {
             if (form == Form::scaled) {
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn + 4, chunk(kScalesB));
@@ -268,8 +263,7 @@ void multiply_as_a_pair(Form form) {
               mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), form == Form::half ? kHalf : kPairMma, false);
             }
             commit_multicast<2>(barrier(0), pair_mask(0));
-          }
-          sync_warp();
+          });
         }
         wait_and_fence<Scope::cluster>(barrier(0), 0);
         auto& row = d[128 * cluster_rank() + thread_index()];

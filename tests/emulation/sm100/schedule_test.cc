@@ -28,18 +28,17 @@ struct Loop {
     const TmemAddress tmem = open({1, 1, 1, 1});  // full, empty, sums, read
     if (warp_index() == 0) {
       role("load");
-      if (elect()) {
+      by_elected([&] {
         for (unsigned k = 0; k < kRounds; ++k) {
           barrier_wait<Scope::cta>(barrier(1), k % 2 ^ 1);
           barrier_arrive_expect<Scope::cta>(barrier(0), 512);
           // The first time over what warp 0 itself has stored and fenced.
           bulk_load(shared_base() + kScalesA, scales[k].data(), 512, barrier(0));
         }
-      }
-      sync_warp();
+      });
     } else if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         for (unsigned k = 0; k < kRounds; ++k) {
           if (!wrong) barrier_wait<Scope::cta>(barrier(3), k % 2 ^ 1);
           wait_and_fence<Scope::cta>(barrier(0), k % 2);
@@ -49,8 +48,7 @@ struct Loop {
           commit<1>(barrier(2));
           if (wrong) barrier_wait<Scope::cta>(barrier(2), k % 2);
         }
-      }
-      sync_warp();
+      });
     } else {
       role("read");
       for (unsigned k = 0; k < kRounds; ++k) {
@@ -63,8 +61,7 @@ struct Loop {
         sync_warp();
       }
     }
-    wait_and_fence<Scope::cta>(barrier(1), (kRounds - 1) % 2);
-    close(tmem);
+    close_after<Scope::cta>(barrier(1), (kRounds - 1) % 2, tmem);
   }
 };
 

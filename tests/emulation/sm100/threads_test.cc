@@ -45,8 +45,7 @@ TEST(Threads, another_ctas_loads_of_tensor_memory_are_acquired_at_cluster_scope_
       acquires ? wait_and_fence<Scope::cluster>(barrier(1), 0) : barrier_wait<Scope::cta>(barrier(1), 0);
       multiply(2);
     }
-    wait_and_fence<Scope::cluster>(barrier(2), 0);
-    close<2>(tmem);
+    close_after<Scope::cluster, 2>(barrier(2), 0, tmem);
   };
   expect_needed(kPair, kernel, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"});
 }

@@ -59,8 +59,7 @@ Kernel refill(const TensorMap* map, RefillLeft left) {
       }
     }
     sync_warp();
-    wait_and_fence<Scope::cta>(barrier(1), 1);
-    close(tmem);
+    close_after<Scope::cta>(barrier(1), 1, tmem);
   };
 }
 TEST(Tma, a_slot_is_filled_again_after_the_commit) {

@@ -33,6 +33,22 @@ void expect_same_state(DeviceRun& run, const TrainingState& state) {
   }
 }
 
+// Step number `number`, on the device and by the reference, whose state goes on.
+bool step_agrees(DeviceRun& run, const TrainingConfig& config, TrainingState& state, std::int64_t number,
+                 int threads = 0) {
+  const std::vector<std::uint8_t> data = data_of(config, config.batch, number);
+  const DeviceOutcome found = run.step(state, data);
+  return agree(found, training_step(config, state, data, false, threads));
+}
+
+void expect_same_evaluation(DeviceRun& run, const TrainingConfig& config, const TrainingState& state,
+                            const LayerRecipe& recipe, const std::vector<std::uint8_t>& data) {
+  const Evaluation found = run.evaluate(recipe.name, data);
+  const Evaluation expected = evaluate(config, state, recipe, data);
+  EXPECT_TRUE(same(found.loss, expected.loss)) << recipe.name << ": " << found.loss << ", " << expected.loss;
+  EXPECT_EQ(found.routes, expected.routes) << recipe.name;
+}
+
 // Stops at the first step that differs, and says where.
 void expect_same_steps(const TrainingConfig& config, int steps, TrainingState state) {
   DeviceRun run(config, state);
@@ -177,15 +193,8 @@ TEST_F(Sm90TrainStep, evaluations_under_every_recipe) {
   DeviceRun run(config, state, 6);
   for (const std::int64_t sequences : {6, 1, 3}) {
     const std::vector<std::uint8_t> data = data_of(config, sequences, 1000 + sequences);
-    for (const LayerRecipe& recipe : all_layer_recipes()) {
-      const Evaluation found = run.evaluate(recipe.name, data);
-      const Evaluation expected = evaluate(config, state, recipe, data);
-      EXPECT_TRUE(same(found.loss, expected.loss)) << recipe.name << ": " << found.loss << ", " << expected.loss;
-      EXPECT_EQ(found.routes, expected.routes) << recipe.name;
-    }
-    const std::vector<std::uint8_t> batch = data_of(config, config.batch, sequences);
-    const DeviceOutcome step = run.step(state, batch);  // which an evaluation must not disturb
-    EXPECT_TRUE(agree(step, training_step(config, state, batch, false)));
+    for (const LayerRecipe& recipe : all_layer_recipes()) expect_same_evaluation(run, config, state, recipe, data);
+    EXPECT_TRUE(step_agrees(run, config, state, sequences));  // which an evaluation must not disturb
   }
 }
 
@@ -198,16 +207,11 @@ TEST_F(Sm90TrainStep, evaluations_that_come_again) {
   for (int s = 0; s < 4; ++s) {
     for (const std::int64_t sequences : {6, 5}) {
       const std::vector<std::uint8_t> data = data_of(config, sequences, 2000 + 10 * s + sequences);
-      for (const char* const name : {"mxfp8", "bf16", "dsv3"}) {
-        const Evaluation found = run.evaluate(name, data);
-        const Evaluation expected = evaluate(config, state, layer_recipe_named(name), data);
-        EXPECT_TRUE(same(found.loss, expected.loss)) << name << ", " << sequences << " sequences after step " << s;
-        EXPECT_EQ(found.routes, expected.routes) << name << ", " << sequences << " sequences after step " << s;
-      }
+      SCOPED_TRACE(std::to_string(sequences) + " sequences after step " + std::to_string(s));
+      for (const char* const name : {"mxfp8", "bf16", "dsv3"})
+        expect_same_evaluation(run, config, state, layer_recipe_named(name), data);
     }
-    const std::vector<std::uint8_t> batch = data_of(config, config.batch, s);
-    const DeviceOutcome step = run.step(state, batch);
-    EXPECT_TRUE(agree(step, training_step(config, state, batch, false)));
+    EXPECT_TRUE(step_agrees(run, config, state, s));
   }
 }
 
@@ -216,11 +220,7 @@ TEST_F(Sm90TrainStep, a_state_that_is_taken_over_continues_with_the_same_bits) {
   const TrainingConfig config = tiny("mxfp8");
   TrainingState state = initial_state(config);
   DeviceRun first(config, state);
-  for (int s = 0; s < 3; ++s) {
-    const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
-    first.step(state, data);
-    training_step(config, state, data, false);
-  }
+  for (int s = 0; s < 3; ++s) EXPECT_TRUE(step_agrees(first, config, state, s));
   TrainingState taken = state;
   for (std::size_t p = 0; p < state.weights.size(); ++p)
     first.get_parameter(p, taken.weights[p], taken.first_moments[p], taken.second_moments[p]);
@@ -247,11 +247,8 @@ TEST_F(Sm90TrainStep, runs_at_once_do_not_disturb_one_another) {
       TrainingState state = initial_state(config, 1);
       DeviceRun run(config, state);
       wrong[static_cast<std::size_t>(r)] = 0;
-      for (int s = 0; s < kSteps; ++s) {
-        const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
-        const DeviceOutcome found = run.step(state, data);
-        if (!agree(found, training_step(config, state, data, false, 1))) ++wrong[static_cast<std::size_t>(r)];
-      }
+      for (int s = 0; s < kSteps; ++s)
+        wrong[static_cast<std::size_t>(r)] += step_agrees(run, config, state, s, 1) ? 0 : 1;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -301,8 +298,7 @@ TEST_F(Sm90TrainStep, what_is_refused_changes_nothing) {
   EXPECT_THROW(run.evaluate("dsv3", data_of(config, 2, 0)), Error);  // of multiples of 128
   EXPECT_THROW(run.read<float>("layers.2.x"), Error);
   EXPECT_FALSE(run.read<char>("").empty());
-  const DeviceOutcome found = run.step(state, data);
-  EXPECT_TRUE(agree(found, training_step(config, state, data, false)));
+  EXPECT_TRUE(step_agrees(run, config, state, 0));
 }
 
 // --- steps that are observed: a step has the same bits whether it is or not
