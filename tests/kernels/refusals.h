@@ -23,8 +23,7 @@ namespace mxcheck {
 struct ValidCall {
   std::vector<TestTensor*> in;
   std::vector<TestTensor*> out;
-  std::vector<DLTensor> inputs;
-  std::vector<DLTensor> outputs;
+  std::vector<DLTensor> inputs, outputs;
   std::array<std::int64_t, 2> strides{};
   mxcheck_call call{};
   std::array<char, 256> message{};
@@ -60,6 +59,24 @@ struct InvalidCall {
   mxcheck_status status = MXCHECK_INVALID;
   bool has_message = true;  // false: the call has no place for one
 };
+
+// Refusals that every operation of every library has.
+template <class Valid>
+std::vector<InvalidCall<Valid>> common_refusals() {
+  return {{"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
+          {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
+          {"no outputs", "outputs is null", [](Valid& v) { v.call.outputs = nullptr; }},
+          {"too few inputs", "0 inputs", [](Valid& v) { v.call.num_inputs = 0; }},
+          {"no data", "data is null", [](Valid& v) { v.inputs[0].data = nullptr; }},
+          {"no output data", "data is null", [](Valid& v) { v.outputs[0].data = nullptr; }},
+          {"no shape", "shape is null", [](Valid& v) { v.inputs[0].shape = nullptr; }},
+          {"no output shape", "shape is null", [](Valid& v) { v.outputs[0].shape = nullptr; }},
+          {"a device", "device 2", [](Valid& v) { v.inputs[0].device.device_type = kDLCUDA; }},
+          {"a device for an output", "device 2", [](Valid& v) { v.outputs[0].device.device_type = kDLCUDA; }},
+          {"wrong rank", "3 dimensions", [](Valid& v) { v.inputs[0].ndim = 3; }},
+          {"wrong rank of an output", "0 dimensions", [](Valid& v) { v.outputs[0].ndim = 0; }},
+          {"output on input", "overlaps input 0", [](Valid& v) { v.outputs[0].data = v.in[0]->memory.data(); }}};
+}
 
 template <class Valid>
 void expect_refusals(const mxcheck_candidate_table& library, const std::string& name,

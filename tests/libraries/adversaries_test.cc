@@ -10,11 +10,7 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -30,8 +26,7 @@ using Adversary = mxcheck::test::WrongLibrary;
 struct Ended {
   int status = 0;       // of waitpid
   int left_behind = 0;  // processes that the gate did not clear away
-  std::string out;
-  std::string err;
+  std::string out, err;
 };
 
 std::string read_all(const std::string& path) {
@@ -78,8 +73,7 @@ Ended run_gate(const std::vector<std::string>& arguments) {
   }
   Ended ended;
   waitpid(pid, &ended.status, 0);
-  ended.left_behind = count_orphans();
-  ended.out = read_all(streams[0]), ended.err = read_all(streams[1]);
+  ended.left_behind = count_orphans(), ended.out = read_all(streams[0]), ended.err = read_all(streams[1]);
   for (const std::string& path : streams) unlink(path.c_str());
   return ended;
 }

@@ -1,11 +1,6 @@
 // The gate on libraries that are right: the reference itself, and many that offer less than it or behave unlike others.
 // None may be called wrong, and what is not offered is said in words.
 
-#include <gtest/gtest.h>
-
-#include <ostream>
-#include <string>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/libraries/gate_on.h"
@@ -102,17 +97,15 @@ INSTANTIATE_TEST_SUITE_P(All, UnusualLibraries, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // At night the same with more operations, GEMMs among them: what a call costs here is what the reference takes.
-const Library kOfMany[] = {
-    {"of_at_most_64_x_64", MANY ";max_rows=64;max_cols=64"},
-    {"of_at_most_one_row", MANY ";max_rows=1"},
-    {"of_at_most_one_column", MANY ";max_cols=1"},
-    {"without_offsets", "operations=quantize,quantize_dual;one_of=397;refuses=offsets", "--cases 40 --seed 3",
-     "not offered by quantize: experts 1, ..., 512"},
-    {"without_any_option", MANY ";refuses=offsets,strides,index,misaligned"},
-    {"with_a_timer_and_a_thread", "one_of=397;has_timer=1;contracts=sm90_fp8"},
-    {"that_print", "one_of=397;prints=1;contracts=sm90_fp8"},
-    {"with_other_scripts", "one_of=397;other_script=1;contracts=sm90_fp8"},
-};
+const Library kOfMany[] = {{"of_at_most_64_x_64", MANY ";max_rows=64;max_cols=64"},
+                           {"of_at_most_one_row", MANY ";max_rows=1"},
+                           {"of_at_most_one_column", MANY ";max_cols=1"},
+                           {"without_offsets", "operations=quantize,quantize_dual;one_of=397;refuses=offsets",
+                            "--cases 40 --seed 3", "not offered by quantize: experts 1, ..., 512"},
+                           {"without_any_option", MANY ";refuses=offsets,strides,index,misaligned"},
+                           {"with_a_timer_and_a_thread", "one_of=397;has_timer=1;contracts=sm90_fp8"},
+                           {"that_print", "one_of=397;prints=1;contracts=sm90_fp8"},
+                           {"with_other_scripts", "one_of=397;other_script=1;contracts=sm90_fp8"}};
 
 INSTANTIATE_TEST_SUITE_P(OfMany, UnusualLibraries, testing::ValuesIn(kOfMany),
                          [](const auto& info) { return std::string(info.param.name); });

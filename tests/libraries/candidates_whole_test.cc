@@ -4,8 +4,7 @@
 
 namespace {
 
-using mxcheck::test::expect_right;
-using mxcheck::test::gate_on_reference;
+using mxcheck::test::expect_right, mxcheck::test::gate_on_reference;
 
 TEST(RightLibrariesWhole, quantization) {
   expect_right(gate_on_reference("operations=quantize,quantize_dual,dequantize,scale_layout,cast", "--seed 1"));

@@ -1,10 +1,5 @@
 // The gate's way with CUDA candidates, on a driver of host memory: what it must let pass, and what it must catch.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
-
 #include "numerics/error.h"
 #include "properties/gate/soak.h"
 #include "properties/records/record.h"
@@ -69,11 +64,8 @@ TEST_F(CudaGate, a_library_that_waits_for_its_stream_is_caught) {
 }
 
 TEST_F(CudaGate, a_library_that_allocates_when_it_is_called_is_caught) { expect_caught("allocates"); }
-
 TEST_F(CudaGate, work_in_another_stream_is_caught) { expect_caught("uses_the_default_stream"); }
-
 TEST_F(CudaGate, work_that_does_not_wait_for_the_inputs_is_caught) { expect_caught("does_it_at_once"); }
-
 TEST_F(CudaGate, writing_past_the_end_is_caught) { expect_caught("writes_past_the_end"); }
 
 TEST_F(CudaGate, writing_past_the_end_is_a_fault_between_guards) {
@@ -99,7 +91,6 @@ TEST_F(CudaGate, a_soak_calls_in_several_streams) {
 }
 
 TEST_F(CudaGate, an_error_of_the_device_ends_the_process_and_not_the_gate) { expect_caught("faults"); }
-
 TEST_F(CudaGate, offsets_that_are_not_checked_on_the_device_are_caught) { expect_caught("trusts_offsets"); }
 
 TEST_F(CudaGateOnARightLibrary, leaves_a_record_that_replays_without_the_driver) {

@@ -1,9 +1,5 @@
 // The gate's way with a CUDA library's routers, on a driver of host memory: its own report of a NaN, records, replay.
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
 #include "tests/goldens/temporary_directory.h"

@@ -20,8 +20,7 @@ class FakeCuda : public testing::Test {
   static std::string file(const std::string& name) { return std::string(MXCHECK_FAKE_CUDA) + "/" + name; }
   static GateOptions options(const std::string& library, const std::string& only) {
     GateOptions o;
-    o.tool = MXCHECK_TOOL, o.library = file(library);
-    o.only = only, o.cases = 60, o.seed = 3;
+    o.tool = MXCHECK_TOOL, o.library = file(library), o.only = only, o.cases = 60, o.seed = 3;
     return o;
   }
   // With what the library does wrong.

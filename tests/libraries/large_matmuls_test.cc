@@ -1,10 +1,5 @@
 // The gate's way to the GPU model, on a driver of host memory and a model that is the reference.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
-
 #include "properties/core/layers/layers.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/records/record.h"
@@ -77,21 +72,19 @@ TEST_F(LargeMatmuls, every_variant_that_the_model_knows_is_compared) {
 TEST_F(LargeMatmuls, the_model_is_asked_what_the_candidate_was_asked) {
   const char* promoted = "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 ";
   const char* decoded = "op=matmul:sm90_bf16+decode format=e4m3 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0 ";
-  for (const std::string& c : {
-           std::string(kDense),
-           std::string(promoted) + "block_b=1x128 scales=e8m0 groups=none d=bf16 rows=33 cols=40 depth=200 gather=21 "
-                                   "data=normal seed=1",
-           std::string(promoted) + "block_b=128x128 scales=fp32 groups=rows d=fp32 rows=90 cols=40 depth=256 "
-                                   "experts=0,7,7,90 gather=95 data=normal seed=2 adds=1 alpha=0.5",
-           std::string(promoted) + "block_b=1x128 scales=fp32 groups=depth d=fp32 rows=30 cols=9 depth=500 "
-                                   "experts=0,128,128,384,500 data=normal seed=3 adds=1",
-           std::string(decoded) + "groups=none d=bf16 rows=20 cols=30 depth=77 data=wide seed=4",
-           std::string(decoded) +
-               "groups=rows d=fp32 rows=20 cols=30 depth=64 experts=0,3,20 gather=7 data=normal seed=5",
-           std::string(decoded) + "groups=depth d=fp32 rows=20 cols=30 depth=100 experts=0,0,32,100 data=normal seed=6",
-           std::string("op=matmul:sm90_bf16+from_c format=bf16 format_b=bf16 block=none block_b=none scales=none "
-                       "groups=none d=fp32 rows=50 cols=60 depth=70 data=boundaries seed=7"),
-       }) {
+  for (const std::string& c :
+       {std::string(kDense),
+        std::string(promoted) + "block_b=1x128 scales=e8m0 groups=none d=bf16 rows=33 cols=40 depth=200 gather=21 "
+                                "data=normal seed=1",
+        std::string(promoted) + "block_b=128x128 scales=fp32 groups=rows d=fp32 rows=90 cols=40 depth=256 "
+                                "experts=0,7,7,90 gather=95 data=normal seed=2 adds=1 alpha=0.5",
+        std::string(promoted) + "block_b=1x128 scales=fp32 groups=depth d=fp32 rows=30 cols=9 depth=500 "
+                                "experts=0,128,128,384,500 data=normal seed=3 adds=1",
+        std::string(decoded) + "groups=none d=bf16 rows=20 cols=30 depth=77 data=wide seed=4",
+        std::string(decoded) + "groups=rows d=fp32 rows=20 cols=30 depth=64 experts=0,3,20 gather=7 data=normal seed=5",
+        std::string(decoded) + "groups=depth d=fp32 rows=20 cols=30 depth=100 experts=0,0,32,100 data=normal seed=6",
+        std::string("op=matmul:sm90_bf16+from_c format=bf16 format_b=bf16 block=none block_b=none scales=none "
+                    "groups=none d=fp32 rows=50 cols=60 depth=70 data=boundaries seed=7")}) {
     const GateReport report = one(c);
     EXPECT_EQ(exit_code(report), 0) << c << "\n" << found(report);
     EXPECT_EQ(report.statements.at(0).cases, 1) << c;
@@ -126,7 +119,6 @@ TEST_F(LargeMatmuls, a_failing_case_shrinks_to_the_first_output) {
 }
 
 TEST_F(LargeMatmuls, writing_past_an_output_that_stays_on_the_device_is_caught) { caught("past_d"); }
-
 TEST_F(LargeMatmuls, a_fault_of_the_candidate_is_the_candidates) { caught("faults"); }
 
 TEST_F(LargeMatmuls, a_model_that_does_not_run_here_is_inconclusive) {

@@ -1,22 +1,23 @@
-// The gate against libraries that accept one kind of bad argument each, and are right otherwise: every kind is found,
-// by the statement about bad arguments, and named.
-
-#include <gtest/gtest.h>
-
-#include <string>
+// The gate against wrappers of a right library. Those that accept one kind of bad argument each: every kind is found,
+// by the statement about bad arguments, and named. And those that are wrong in a narrow part of the domain, from a
+// width on, from the ninth expert on, at one address, for one value of a policy's field: each is found by the quick
+// suite, by the statement that the catalogue names; the whole suite is run on each at night.
 
 #include "tests/libraries/gate_on.h"
 
 namespace {
 
-using mxcheck::test::ShellAnswer;
-using mxcheck::test::WrongLibrary;
+using mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
+
+const char* right_of(const WrongLibrary& one) {
+  return one.value("of", "cpu") == "matmul" ? MXCHECK_HOST_MATMUL : MXCHECK_CPU_LIBRARY;
+}
 
 ShellAnswer gate(const WrongLibrary& one) {
-  const char* const right = one.value("of", "cpu") == "matmul" ? MXCHECK_HOST_MATMUL : MXCHECK_CPU_LIBRARY;
   return mxcheck::test::gate_on(
       MXCHECK_LENIENT_LIBRARY,
-      std::string("LENIENT_OF=") + right + " LENIENT_OPERATION=" + one.value("operation", "") + " LENIENT=" + one.name,
+      std::string("LENIENT_OF=") + right_of(one) + " LENIENT_OPERATION=" + one.value("operation", "") +
+          " LENIENT=" + one.name,
       "--only bad_arguments_are_refused_and_nothing_is_written --cases 60 --seed 1 --jobs 1 2>&1");
 }
 
@@ -48,5 +49,19 @@ TEST(LenientLibraries, that_accept_nothing_hold) {
   const ShellAnswer ran = gate(mxcheck::test::wrong_library("lenient", "nothing"));
   EXPECT_EQ(ran.code, 0) << ran.out;
 }
+
+class NarrowFaults : public testing::TestWithParam<WrongLibrary> {};
+
+TEST_P(NarrowFaults, are_found) {
+  const WrongLibrary& one = GetParam();
+  const std::string environment = "NARROW=" + one.name + " NARROW_OF=" + right_of(one);
+  const std::string suite = one.value("suite", "quick");
+  expect_found(mxcheck::test::gate_on(MXCHECK_NARROW_LIBRARY, environment,
+                                      "--seed 1 --suite " + suite + " --only " + one.found_by + " 2>&1"),
+               one, one.found_by);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NarrowFaults, testing::ValuesIn(mxcheck::test::tabled_libraries("narrow")),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace

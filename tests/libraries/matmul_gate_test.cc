@@ -1,16 +1,10 @@
 // The gate on GEMMs: a library that is the reference holds, and each fault is found and named.
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "tests/libraries/gate_on.h"
 
 namespace {
 
-using mxcheck::test::expect_held;
-using mxcheck::test::ShellAnswer;
-using mxcheck::test::WrongLibrary;
+using mxcheck::test::expect_held, mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
 
 ShellAnswer gate(const std::string& fault, const std::string& arguments) {
   return mxcheck::test::gate_on(MXCHECK_HOST_MATMUL, "MATMUL_FAULT=" + fault, arguments + " 2>&1");

@@ -1,16 +1,11 @@
 // The gate on routers: a library that is the reference holds, and each fault is found, by the statements that are about
 // it, and named.
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "tests/libraries/gate_on.h"
 
 namespace {
 
-using mxcheck::test::expect_held;
-using mxcheck::test::ShellAnswer;
+using mxcheck::test::expect_held, mxcheck::test::ShellAnswer;
 
 ShellAnswer gate(const std::string& fault, const std::string& arguments) {
   return mxcheck::test::gate_on(MXCHECK_HOST_ROUTE, "ROUTE_FAULT=" + fault, arguments + " 2>&1");

@@ -19,7 +19,8 @@ struct TilesSample {
   double us = 0;
 };
 
-// Lines "format,m,n,k,tiles,us" after a header, as mxcheck_sm90_tiles_bench prints them; others are left out.
+// Lines "format,m,n,k,128x256=37.26,128x128=20.98", a GEMM each with its microseconds by tiles, after a header, as
+// mxcheck_sm90_tiles_bench prints them; others are left out.
 inline std::vector<TilesSample> read_samples(std::istream& in) {
   using namespace mxcheck_kernels::sm90;
   constexpr std::array kFormats{"fp8", "fp8_rows", "fp8_rows_sum", "bf16", "mxfp8"};
@@ -27,24 +28,24 @@ inline std::vector<TilesSample> read_samples(std::istream& in) {
                                 MatmulKernel::mxfp8};
   std::vector<TilesSample> samples;
   for (std::string line; std::getline(in, line);) {
-    for (char& c : line) c = c == ',' || c == 'x' ? ' ' : c;  // "mxfp8" is "m fp8"
-    const bool swapped = line.starts_with("m fp8");           // the weights' codes are A
+    for (char& c : line) c = c == ',' || c == 'x' || c == '=' ? ' ' : c;  // "mxfp8" is "m fp8"
+    const bool swapped = line.starts_with("m fp8");                       // the weights' codes are A
     if (swapped) line = "mxfp8" + line.substr(5);
     std::istringstream words(line);
     std::string format;
     TilesSample s;
-    int rows = 0;
-    int cols = 0;
-    if (!(words >> format >> s.matmul.m >> s.matmul.n >> s.matmul.k >> rows >> cols >> s.us)) continue;
+    if (!(words >> format >> s.matmul.m >> s.matmul.n >> s.matmul.k)) continue;
     if (swapped) std::swap(s.matmul.m, s.matmul.n);
     for (std::size_t i = 0; i < kFormats.size(); ++i) {
       if (format == kFormats[i]) s.kernel = kKernels[i];
     }
     if (format == "fp8_rows_sum") s.matmul.output = MatmulOutput::fp32, s.matmul.accumulate = true;
-    for (const TilesRow& row : tiles_of(s.kernel)) {
-      if (row.rows == rows && row.cols == cols) s.matmul.tiles = row.tiles;
+    for (int rows = 0, cols = 0; words >> rows >> cols >> s.us;) {
+      for (const TilesRow& row : tiles_of(s.kernel)) {
+        if (row.rows == rows && row.cols == cols) s.matmul.tiles = row.tiles;
+      }
+      samples.push_back(s);
     }
-    samples.push_back(s);
   }
   return samples;
 }

@@ -1,8 +1,8 @@
 // mxcheck_sm90_tiles_bench [--samples N] [--fit CSV]: GEMMs of few to many rows in every shape of tiles that the Hopper
 // library has, as CSV: what the table of tiles (kernels/sm90/gemm/tiles.h) is fitted to, and what tests hold the choice
-// to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ. Each line's time is a
-// median, in microseconds; operands are taken in turn from copies that together exceed the L2. With --fit nothing is
-// measured: what was is read, and the rows of that table are printed, of a device with 132 processors.
+// to. The outputs of all shapes of tiles are compared byte by byte: exit code 1 if any differ. Each time is a median,
+// in microseconds; operands are taken in turn from copies that together exceed the L2. With --fit nothing is measured:
+// what was is read, and the rows of that table are printed, of a device with 132 processors.
 
 #include <cuda_runtime_api.h>
 
@@ -134,7 +134,7 @@ bool all_equal(const Operands& o, cudaStream_t stream) {
 int run(int samples) {
   Timer timer;
   bool right = true;
-  fmt::print("format,m,n,k,tiles,us\n");
+  fmt::print("format,m,n,k,us by tiles\n");
   for (const Kind kind : {Kind::fp8, Kind::fp8_rows, Kind::fp8_rows_sum, Kind::bf16, Kind::mxfp8}) {
     const char* const name = kNames[static_cast<std::size_t>(kind)];
     for (const auto& [n, k] : kWeights) {
@@ -146,13 +146,15 @@ int run(int samples) {
           right = false;
           fmt::print(stderr, "{} {}x{}x{}: outputs differ by tiles\n", name, m, n, k);
         }
+        fmt::print("{},{},{},{}", name, m, n, k);
         for (std::size_t i = 0; i < o.d.size(); ++i) {
           const sm90::TilesRow& row = tiles_of(kind)[i];
           std::size_t call = 0;
           const auto together = static_cast<int>(std::max<std::uint64_t>(o.copies, 4));
           const Spread us = timer.time(samples, together, [&] { enqueue(o, call++ % o.copies, i, timer.stream()); });
-          fmt::print("{},{},{},{},{}x{},{:.2f}\n", name, m, n, k, row.rows, row.cols, us.median);
+          fmt::print(",{}x{}={:.2f}", row.rows, row.cols, us.median);
         }
+        fmt::print("\n");
         std::fflush(stdout);
       }
     }

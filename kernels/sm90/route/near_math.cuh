@@ -18,7 +18,7 @@
 // The polynomial of degree 5 interpolates at Chebyshev's nodes, by 2^-53.6 of exp(-r); its last rounding, that of the
 // power of two and that of r add less than 2^-52.5. Of all arguments one lies nearer than 2^-51.7 to the middle of two
 // FP32 numbers. As in router_math.cuh that results are correctly rounded is no consequence of the bound, but a fact
-// about each argument: tests/kernels/sm90/route/exp_near_test.cc compares them all.
+// about each argument: tests/kernels/sm90/route/router_math_test.cc compares them all.
 
 #ifdef __CUDACC__
   #include "kernels/sm90/ptx/arithmetic.cuh"
@@ -165,7 +165,7 @@ MXCHECK_BOTH float exp_near(float a, const NearRoots& roots, NearWords& words) {
 // The reciprocal of the hardware is a unit in the last place off at most; a step of Newton leaves 2^-45 before it
 // rounds, so that what comes out is the correctly rounded one but where that is so near to a middle: of 2 - 2^-23,
 // whose reciprocal is just above the middle of 1/2 and the next number, it may be 1/2. Hence the maximum, which does no
-// harm to 2. tests/kernels/sm90/route/quotient_near_test.cc makes the quotients of sigmoid from reciprocals off by a
+// harm to 2. tests/kernels/sm90/route/router_math_test.cc makes the quotients of sigmoid from reciprocals off by a
 // unit either way.
 
 #ifdef __CUDACC__

@@ -34,28 +34,13 @@ constexpr unsigned kDone = 32768;  // places in shared memory: operands are befo
 constexpr unsigned kSlot = kDone + 64;
 constexpr unsigned kAnswer = kDone + 128;
 
+// clang-format off
 enum class Rule : int {
-  none,
-  columns,
-  alloc_after_relinquish,
-  growing,
-  not_freed,
-  freed_in_part,
-  load_of_no_column,
-  lanes_of_another_warp,
-  instruction,
-  matrix_outside,
-  swizzle_in_the_middle,
-  two_issuers,
-  two_groups,
-  odd_cta,
-  d_at_lane_16,
-  d_of_no_column,
-  scale_copies,
-  multicast_of_a_pair,
-  wait_without_arrival,
-  barrier_of_one_warp,
+  none, columns, alloc_after_relinquish, growing, not_freed, freed_in_part, load_of_no_column, lanes_of_another_warp,
+  instruction, matrix_outside, swizzle_in_the_middle, two_issuers, two_groups, odd_cta, d_at_lane_16, d_of_no_column,
+  scale_copies, multicast_of_a_pair, wait_without_arrival, barrier_of_one_warp
 };
+// clang-format on
 
 struct Arguments {
   TensorMap map;
@@ -206,7 +191,6 @@ __global__ void __launch_bounds__(kThreads + engine::kEngineThreads, 1)
 }
 
 // --- host
-// --------------------------------------------------------------------------------------------------------------
 
 // Empty, or what is wrong.
 std::string check_rule(Rule rule, const char* hazard) {
@@ -280,26 +264,27 @@ struct Row {
   Rule rule;
   const char* hazard;
 };
-constexpr Row kRows[] = {{"a_right_kernel", Rule::none, ""},
-                         {"48_columns", Rule::columns, "allocation"},
-                         {"alloc_after_relinquish", Rule::alloc_after_relinquish, "allocation"},
-                         {"growing_allocation", Rule::growing, "allocation"},
-                         {"not_freed", Rule::not_freed, "exit"},
-                         {"freed_in_part", Rule::freed_in_part, "allocation"},
-                         {"load_of_no_column", Rule::load_of_no_column, "allocation"},
-                         {"lanes_of_another_warp", Rule::lanes_of_another_warp, "address"},
-                         {"instruction_descriptor", Rule::instruction, "descriptor"},
-                         {"matrix_outside", Rule::matrix_outside, "descriptor"},
-                         {"swizzle_in_the_middle", Rule::swizzle_in_the_middle, "descriptor"},
-                         {"two_issuers", Rule::two_issuers, "issue"},
-                         {"two_cta_groups", Rule::two_groups, "issue"},
-                         {"pair_by_the_odd_cta", Rule::odd_cta, "issue"},
-                         {"d_at_lane_16", Rule::d_at_lane_16, "unknown"},
-                         {"d_of_no_column", Rule::d_of_no_column, "allocation"},
-                         {"scale_copies", Rule::scale_copies, "scale_copies"},
-                         {"multicast_of_a_pair", Rule::multicast_of_a_pair, "unknown"},
-                         {"wait_without_arrival", Rule::wait_without_arrival, "deadlock"},
-                         {"barrier_of_one_warp", Rule::barrier_of_one_warp, "deadlock"}};
+using R = Rule;
+constexpr Row kRows[] = {{"a_right_kernel", R::none, ""},
+                         {"48_columns", R::columns, "allocation"},
+                         {"alloc_after_relinquish", R::alloc_after_relinquish, "allocation"},
+                         {"growing_allocation", R::growing, "allocation"},
+                         {"not_freed", R::not_freed, "exit"},
+                         {"freed_in_part", R::freed_in_part, "allocation"},
+                         {"load_of_no_column", R::load_of_no_column, "allocation"},
+                         {"lanes_of_another_warp", R::lanes_of_another_warp, "address"},
+                         {"instruction_descriptor", R::instruction, "descriptor"},
+                         {"matrix_outside", R::matrix_outside, "descriptor"},
+                         {"swizzle_in_the_middle", R::swizzle_in_the_middle, "descriptor"},
+                         {"two_issuers", R::two_issuers, "issue"},
+                         {"two_cta_groups", R::two_groups, "issue"},
+                         {"pair_by_the_odd_cta", R::odd_cta, "issue"},
+                         {"d_at_lane_16", R::d_at_lane_16, "unknown"},
+                         {"d_of_no_column", R::d_of_no_column, "allocation"},
+                         {"scale_copies", R::scale_copies, "scale_copies"},
+                         {"multicast_of_a_pair", R::multicast_of_a_pair, "unknown"},
+                         {"wait_without_arrival", R::wait_without_arrival, "deadlock"},
+                         {"barrier_of_one_warp", R::barrier_of_one_warp, "deadlock"}};
 
 int run() {
   int refused = 0;

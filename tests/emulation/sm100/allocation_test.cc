@@ -1,7 +1,6 @@
 // Columns of tensor memory: who owns them (PTX ISA 9.0, 9.7.16.7). Each rule broken is found; kept, there is nothing.
 
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -23,21 +22,19 @@ TEST(Allocation, counts_are_powers_of_two_from_32_to_512) {
 }
 TEST(Allocation, a_count_that_grows_is_found_freed_or_not) {
   const auto kernel = [](bool grows) {
-    return [grows] {
-      role("alloc");
-      tmem_alloc<1, 64>(shared_base());
-      const TmemAddress first = slot_after_sync();
-      tmem_dealloc<1, 64>(first);
-      grows ? tmem_alloc<1, 128>(shared_base() + 4) : tmem_alloc<1, 32>(shared_base() + 4);
-      tmem_relinquish<1>();
-      const TmemAddress second = slot_after_sync(4);
-      grows ? tmem_dealloc<1, 128>(second) : tmem_dealloc<1, 32>(second);
-    };
+    role("alloc");
+    tmem_alloc<1, 64>(shared_base());
+    const TmemAddress first = slot_after_sync();
+    tmem_dealloc<1, 64>(first);
+    grows ? tmem_alloc<1, 128>(shared_base() + 4) : tmem_alloc<1, 32>(shared_base() + 4);
+    tmem_relinquish<1>();
+    const TmemAddress second = slot_after_sync(4);
+    grows ? tmem_dealloc<1, 128>(second) : tmem_dealloc<1, 32>(second);
   };
-  expect_right(kOneWarp, kernel(false));
+  expect_right(kOneWarp, with(kernel, false));
   expect_fault(kOneWarp, Hazard::allocation,
                {"warp 0 lane 0 (alloc)", "tcgen05.alloc", "128 columns after 64", "no more columns than"},
-               kernel(true));
+               with(kernel, true));
 }
 TEST(Allocation, none_after_the_permit_was_given_up) {
   expect_fault(kOneWarp, Hazard::allocation,
@@ -93,7 +90,7 @@ TEST(Allocation, an_alloc_waits_until_columns_are_free) {
     }
   };
   expect_right(kTwoWarps, kernel);
-  const LaunchResult r = emulation::sm100::launch(kOneWarp, {}, [] {
+  const LaunchResult r = launch(kOneWarp, {}, [] {
     tmem_alloc<1, 512>(shared_base());
     tmem_alloc<1, 512>(shared_base() + 4);
   });
@@ -108,7 +105,7 @@ TEST(Allocation, an_alloc_waits_until_columns_are_free) {
 TEST(Allocation, the_address_is_read_after_a_barrier) {
   std::size_t found = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const LaunchResult r = emulation::sm100::launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, [] {
+    const LaunchResult r = launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, [] {
       if (warp_index() == 0) {
         tmem_alloc<1, 32>(shared_base());
         tmem_relinquish<1>();
@@ -139,8 +136,7 @@ TEST(Allocation, the_slot_is_a_word_of_the_own_cta) {
 TEST(Allocation, the_slot_is_no_barrier) {
   expect_fault(kOneWarp, Hazard::barrier, {"tcgen05.alloc", "hold the mbarrier at byte 1088", "mbarrier instructions"},
                [] {
-                 if (elect()) barrier_init(barrier(0), 1);
-                 sync_warp();
+                 by_elected([&] { barrier_init(barrier(0), 1); });
                  tmem_alloc<1, 32>(barrier(0));
                });
 }
@@ -162,43 +158,32 @@ TEST(Allocation, a_whole_warp_allocates_and_frees_with_the_same_operands) {
                });
 }
 
-}  // namespace
-
 // --- columns
-//
 // Columns of tensor memory: used by who owns them, and freed when their uses are over (PTX ISA 9.0, 9.7.16.7).
-
-namespace {
 
 // The last use of columns is known to be over by the warp that frees them.
 TEST(Columns, columns_are_freed_when_loads_and_mmas_are_over) {
   const auto kernel = [](bool waits, bool syncs) {
-    return [waits, syncs] {
-      const TmemAddress tmem = open({1});
-      if (warp_index() == 0) {
-        role("mma");
-        if (elect()) {
-          small_mma(tmem);
-          commit<1>(barrier(0));
-        }
-        sync_warp();
-      }
-      if (warp_index() == 1 || waits) {
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
-      }
-      if (warp_index() == 1) load_column(slab(tmem));
-      if (syncs) return close(tmem);
-      sync_block();
-      if (warp_index() == 0) tmem_dealloc<1, kColumns>(tmem);
-    };
+    const TmemAddress tmem = open({1});
+    if (warp_index() == 0) {
+      role("mma");
+      by_elected([&] {
+        small_mma(tmem);
+        commit<1>(barrier(0));
+      });
+    }
+    if (warp_index() == 1 || waits) wait_and_fence<Scope::cta>(barrier(0), 0);
+    if (warp_index() == 1) load_column(slab(tmem));
+    if (syncs) return close(tmem);
+    sync_block();
+    if (warp_index() == 0) tmem_dealloc<1, kColumns>(tmem);
   };
-  expect_right(kTwoWarps, kernel(true, true));
+  expect_right(kTwoWarps, with(kernel, true, true));
   expect_fault(kTwoWarps, Hazard::overwritten,
                {"warp 0 lane 0 (mma)", "tcgen05.dealloc", "column 0, lanes 32 to 48", "fence::after_thread_sync"},
-               kernel(true, false));
+               with(kernel, true, false));
   expect_fault(kOneWarp, Hazard::overwritten, {"(mma)", "tcgen05.dealloc", "column 0, lanes 0 to 16", "a commit"},
-               kernel(false, false));
+               with(kernel, false, false));
 }
 
 TEST(Columns, columns_that_nobody_owns_are_found) {
@@ -211,21 +196,18 @@ TEST(Columns, columns_that_nobody_owns_are_found) {
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.mma", "D: column 64", "columns that the CTA has allocated"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) small_mma(tmem + 56);
-    sync_warp();
+    by_elected([&] { small_mma(tmem + 56); });
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.cp", "the copy: column 64"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) small_cp(tmem + 32);
-    sync_warp();
+    by_elected([&] { small_cp(tmem + 32); });
   });
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.mma", "scales of B: column 64"}, [] {
     const TmemAddress tmem = open({});
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       mma_block_scaled<1>(tmem, matrix(kA), matrix(kB), kSmallScaled, tmem + kScaleColumn, tmem + 64, false);
-    }
-    sync_warp();
+    });
   });
   // Past the end, where everything is allocated (openxla #40118).
   expect_fault(kOneWarp, Hazard::allocation, {"tcgen05.ld", "column 512"}, [] {

@@ -1,7 +1,6 @@
 // Who may issue tcgen05.mma, cp and commit, and with which descriptors (PTX ISA 9.0, 9.7.16).
 
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -18,9 +17,7 @@ TEST(Issue, the_even_cta_issues) {
           mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
-        barrier_wait<Scope::cluster>(barrier(0), 0);
-        fence_after_thread_sync();
-        close<2>(tmem);
+        close_after<Scope::cluster, 2>(barrier(0), 0, tmem);
       });
 }
 TEST(Issue, one_cta_group_for_a_kernel) {
@@ -32,8 +29,7 @@ TEST(Issue, one_cta_group_for_a_kernel) {
         if (cluster_rank() == 0 && elect()) {
           small_mma(tmem);
           commit<2>(barrier(0));
-          barrier_wait<Scope::cluster>(barrier(0), 0);
-          fence_after_thread_sync();
+          wait_and_fence<Scope::cluster>(barrier(0), 0);
         }
         sync_warp();
         close<2>(tmem);
@@ -99,8 +95,7 @@ TEST(Issue, forms_that_are_not_modelled_are_unknown) {
   const auto issues = [](const std::function<void(TmemAddress)>& issue) {
     return [issue] {
       const TmemAddress tmem = open({1});
-      if (elect()) issue(tmem);
-      sync_warp();
+      by_elected([&] { issue(tmem); });
     };
   };
   expect_fault(kAlone, Hazard::unknown, {"tcgen05.mma", "D begins at lane 16", "lane 0"},

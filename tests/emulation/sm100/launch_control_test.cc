@@ -1,12 +1,8 @@
 // Cluster launch control (PTX ISA 9.0, 9.7.13.17): clusters take the work of those that have not started. All work is
 // done, each piece once, whoever does it.
 
-#include <algorithm>
-#include <vector>
-
 #include "kernels/sm100/tcgen05/cluster.h"
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -72,12 +68,12 @@ TEST(LaunchControl, every_cluster_of_four_is_worked_on_once) { all_work_is_done_
 TEST(LaunchControl, under_random_schedules_more_than_one_cluster_starts) {
   unsigned started = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    emulation::sm100::launch({.blocks = 6, .threads = 32, .shared_bytes = kSmallBytes},
-                             {.schedule = Schedule::random, .seed = seed}, [&] {
-                               if (thread_index() == 0) ++started;
-                               std::vector<unsigned> done(6);
-                               persistent(done);
-                             });
+    launch({.blocks = 6, .threads = 32, .shared_bytes = kSmallBytes}, {.schedule = Schedule::random, .seed = seed},
+           [&] {
+             if (thread_index() == 0) ++started;
+             std::vector<unsigned> done(6);
+             persistent(done);
+           });
   }
   EXPECT_GT(started, kSeeds);
 }
@@ -108,7 +104,7 @@ constexpr LaunchShape kThree{.blocks = 3, .threads = 32, .shared_bytes = kSmallB
 
 TEST(LaunchControl, a_slot_is_asked_into_again_after_its_readers_fenced_and_were_waited_for) {
   for (const Schedule schedule : {Schedule::eager, Schedule::lazy}) {
-    const LaunchResult r = emulation::sm100::launch(kThree, {.schedule = schedule}, ask_twice(AskingLeft::nothing));
+    const LaunchResult r = launch(kThree, {.schedule = schedule}, ask_twice(AskingLeft::nothing));
     EXPECT_TRUE(r.completed && r.findings.empty()) << text_of(r);
   }
   expect_fault(kThree, Hazard::proxy,

@@ -2,7 +2,6 @@
 // found, and with it there is nothing to find.
 
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -13,11 +12,10 @@ Kernel mma_then_ld(Left left) {
     const TmemAddress tmem = open({1});
     if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
-      }
-      sync_warp();
+      });
     } else {
       role("read");
       if (left != Left::wait) barrier_wait<Scope::cta>(barrier(0), 0);
@@ -26,8 +24,7 @@ Kernel mma_then_ld(Left left) {
       if (left == Left::nothing) {
         EXPECT_EQ(word, kSum32);
       }
-      if (left == Left::wait) barrier_wait<Scope::cta>(barrier(0), 0);
-      fence_after_thread_sync();
+      if (left == Left::wait) wait_and_fence<Scope::cta>(barrier(0), 0);
     }
     close(tmem);
   };
@@ -40,8 +37,7 @@ TEST(Ordering, an_ld_without_a_wait_for_the_commit_is_not_complete) {
   // In turn, warp 0 would be first, when nothing is written: these seeds have the mma before it.
   std::size_t found = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const LaunchResult r =
-        emulation::sm100::launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, mma_then_ld(Left::wait));
+    const LaunchResult r = launch(kTwoWarps, {.schedule = Schedule::random, .seed = seed}, mma_then_ld(Left::wait));
     ASSERT_FALSE(r.findings.empty());
     if (r.findings[0].hazard != Hazard::not_complete) continue;
     ++found;
@@ -57,8 +53,7 @@ TEST(Ordering, an_ld_of_the_same_warp_without_a_commit_is_not_complete) {
                {"warp 0", "(alone)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", "commit"}, [] {
                  role("alone");
                  const TmemAddress tmem = open({1});
-                 if (elect()) small_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_mma(tmem); });
                  load_column(slab(tmem));
                });
 }
@@ -76,28 +71,24 @@ Kernel ld_then_mma(Left left) {
     Fragment<1> word{};
     if (warp_index() == 0) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
         if (left != Left::wait) barrier_wait<Scope::cta>(barrier(1), 0);
         if (left != Left::after) fence_after_thread_sync();
         small_mma(tmem);
         commit<1>(barrier(2));
-      }
-      sync_warp();
+      });
     } else {
       role("read");
-      barrier_wait<Scope::cta>(barrier(0), 0);
-      fence_after_thread_sync();
+      wait_and_fence<Scope::cta>(barrier(0), 0);
       tmem_ld<TmemShape::lanes32x32b, 1>(word, slab(tmem));
       if (left != Left::wait_ld) tmem_wait_ld(word);
       if (left != Left::before) fence_before_thread_sync();
       barrier_arrive<Scope::cta>(barrier(1));
       if (left == Left::wait_ld) tmem_wait_ld(word);
     }
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
-    close(tmem);
+    close_after<Scope::cta>(barrier(2), 0, tmem);
   };
 }
 
@@ -117,13 +108,8 @@ TEST(Ordering, a_wait_without_fence_after_thread_sync_takes_nothing) {
                {"(mma)", "tcgen05.mma", "column 0, lane 32", "fence::after_thread_sync"}, ld_then_mma(Left::after));
 }
 
-}  // namespace
-
 // --- orders of mma
-//
 // The order of what one thread issues (PTX ISA 9.0, 9.7.16.6.2): mma and cp onto accumulators and scales.
-
-namespace {
 
 // mma then mma: in order where shape, kind and D's type are the same (9.7.16.6.2).
 Kernel two_mmas(bool same, bool waits) {
@@ -131,19 +117,16 @@ Kernel two_mmas(bool same, bool waits) {
     constexpr auto kNarrow = instruction_descriptor<ByteInstruction{.m = 128, .n = 32}>();
     const TmemAddress tmem = open({1, 1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_mma(tmem);
       if (waits) {
         commit<1>(barrier(1));
-        barrier_wait<Scope::cta>(barrier(1), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(1), 0);
       }
       mma_f8f6f4<1>(tmem, matrix(kA), matrix(kB), same ? kSmall : kNarrow, same);
       commit<1>(barrier(0));
-    }
-    sync_warp();
-    barrier_wait<Scope::cta>(barrier(0), 0);
-    fence_after_thread_sync();
+    });
+    wait_and_fence<Scope::cta>(barrier(0), 0);
     EXPECT_EQ(load_column(slab(tmem)), same ? 0x42800000U : kSum32);
     close(tmem);
   };
@@ -162,22 +145,17 @@ Kernel mmas_of_two_threads(bool fences) {
   return [fences] {
     const TmemAddress tmem = open({1, 1, 1});
     role(warp_index() == 0 ? "first" : "second");
-    if (elect()) {
-      if (warp_index() == 1) {
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
-      }
+    by_elected([&] {
+      if (warp_index() == 1) wait_and_fence<Scope::cta>(barrier(0), 0);
       small_mma(tmem, warp_index() == 1);
       if (warp_index() == 0) {
         if (fences) fence_before_thread_sync();
         barrier_arrive<Scope::cta>(barrier(0));
       }
       commit<1>(barrier(1 + warp_index()));
-    }
-    sync_warp();
+    });
     barrier_wait<Scope::cta>(barrier(1), 0);
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(2), 0);
     if (fences) {
       EXPECT_EQ(load_column(slab(tmem)), 0x42800000U);
     }
@@ -215,28 +193,24 @@ Kernel mma_then_cp(unsigned column, bool waits) {
   return [column, waits] {
     const TmemAddress tmem = open({1, 1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       small_scaled_mma(tmem);
       if (waits) {
         commit<1>(barrier(1));
-        barrier_wait<Scope::cta>(barrier(1), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(1), 0);
       }
       cp<CpShape::rows32x128b_warpx4, 1>(tmem + column, chunk(kScalesA));
       commit<1>(barrier(0));
-    }
-    sync_warp();
-    barrier_wait<Scope::cta>(barrier(0), 0);
-    fence_after_thread_sync();
-    close(tmem);
+    });
+    close_after<Scope::cta>(barrier(0), 0, tmem);
   };
 }
 
 TEST(MmaOrder, a_copy_behind_a_commit_is_right_in_the_strict_mode_too) {
   for (LaunchOptions options : all_schedules()) {
     options.strict = true;
-    const LaunchResult r = emulation::sm100::launch(kOneWarp, options, mma_then_cp(kScaleColumn, true));
+    const LaunchResult r = launch(kOneWarp, options, mma_then_cp(kScaleColumn, true));
     EXPECT_TRUE(r.completed && r.findings.empty()) << name_of(options) << text_of(r);
   }
 }
@@ -255,12 +229,11 @@ TEST(MmaOrder, an_accumulator_over_its_own_scales_is_found) {
   expect_fault(kOneWarp, Hazard::overwritten, {"(mma)", "column 32, lane 0 of cta 0", "columns of their own"}, [] {
     const TmemAddress tmem = open({1});
     role("mma");
-    if (elect()) {
+    by_elected([&] {
       small_cp(tmem);
       mma_block_scaled<1>(tmem + 24, matrix(kA), matrix(kB), kSmallScaled, tmem + kScaleColumn, tmem + kScaleColumn + 4,
                           false);
-    }
-    sync_warp();
+    });
   });
 }
 
@@ -269,8 +242,7 @@ TEST(MmaOrder, an_accumulator_that_nothing_has_written_is_found) {
                {"warp 0 lane 0 (mma)", "tcgen05.mma", "D: column 0, lane 0", "enable-input-d is false"}, [] {
                  const TmemAddress tmem = open({1});
                  role("mma");
-                 if (elect()) small_mma(tmem, true);
-                 sync_warp();
+                 by_elected([&] { small_mma(tmem, true); });
                });
 }
 TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
@@ -278,19 +250,13 @@ TEST(MmaOrder, scales_that_nothing_has_written_are_found) {
                {"(mma)", "scales of A: column 32, lane 0", "tcgen05.cp.32x128b.warpx4"}, [] {
                  const TmemAddress tmem = open({1});
                  role("mma");
-                 if (elect()) small_scaled_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_scaled_mma(tmem); });
                });
 }
 
-}  // namespace
-
 // --- handing over
-//
 // Tensor memory from the thread that writes it to the one that multiplies (PTX ISA 9.0, 9.7.16.6): copies, stores, and
 // the threads in between.
-
-namespace {
 
 // Scales copied by warp 1, multiplied by warp 0: fences order, and need no commit (9.7.16.6.2).
 Kernel cp_then_mma(Left left) {
@@ -298,26 +264,23 @@ Kernel cp_then_mma(Left left) {
     const TmemAddress tmem = open({1, 1, 1});
     if (warp_index() == 1) {
       role("copy");
-      if (elect()) {
+      by_elected([&] {
         small_cp(tmem);
         if (left != Left::before) fence_before_thread_sync();
         barrier_arrive<Scope::cta>(barrier(0));
         commit<1>(barrier(2));  // for the dealloc: the other thread's commit does not track this copy
-      }
-      sync_warp();
+      });
     } else {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         barrier_wait<Scope::cta>(barrier(0), 0);
         if (left != Left::after) fence_after_thread_sync();
         small_scaled_mma(tmem);
         commit<1>(barrier(1));
-      }
-      sync_warp();
+      });
     }
     barrier_wait<Scope::cta>(barrier(1), 0);
-    barrier_wait<Scope::cta>(barrier(2), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(2), 0);
     if (left == Left::nothing && warp_index() == 0) {
       EXPECT_EQ(load_column(slab(tmem, 15)), kSum32);
     }
@@ -351,16 +314,13 @@ Kernel st_then_mma(Left left) {
     barrier_arrive<Scope::cta>(barrier(0));
     if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
+      by_elected([&] {
+        wait_and_fence<Scope::cta>(barrier(0), 0);
         small_scaled_mma(tmem);
         commit<1>(barrier(1));
-      }
-      sync_warp();
+      });
     }
-    barrier_wait<Scope::cta>(barrier(1), 0);
-    fence_after_thread_sync();
+    wait_and_fence<Scope::cta>(barrier(1), 0);
     if (left == Left::nothing) {
       EXPECT_EQ(load_column(slab(tmem, 7)), kSum32);
     }
@@ -386,14 +346,12 @@ TEST(HandOver, an_elected_lane_waits_for_its_warp) {
   expect_right(kTwoWarps, [] {
     const TmemAddress tmem = open({1});
     if (warp_index() == 1) {
-      if (elect()) {
+      by_elected([&] {
         small_mma(tmem);
         commit<1>(barrier(0));
-      }
-      sync_warp();
+      });
     } else {
-      if (elect()) barrier_wait<Scope::cta>(barrier(0), 0);
-      sync_warp();
+      by_elected([&] { barrier_wait<Scope::cta>(barrier(0), 0); });
       fence_after_thread_sync();
       EXPECT_EQ(load_column(slab(tmem)), kSum32);
     }
@@ -404,30 +362,24 @@ TEST(HandOver, an_elected_lane_waits_for_its_warp) {
 // A commit contains fence::before_thread_sync (9.7.16.10.10), for later arrivals too.
 TEST(HandOver, an_arrival_after_a_commit_publishes_what_was_before_it) {
   const auto kernel = [](bool commits) {
-    return [commits] {
-      const TmemAddress tmem = open({1, 1, 1});
-      if (warp_index() == 1) {
-        if (elect()) {
-          small_cp(tmem);
-          if (commits) commit<1>(barrier(2));
-          barrier_arrive<Scope::cta>(barrier(0));
-        }
-        sync_warp();
-      } else if (elect()) {
-        role("mma");
-        barrier_wait<Scope::cta>(barrier(0), 0);
-        fence_after_thread_sync();
-        small_scaled_mma(tmem);
-        commit<1>(barrier(1));
-      }
-      barrier_wait<Scope::cta>(barrier(1), 0);
-      if (commits) barrier_wait<Scope::cta>(barrier(2), 0);
-      fence_after_thread_sync();
-      close(tmem);
-    };
+    const TmemAddress tmem = open({1, 1, 1});
+    if (warp_index() == 1) {
+      by_elected([&] {
+        small_cp(tmem);
+        if (commits) commit<1>(barrier(2));
+        barrier_arrive<Scope::cta>(barrier(0));
+      });
+    } else if (elect()) {
+      role("mma");
+      wait_and_fence<Scope::cta>(barrier(0), 0);
+      small_scaled_mma(tmem);
+      commit<1>(barrier(1));
+    }
+    barrier_wait<Scope::cta>(barrier(1), 0);
+    if (commits) close_after<Scope::cta>(barrier(2), 0, tmem);
   };
-  expect_right(kTwoWarps, kernel(true));
-  expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, kernel(false));
+  expect_right(kTwoWarps, with(kernel, true));
+  expect_fault_under({}, kTwoWarps, Hazard::not_ordered, {"(mma)", "scales of A"}, with(kernel, false));
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // Two CTAs that multiply together (PTX ISA 9.0, 9.7.16.5): what each must wait for of the other, and scales that must
 // be equal.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
 #include "kernels/sm100/tcgen05/tma.h"
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -31,9 +29,7 @@ TEST(Pair, scales_of_b_that_differ_between_the_ctas_are_found) {
                               tmem + kScaleColumn + 4, false);
           commit_multicast<2>(barrier(0), 0b11);
         }
-        barrier_wait<Scope::cluster>(barrier(0), 0);
-        fence_after_thread_sync();
-        close<2>(tmem);
+        close_after<Scope::cluster, 2>(barrier(0), 0, tmem);
       });
 }
 // All four partitions of 32 lanes hold the same scales: cp without .warpx4 does not do that.
@@ -58,9 +54,7 @@ TEST(Pair, scales_that_differ_between_partitions_are_found) {
                      commit<1>(barrier(0));
                    }
                  }
-                 barrier_wait<Scope::cta>(barrier(0), 0);
-                 fence_after_thread_sync();
-                 close(tmem);
+                 close_after<Scope::cta>(barrier(0), 0, tmem);
                });
 }
 // 128 rows of scales in lanes 0 to 31 alone.
@@ -71,8 +65,7 @@ TEST(Pair, scales_in_one_partition_are_found) {
                  tmem_st<TmemShape::lanes32x32b, 8>(tmem + kScaleColumn, {});
                  tmem_wait_st();
                  role("mma");
-                 if (elect()) small_scaled_mma(tmem);
-                 sync_warp();
+                 by_elected([&] { small_scaled_mma(tmem); });
                });
 }
 
@@ -81,110 +74,88 @@ TEST(Pair, the_leader_knows_that_the_peers_data_have_landed) {
   alignas(16) static std::array<std::uint32_t, 128> scales{};
   scales.fill(kScales);
   const auto kernel = [](bool waits) {
-    return [waits] {
-      const TmemAddress tmem = open<2>({1, 1, 1});
-      role(cluster_rank() == 0 ? "leader" : "peer");
-      if (elect()) {
-        barrier_arrive_expect<Scope::cta>(barrier(0), 512);
-        bulk_load(shared_base() + kScalesA, scales.data(), 512, barrier(0));
+    const TmemAddress tmem = open<2>({1, 1, 1});
+    role(cluster_rank() == 0 ? "leader" : "peer");
+    if (elect()) {
+      barrier_arrive_expect<Scope::cta>(barrier(0), 512);
+      bulk_load(shared_base() + kScalesA, scales.data(), 512, barrier(0));
+    }
+    cluster_sync();  // both are under way
+    by_elected([&] {
+      barrier_wait<Scope::cluster>(barrier(0), 0);
+      if (cluster_rank() == 1) barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
+      if (cluster_rank() == 0) {
+        if (waits) barrier_wait<Scope::cluster>(barrier(1), 0);
+        cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
+        commit_multicast<2>(barrier(2), 0b11);
       }
-      cluster_sync();  // both are under way
-      if (elect()) {
-        barrier_wait<Scope::cluster>(barrier(0), 0);
-        if (cluster_rank() == 1) barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
-        if (cluster_rank() == 0) {
-          if (waits) barrier_wait<Scope::cluster>(barrier(1), 0);
-          cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
-          commit_multicast<2>(barrier(2), 0b11);
-        }
-      }
-      sync_warp();
-      barrier_wait<Scope::cluster>(barrier(2), 0);
-      fence_after_thread_sync();
-      close<2>(tmem);
-    };
+    });
+    close_after<Scope::cluster, 2>(barrier(2), 0, tmem);
   };
-  expect_right(kPair, kernel(true));
-  expect_fault(kPair, Hazard::not_complete,
-               {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
-                "a wait for the barrier of that load"},
-               kernel(false));
+  expect_needed(kPair, kernel, Hazard::not_complete,
+                {"cta 0 warp 0 lane 0 (leader)", "tcgen05.cp.cta_group::2", "of shared memory of cta 1",
+                 "a wait for the barrier of that load"});
 }
 
 TEST(Pair, the_leaders_commit_is_acquired_at_cluster_scope) {
   const auto kernel = [](bool cluster) {
-    return [cluster] {
-      const TmemAddress tmem = open<2>({1});
-      if (cluster_rank() == 0 && elect()) {
-        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
-        commit_multicast<2>(barrier(0), pair_mask(0));
-      }
-      role("read");
-      cluster ? barrier_wait<Scope::cluster>(barrier(0), 0) : barrier_wait<Scope::cta>(barrier(0), 0);
-      fence_after_thread_sync();
-      const std::uint32_t word = load_column(tmem);
-      if (cluster) {
-        EXPECT_EQ(word, kSum32);
-      }
-      close<2>(tmem);
-    };
+    const TmemAddress tmem = open<2>({1});
+    if (cluster_rank() == 0 && elect()) {
+      mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairMma, false);
+      commit_multicast<2>(barrier(0), pair_mask(0));
+    }
+    role("read");
+    cluster ? wait_and_fence<Scope::cluster>(barrier(0), 0) : barrier_wait<Scope::cta>(barrier(0), 0);
+    const std::uint32_t word = load_column(tmem);
+    if (cluster) {
+      EXPECT_EQ(word, kSum32);
+    }
+    close<2>(tmem);
   };
-  expect_right(kPair, kernel(true));
-  expect_fault(kPair, Hazard::not_complete,
-               {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"},
-               kernel(false));
+  expect_needed(kPair, kernel, Hazard::not_complete,
+                {"cta 1 warp 0", "(read)", "tcgen05.ld.32x32b.x1", "column 0, lane 0", ".acquire.cluster"});
 }
 // Who is gone (triton #9413, #10409).
 TEST(Pair, both_ctas_stay_until_the_last_commit) {
   const auto kernel = [](bool stays, std::uint16_t mask) {
-    return [stays, mask] {
-      if (thread_index() == 0) {
-        barrier_init(barrier(0), 1);
-        fence_barrier_init();
-      }
-      fill(kScalesA, 512, kScales);
-      fence_proxy_async();
-      cluster_sync();
-      tmem_alloc<2, 32>(shared_base());
-      tmem_relinquish<2>();
-      cluster_sync();
-      const auto tmem = load_shared<std::uint32_t>(shared_base());
-      if (cluster_rank() == 0 && elect()) {
-        role("copy");
-        cp<CpShape::rows32x128b_warpx4, 2>(tmem, chunk(kScalesA));
-        commit_multicast<2>(barrier(0), mask);
-      }
-      sync_warp();
-      cluster_sync();
-      if (cluster_rank() == 0 || stays) {
-        barrier_wait<Scope::cluster>(barrier(0), 0);
-        fence_after_thread_sync();
-      }
-      fence_before_thread_sync();
-      if (stays) cluster_sync();
-      fence_after_thread_sync();
-      if (stays || cluster_rank() == 0) tmem_dealloc<2, 32>(tmem);
-    };
+    init_barriers({1});
+    fill(kScalesA, 512, kScales);
+    fence_proxy_async();
+    cluster_sync();
+    tmem_alloc<2, 32>(shared_base());
+    tmem_relinquish<2>();
+    cluster_sync();
+    const auto tmem = load_shared<std::uint32_t>(shared_base());
+    if (cluster_rank() == 0 && elect()) {
+      role("copy");
+      cp<CpShape::rows32x128b_warpx4, 2>(tmem, chunk(kScalesA));
+      commit_multicast<2>(barrier(0), mask);
+    }
+    sync_warp();
+    cluster_sync();
+    if (cluster_rank() == 0 || stays) wait_and_fence<Scope::cluster>(barrier(0), 0);
+    fence_before_thread_sync();
+    if (stays) cluster_sync();
+    fence_after_thread_sync();
+    if (stays || cluster_rank() == 0) tmem_dealloc<2, 32>(tmem);
   };
-  expect_right(kPair, kernel(true, 0b11));
+  expect_right(kPair, with(kernel, true, 0b11));
   const LaunchOptions lazy{.schedule = Schedule::lazy};
   expect_fault_under(lazy, kPair, Hazard::exit,
                      {"cta 0 warp 0 lane 0 (copy)", "tcgen05.commit", "a commit arrives at cta 1, which has ended"},
-                     kernel(false, 0b11));
+                     with(kernel, false, 0b11));
   expect_fault_under(
       lazy, kPair, Hazard::exit,
       {"cta 0 warp 0 lane 0 (copy)", "tcgen05.cp", "it executes after cta 1 has ended", "every CTA of the pair"},
-      kernel(false, 0b01));
+      with(kernel, false, 0b01));
   expect_fault_under({}, kPair, Hazard::deadlock,
-                     {"cta 0 warp 0 lane 0", "tcgen05.dealloc", "the other CTA of the pair"}, kernel(false, 0b01));
+                     {"cta 0 warp 0 lane 0", "tcgen05.dealloc", "the other CTA of the pair"},
+                     with(kernel, false, 0b01));
 }
 TEST(Pair, nothing_is_issued_to_a_cta_that_has_ended) {
   const auto kernel = [](const std::function<void()>& leader) {
     return [leader] {
-      if (thread_index() == 0) {
-        barrier_init(barrier(0), 1);
-        fence_barrier_init();
-      }
+      init_barriers({1});
       cluster_sync();
       if (cluster_rank() == 1) return;
       cluster_sync();  // of those that are left
@@ -209,13 +180,8 @@ TEST(Pair, both_ctas_allocate_and_free_alike) {
                });
 }
 
-}  // namespace
-
 // --- bits
-//
 // An MMA of two CTAs (PTX ISA 9.0, 9.7.16.5): which half of A, B and D is whose, to the bit.
-
-namespace {
 
 constexpr LaunchShape kPairOfFourWarps{.blocks = 2, .threads = 128, .cluster = 2, .shared_bytes = kSmallBytes};
 
@@ -287,7 +253,7 @@ void multiply_as_a_pair(Form form) {
         cluster_sync();
         if (cluster_rank() == 0 && warp_index() == 1) {
           role("mma");
-          if (elect()) {
+          by_elected([&] {
             if (form == Form::scaled) {
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn, chunk(kScalesA));
               cp<CpShape::rows32x128b_warpx4, 2>(tmem + kScaleColumn + 4, chunk(kScalesB));
@@ -297,11 +263,9 @@ void multiply_as_a_pair(Form form) {
               mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), form == Form::half ? kHalf : kPairMma, false);
             }
             commit_multicast<2>(barrier(0), pair_mask(0));
-          }
-          sync_warp();
+          });
         }
-        barrier_wait<Scope::cluster>(barrier(0), 0);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cluster>(barrier(0), 0);
         auto& row = d[128 * cluster_rank() + thread_index()];
         const auto read = [&]<int kColumns>(Fragment<kColumns> words) {
           tmem_ld<TmemShape::lanes32x32b, kColumns>(words, slab(tmem));

@@ -7,7 +7,6 @@
 #include "kernels/sm100/tcgen05/tma.h"
 #include "numerics/error.h"
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -29,35 +28,31 @@ struct Loop {
     const TmemAddress tmem = open({1, 1, 1, 1});  // full, empty, sums, read
     if (warp_index() == 0) {
       role("load");
-      if (elect()) {
+      by_elected([&] {
         for (unsigned k = 0; k < kRounds; ++k) {
           barrier_wait<Scope::cta>(barrier(1), k % 2 ^ 1);
           barrier_arrive_expect<Scope::cta>(barrier(0), 512);
           // The first time over what warp 0 itself has stored and fenced.
           bulk_load(shared_base() + kScalesA, scales[k].data(), 512, barrier(0));
         }
-      }
-      sync_warp();
+      });
     } else if (warp_index() == 1) {
       role("mma");
-      if (elect()) {
+      by_elected([&] {
         for (unsigned k = 0; k < kRounds; ++k) {
           if (!wrong) barrier_wait<Scope::cta>(barrier(3), k % 2 ^ 1);
-          barrier_wait<Scope::cta>(barrier(0), k % 2);
-          fence_after_thread_sync();
+          wait_and_fence<Scope::cta>(barrier(0), k % 2);
           small_cp(tmem);
           small_scaled_mma(tmem, k > 0);
           commit<1>(barrier(1));
           commit<1>(barrier(2));
           if (wrong) barrier_wait<Scope::cta>(barrier(2), k % 2);
         }
-      }
-      sync_warp();
+      });
     } else {
       role("read");
       for (unsigned k = 0; k < kRounds; ++k) {
-        barrier_wait<Scope::cta>(barrier(2), k % 2);
-        fence_after_thread_sync();
+        wait_and_fence<Scope::cta>(barrier(2), k % 2);
         const std::uint32_t sum = load_column(slab(tmem, 1));
         if (thread_index() == 64) sums[k] = sum;
         fence_before_thread_sync();
@@ -66,9 +61,7 @@ struct Loop {
         sync_warp();
       }
     }
-    barrier_wait<Scope::cta>(barrier(1), (kRounds - 1) % 2);
-    fence_after_thread_sync();
-    close(tmem);
+    close_after<Scope::cta>(barrier(1), (kRounds - 1) % 2, tmem);
   }
 };
 
@@ -82,7 +75,7 @@ struct Outcome {
 Outcome run(bool wrong, const LaunchOptions& options) {
   Loop loop;
   loop.wrong = wrong;
-  const LaunchResult r = emulation::sm100::launch(kShape, options, [&] { loop(); });
+  const LaunchResult r = launch(kShape, options, [&] { loop(); });
   return {text_of(r), r.mmas, r.switches, loop.sums, r.completed};
 }
 
@@ -110,8 +103,7 @@ TEST(Schedule, the_same_seed_is_the_same_run) {
   EXPECT_GT(std::unique(switches.begin(), switches.end()) - switches.begin(), 10) << "other seeds are other runs";
 }
 TEST(Schedule, a_race_is_found_and_seen_in_bits_under_some) {
-  std::size_t found = 0;
-  std::size_t wrong = 0;
+  std::size_t found = 0, wrong = 0;
   const Outcome right = run(false, {});
   for (const LaunchOptions& options : all_schedules()) {
     const Outcome r = run(true, options);
@@ -139,7 +131,7 @@ TEST(Schedule, checks_change_no_bits) {
   }
 }
 TEST(Schedule, what_ends_a_run_is_said_without_checks_too) {
-  const LaunchResult r = emulation::sm100::launch({.threads = 32}, {.checks = false}, [] {
+  const LaunchResult r = launch({.threads = 32}, {.checks = false}, [] {
     role("wait");
     barrier_wait<Scope::cta>(shared_base(), 0);
   });
@@ -151,7 +143,7 @@ TEST(Schedule, what_ends_a_run_is_said_without_checks_too) {
 TEST(Schedule, shapes_that_no_launch_has_are_refused) {
   const auto refused = [](const LaunchShape& shape) -> std::string {
     try {
-      emulation::sm100::launch(shape, {}, [] { FAIL() << "nothing runs"; });
+      launch(shape, {}, [] { FAIL() << "nothing runs"; });
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
       return error.what();
@@ -166,11 +158,11 @@ TEST(Schedule, shapes_that_no_launch_has_are_refused) {
   EXPECT_NE(refused({.blocks = 1, .cluster = 0}).find("clusters of 0"), std::string::npos);
   EXPECT_NE(refused({.blocks = 0}).find("0 CTAs"), std::string::npos);
   EXPECT_NE(refused({.shared_bytes = 232'449}).find("232448 is the limit"), std::string::npos);
-  EXPECT_TRUE(emulation::sm100::launch({.threads = 1024, .shared_bytes = 232'448}, {}, [] {}).completed);
+  EXPECT_TRUE(launch({.threads = 1024, .shared_bytes = 232'448}, {}, [] {}).completed);
 }
 TEST(Schedule, what_a_kernel_throws_is_a_finding) {
   for (const LaunchOptions& options : all_schedules()) {
-    const LaunchResult r = emulation::sm100::launch({.blocks = 2, .threads = 64}, options, [] {
+    const LaunchResult r = launch({.blocks = 2, .threads = 64}, options, [] {
       role("throw");
       sync_block();
       if (thread_index() == 40) throw std::runtime_error("a table that is too short");
@@ -185,7 +177,7 @@ TEST(Schedule, what_a_kernel_throws_is_a_finding) {
 }
 // One finding for what a role does at an instruction again and again, with how often.
 TEST(Schedule, findings_are_counted) {
-  const LaunchResult r = emulation::sm100::launch({.threads = 64, .shared_bytes = 64}, {}, [] {
+  const LaunchResult r = launch({.threads = 64, .shared_bytes = 64}, {}, [] {
     role(warp_index() == 0 ? "one" : "two");
     for (int i = 0; i < 3; ++i) load_shared<std::uint32_t>(shared_base());
   });
@@ -197,27 +189,22 @@ TEST(Schedule, findings_are_counted) {
       << text_of(r);
 }
 
-}  // namespace
-
 // --- the watchdog
-//
 // The watchdog's finding and dump where no thread can go on.
-
-namespace {
 
 // The watchdog: every role, what it waits for, every barrier and its phase.
 TEST(Watchdog, where_nothing_goes_on_all_roles_and_barriers_are_dumped) {
   for (const LaunchOptions& options : all_schedules()) {
-    const LaunchResult r = emulation::sm100::launch(kTwoWarps, options, with_barriers({1, 2}, [] {
-                                                      role(warp_index() == 0 ? "load" : "multiply");
-                                                      if (thread_index() == 0) {
-                                                        barrier_arrive<Scope::cta>(barrier(0));
-                                                        barrier_wait<Scope::cta>(barrier(0), 0);
-                                                        barrier_arrive_expect<Scope::cta>(barrier(0), 96);
-                                                        barrier_arrive<Scope::cta>(barrier(1));
-                                                      }
-                                                      if (warp_index() == 1) barrier_wait<Scope::cta>(barrier(1), 0);
-                                                    }));
+    const LaunchResult r = launch(kTwoWarps, options, with_barriers({1, 2}, [] {
+                                    role(warp_index() == 0 ? "load" : "multiply");
+                                    if (thread_index() == 0) {
+                                      barrier_arrive<Scope::cta>(barrier(0));
+                                      barrier_wait<Scope::cta>(barrier(0), 0);
+                                      barrier_arrive_expect<Scope::cta>(barrier(0), 96);
+                                      barrier_arrive<Scope::cta>(barrier(1));
+                                    }
+                                    if (warp_index() == 1) barrier_wait<Scope::cta>(barrier(1), 0);
+                                  }));
     EXPECT_FALSE(r.completed);
     ASSERT_EQ(r.findings.size(), 1U) << text_of(r);
     EXPECT_EQ(r.findings[0].hazard, Hazard::deadlock);
@@ -232,7 +219,7 @@ TEST(Watchdog, where_nothing_goes_on_all_roles_and_barriers_are_dumped) {
   }
 }
 TEST(Watchdog, a_loop_that_never_ends_is_dumped_too) {
-  const LaunchResult r = emulation::sm100::launch(kOneWarp, {.max_steps = 1000}, [] {
+  const LaunchResult r = launch(kOneWarp, {.max_steps = 1000}, [] {
     role("poll");
     for (;;) sync_warp();
   });

@@ -6,7 +6,6 @@
 
 #include "kernels/sm100/tcgen05/tma.h"
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 
@@ -25,15 +24,10 @@ struct Tensor {
   TensorMapDescription d;
 
   Tensor(int rank, int element, std::array<unsigned, 3> extent, std::array<unsigned, 3> box, Swizzle swizzle) {
-    d.base = bytes.data();
-    d.rank = rank;
-    d.element_bytes = element;
-    d.swizzle = swizzle;
+    d.base = bytes.data(), d.rank = rank, d.element_bytes = element, d.swizzle = swizzle;
     std::uint64_t stride = static_cast<unsigned>(element);
     for (unsigned i = 0; i < 3; ++i) {
-      d.extent[i] = extent[i];
-      d.box[i] = box[i];
-      d.stride[i] = stride;
+      d.extent[i] = extent[i], d.box[i] = box[i], d.stride[i] = stride;
       stride = (stride * extent[i] + 31) / 16 * 16;
     }
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 37 + i / 256 + 1);
@@ -77,10 +71,7 @@ inline unsigned placed(Swizzle swizzle, unsigned b) {
 }
 
 inline void open_barriers(unsigned count = 1) {
-  if (thread_index() == 0) {
-    for (unsigned i = 0; i < 4; ++i) barrier_init(barrier(i), count);
-    fence_barrier_init();
-  }
+  init_barriers({count, count, count, count});
   cluster_sync();
 }
 

@@ -2,7 +2,6 @@
 
 #include "kernels/sm100/tcgen05/tma.h"
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -29,34 +28,26 @@ TEST(Threads, arrivals_of_another_cta_are_at_cluster_scope) {
 }
 TEST(Threads, another_ctas_loads_of_tensor_memory_are_acquired_at_cluster_scope_alone) {
   const auto kernel = [](bool acquires) {
-    return [acquires] {
-      const TmemAddress tmem = open<2>({1, 64, 1});
-      constexpr auto kPairHalf = instruction_descriptor<ByteInstruction{.m = 256, .n = 32, .cta_group = 2}>();
-      const auto multiply = [&](unsigned i) {
-        mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairHalf, false);
-        commit_multicast<2>(barrier(i), pair_mask(0));
-      };
-      const bool leads = cluster_rank() == 0 && thread_index() == 0;
-      if (leads) multiply(0);
-      barrier_wait<Scope::cluster>(barrier(0), 0);
-      fence_after_thread_sync();
-      load_column(tmem);
-      fence_before_thread_sync();
-      barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
-      if (leads) {
-        role("mma");
-        acquires ? barrier_wait<Scope::cluster>(barrier(1), 0) : barrier_wait<Scope::cta>(barrier(1), 0);
-        fence_after_thread_sync();
-        multiply(2);
-      }
-      barrier_wait<Scope::cluster>(barrier(2), 0);
-      fence_after_thread_sync();
-      close<2>(tmem);
+    const TmemAddress tmem = open<2>({1, 64, 1});
+    constexpr auto kPairHalf = instruction_descriptor<ByteInstruction{.m = 256, .n = 32, .cta_group = 2}>();
+    const auto multiply = [&](unsigned i) {
+      mma_f8f6f4<2>(tmem, matrix(kA), matrix(kB), kPairHalf, false);
+      commit_multicast<2>(barrier(i), pair_mask(0));
     };
+    const bool leads = cluster_rank() == 0 && thread_index() == 0;
+    if (leads) multiply(0);
+    wait_and_fence<Scope::cluster>(barrier(0), 0);
+    load_column(tmem);
+    fence_before_thread_sync();
+    barrier_arrive<Scope::cluster>(map_to_rank(barrier(1), 0));
+    if (leads) {
+      role("mma");
+      acquires ? wait_and_fence<Scope::cluster>(barrier(1), 0) : barrier_wait<Scope::cta>(barrier(1), 0);
+      multiply(2);
+    }
+    close_after<Scope::cluster, 2>(barrier(2), 0, tmem);
   };
-  expect_right(kPair, kernel(true));
-  expect_fault(kPair, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"},
-               kernel(false));
+  expect_needed(kPair, kernel, Hazard::overwritten, {"cta 0 warp 0 lane 0 (mma)", "tcgen05.mma", "lane 0 of cta 1"});
 }
 
 TEST(Threads, named_barriers_are_of_whole_warps_in_the_same_number) {
@@ -72,20 +63,18 @@ TEST(Threads, named_barriers_are_of_whole_warps_in_the_same_number) {
 // take what the second round hands over.
 TEST(Threads, rounds_of_a_named_barrier_do_not_mix) {
   const auto kernel = [](unsigned reads) {
-    return [reads] {
-      const SharedAddress words = shared_base() + 128 * warp_index();
-      if (warp_index() == 1) store_shared(words + 4 * lane_index(), 1U);
-      if (warp_index() < 2) sync_named(1, 64);
-      if (warp_index() == 0 && lane_index() == reads) load_shared<std::uint32_t>(words + 128);
-      if (warp_index() == 0 && lane_index() == 31 - reads) load_shared<std::uint32_t>(words + 256);
-      if (warp_index() > 0) sync_named(2, 64);
-      if (warp_index() == 2) store_shared(words + 4 * lane_index(), 1U);
-      if (warp_index() > 0) sync_named(1, 64);
-    };
+    const SharedAddress words = shared_base() + 128 * warp_index();
+    if (warp_index() == 1) store_shared(words + 4 * lane_index(), 1U);
+    if (warp_index() < 2) sync_named(1, 64);
+    if (warp_index() == 0 && lane_index() == reads) load_shared<std::uint32_t>(words + 128);
+    if (warp_index() == 0 && lane_index() == 31 - reads) load_shared<std::uint32_t>(words + 256);
+    if (warp_index() > 0) sync_named(2, 64);
+    if (warp_index() == 2) store_shared(words + 4 * lane_index(), 1U);
+    if (warp_index() > 0) sync_named(1, 64);
   };
   constexpr LaunchShape kThreeWarps{.threads = 96, .shared_bytes = kSmallBytes};
   for (const LaunchOptions& options : all_schedules()) {
-    const LaunchResult r = emulation::sm100::launch(kThreeWarps, options, kernel(static_cast<unsigned>(options.seed)));
+    const LaunchResult r = launch(kThreeWarps, options, with(kernel, static_cast<unsigned>(options.seed)));
     ASSERT_FALSE(r.findings.empty()) << name_of(options);
     EXPECT_NE(r.findings[0].what.find("byte 1280"), std::string::npos) << text_of(r);
   }
@@ -128,63 +117,44 @@ TEST(Threads, setmaxnreg_is_of_whole_warpgroups) {
                [] { emulation::sm100::set_registers(20, true); });
 }
 
-}  // namespace
-
 // --- reach in a cluster
-//
 // Accesses to another CTA of the cluster: which are allowed, and when they are seen (PTX ISA 9.0, 9.7.9.22, 9.7.13.15).
-
-namespace {
 
 SharedAddress slot() { return shared_base(); }
 
 // A barrier of the peer is reached before anything says that the peer has begun.
 TEST(ClusterReach, a_cta_that_may_not_have_begun_is_found) {
   const auto kernel = [](bool meets) {
-    return [meets] {
-      if (thread_index() == 0) {
-        barrier_init(barrier(0), 1);
-        fence_barrier_init();
-      }
-      sync_warp();
-      if (meets) cluster_sync();
-      if (cluster_rank() == 1 && elect()) barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 0));
-      if (cluster_rank() == 0) barrier_wait<Scope::cluster>(barrier(0), 0);
-      cluster_sync();
-    };
+    init_barriers({1});
+    sync_warp();
+    if (meets) cluster_sync();
+    if (cluster_rank() == 1 && elect()) barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 0));
+    if (cluster_rank() == 0) barrier_wait<Scope::cluster>(barrier(0), 0);
+    cluster_sync();
   };
-  expect_right(kPair, kernel(true));
-  expect_fault(kPair, Hazard::collective,
-               {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"}, kernel(false));
+  expect_needed(kPair, kernel, Hazard::collective,
+                {"cta 1 warp 0 lane 0", "nothing says that cta 0 has begun", "a barrier of the cluster"});
 }
 
 // The peer's arrival comes before rank 0 ends, by luck: nothing makes rank 0 wait for it.
 TEST(ClusterReach, a_cta_that_may_end_before_an_arrival_at_its_barrier_is_found) {
   const auto kernel = [](bool meets) {
-    return [meets] {
-      if (thread_index() == 0) {
-        barrier_init(barrier(0), 2);
-        fence_barrier_init();
-      }
-      sync_warp();
-      cluster_sync();
-      if (cluster_rank() == 1 && elect()) barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 0));
-      if (meets) cluster_sync();
-      if (!meets && cluster_rank() == 0) {
-        for (int i = 0; i < 10; ++i) sync_block();  // time enough
-      }
-    };
+    init_barriers({2});
+    sync_warp();
+    cluster_sync();
+    if (cluster_rank() == 1 && elect()) barrier_arrive<Scope::cluster>(map_to_rank(barrier(0), 0));
+    if (meets) cluster_sync();
+    if (!meets && cluster_rank() == 0) {
+      for (int i = 0; i < 10; ++i) sync_block();  // time enough
+    }
   };
-  expect_right(kPair, kernel(true));
-  expect_fault_under({.schedule = Schedule::random, .seed = 3}, kPair, Hazard::exit, {"cta 0"}, kernel(false));
+  expect_right(kPair, with(kernel, true));
+  expect_fault_under({.schedule = Schedule::random, .seed = 3}, kPair, Hazard::exit, {"cta 0"}, with(kernel, false));
 }
 
 TEST(ClusterReach, an_allocation_of_a_pair_before_the_peer_has_begun_is_found) {
   expect_fault(kPair, Hazard::collective, {"tcgen05.alloc.cta_group::2", "has begun"}, [] {
-    if (thread_index() == 0) {
-      barrier_init(barrier(0), 1);
-      fence_barrier_init();
-    }
+    init_barriers({1});
     sync_warp();
     tmem_alloc<2, 32>(slot());
     tmem_relinquish<2>();
@@ -198,15 +168,15 @@ TEST(ClusterReach, an_allocation_of_a_pair_before_the_peer_has_begun_is_found) {
 TEST(ClusterReach, allocations_begin_anywhere_under_random_schedules) {
   bool elsewhere = false;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const LaunchResult r = emulation::sm100::launch({.threads = 32, .shared_bytes = kSmallBytes},
-                                                    {.schedule = Schedule::random, .seed = seed}, [&] {
-                                                      tmem_alloc<1, 64>(slot());
-                                                      tmem_relinquish<1>();
-                                                      sync_warp();
-                                                      const auto address = load_shared<std::uint32_t>(slot());
-                                                      elsewhere = elsewhere || address != 0;
-                                                      tmem_dealloc<1, 64>(address);
-                                                    });
+    const LaunchResult r =
+        launch({.threads = 32, .shared_bytes = kSmallBytes}, {.schedule = Schedule::random, .seed = seed}, [&] {
+          tmem_alloc<1, 64>(slot());
+          tmem_relinquish<1>();
+          sync_warp();
+          const auto address = load_shared<std::uint32_t>(slot());
+          elsewhere = elsewhere || address != 0;
+          tmem_dealloc<1, 64>(address);
+        });
     EXPECT_TRUE(r.completed && r.findings.empty()) << text_of(r);
   }
   EXPECT_TRUE(elsewhere);

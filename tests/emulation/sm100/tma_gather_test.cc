@@ -1,10 +1,6 @@
 // TMA of four rows (PTX ISA 9.0, 9.7.9.27, tile::gather4): against loops over elements, and what it asks for.
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "tests/emulation/sm100/tensor.h"
 
@@ -24,19 +20,17 @@ struct Gather {
   int x;
   std::array<int, 4> rows;
 };
-constexpr std::array kGathers{
-    Gather{1, 128, Swizzle::b128, 0, 0, {3, 17, 4, 39}},
-    Gather{1, 128, Swizzle::b128, 512, 64, {9, 9, 0, 9}},  // the other half of the pattern
-    Gather{1, 128, Swizzle::b128, 1536, 250, {-1, 2, 40, 1}},
-    Gather{1, 128, Swizzle::b128, 0, -30, {-2147483647 - 1, 2147483647, 41, 0}},
-    Gather{2, 64, Swizzle::b128, 512, 100, {31, 30, 29, 28}},
-    Gather{4, 32, Swizzle::b128, 0, 70, {7, 7, 7, -4}},
-    Gather{1, 64, Swizzle::b128, 512, 5, {1, 2, 3, 5}},  // rows shorter than the span
-    Gather{2, 32, Swizzle::b64, 256, 3, {20, 10, 40, 5}},
-    Gather{4, 8, Swizzle::b32, 128, 60, {5, 38, 4, 1}},
-    Gather{1, 48, Swizzle::none, 384, 7, {12, -7, 11, 39}},
-    Gather{1, 128, Swizzle::none, 0, 400, {1, 2, 3, 4}},
-};
+constexpr std::array kGathers{Gather{1, 128, Swizzle::b128, 0, 0, {3, 17, 4, 39}},
+                              Gather{1, 128, Swizzle::b128, 512, 64, {9, 9, 0, 9}},  // the other half of the pattern
+                              Gather{1, 128, Swizzle::b128, 1536, 250, {-1, 2, 40, 1}},
+                              Gather{1, 128, Swizzle::b128, 0, -30, {-2147483647 - 1, 2147483647, 41, 0}},
+                              Gather{2, 64, Swizzle::b128, 512, 100, {31, 30, 29, 28}},
+                              Gather{4, 32, Swizzle::b128, 0, 70, {7, 7, 7, -4}},
+                              Gather{1, 64, Swizzle::b128, 512, 5, {1, 2, 3, 5}},  // rows shorter than the span
+                              Gather{2, 32, Swizzle::b64, 256, 3, {20, 10, 40, 5}},
+                              Gather{4, 8, Swizzle::b32, 128, 60, {5, 38, 4, 1}},
+                              Gather{1, 48, Swizzle::none, 384, 7, {12, -7, 11, 39}},
+                              Gather{1, 128, Swizzle::none, 0, 400, {1, 2, 3, 4}}};
 
 TEST(TmaGather, rows_follow_one_another_and_those_outside_are_zeros) {
   for (const Gather& g : kGathers) {
@@ -102,28 +96,26 @@ TEST(TmaGather, bytes_of_both_ctas_of_a_pair_count_at_the_leader) {
   const TensorMap map = tensor.map();
   std::array<std::uint32_t, 2> first{};
   const auto kernel = [&](unsigned expected) {
-    return [&, expected] {
-      open_barriers();
-      const unsigned rank = cluster_rank();
-      const auto row = static_cast<int>(20 * rank);
-      if (elect()) {
-        if (rank == 0) barrier_arrive_expect<Scope::cta>(barrier(0), expected);
-        tma_gather4<2>(tile(), &map, map_to_rank(barrier(0), 0), 0, row + 1, row + 2, row + 3, row + 5);
-      }
-      if (rank == 0) barrier_wait<Scope::cluster>(barrier(0), 0);
-      cluster_sync();
-      if (elect()) first[rank] = load_shared<std::uint32_t>(tile());
-      cluster_sync();
-    };
+    open_barriers();
+    const unsigned rank = cluster_rank();
+    const auto row = static_cast<int>(20 * rank);
+    if (elect()) {
+      if (rank == 0) barrier_arrive_expect<Scope::cta>(barrier(0), expected);
+      tma_gather4<2>(tile(), &map, map_to_rank(barrier(0), 0), 0, row + 1, row + 2, row + 3, row + 5);
+    }
+    if (rank == 0) barrier_wait<Scope::cluster>(barrier(0), 0);
+    cluster_sync();
+    if (elect()) first[rank] = load_shared<std::uint32_t>(tile());
+    cluster_sync();
   };
-  expect_right(kTilePair, kernel(2 * 4 * kRowBytes), [&] {
+  expect_right(kTilePair, with(kernel, 2 * 4 * kRowBytes), [&] {
     for (unsigned rank = 0; rank < 2; ++rank) {
       std::uint32_t word = 0;
       std::memcpy(&word, tensor.bytes.data() + tensor.offset({0, static_cast<int>(20 * rank) + 1, 0}, 0), 4);
       EXPECT_EQ(std::exchange(first[rank], 0U), word) << rank;
     }
   });
-  expect_fault(kTilePair, Hazard::deadlock, {"mbarrier.try_wait", "cta 0"}, kernel(2 * 4 * kRowBytes + 16));
+  expect_fault(kTilePair, Hazard::deadlock, {"mbarrier.try_wait", "cta 0"}, with(kernel, 2 * 4 * kRowBytes + 16));
   expect_fault(kTilePair, Hazard::barrier,
                {"cta 1 warp 0 lane 0", "cp.async.bulk.tensor.gather4",
                 "the barrier is in cta 0 and the data go to cta 1", "a barrier in the destination CTA"},
@@ -173,29 +165,27 @@ TEST(TmaGather, rows_in_flight_are_neither_read_nor_filled) {
   const Tensor tensor = rows_of(Swizzle::none);
   const TensorMap map = tensor.map();
   const auto kernel = [&map](bool reads, bool waits) {
-    return [&map, reads, waits] {
-      open_barriers();
-      role("load");
-      if (elect()) {
-        barrier_arrive_expect<Scope::cta>(barrier(0), 4 * kRowBytes);
-        tma_gather4(tile(), &map, barrier(0), 0, 3, 2, 1, 0);
-        if (waits) barrier_wait<Scope::cta>(barrier(0), 0);
-        if (reads) {
-          load_shared<std::uint32_t>(tile() + 3 * kRowBytes);
-        } else {
-          barrier_arrive_expect<Scope::cta>(barrier(1), 4 * kRowBytes);
-          tma_gather4(tile() + 3 * kRowBytes, &map, barrier(1), 0, 4, 5, 6, 7);
-          barrier_wait<Scope::cta>(barrier(1), 0);
-        }
+    open_barriers();
+    role("load");
+    if (elect()) {
+      barrier_arrive_expect<Scope::cta>(barrier(0), 4 * kRowBytes);
+      tma_gather4(tile(), &map, barrier(0), 0, 3, 2, 1, 0);
+      if (waits) barrier_wait<Scope::cta>(barrier(0), 0);
+      if (reads) {
+        load_shared<std::uint32_t>(tile() + 3 * kRowBytes);
+      } else {
+        barrier_arrive_expect<Scope::cta>(barrier(1), 4 * kRowBytes);
+        tma_gather4(tile() + 3 * kRowBytes, &map, barrier(1), 0, 4, 5, 6, 7);
+        barrier_wait<Scope::cta>(barrier(1), 0);
       }
-      barrier_wait<Scope::cta>(barrier(0), 0);
-    };
+    }
+    barrier_wait<Scope::cta>(barrier(0), 0);
   };
-  for (const bool reads : {false, true}) expect_right(kTileOneWarp, kernel(reads, true));
+  for (const bool reads : {false, true}) expect_right(kTileOneWarp, with(kernel, reads, true));
   expect_fault(kTileOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5504", "a wait for its barrier"},
-               kernel(true, false));
+               with(kernel, true, false));
   expect_fault(kTileOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor.gather4", "byte 5504"},
-               kernel(false, false));
+               with(kernel, false, false));
 }
 
 }  // namespace

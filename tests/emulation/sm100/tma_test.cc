@@ -1,6 +1,5 @@
 // TMA (PTX ISA 9.0, 9.7.9.27): alignments, and accesses that nothing orders.
 
-#include <array>
 #include <cstring>
 
 #include "tests/emulation/sm100/tensor.h"
@@ -12,25 +11,24 @@ TEST(Tma, generic_stores_are_fenced_before_they_are_stored_by_tma) {
   Tensor tensor = plain();
   const TensorMap map = tensor.map();
   const auto kernel = [&map](bool fences, bool syncs) {
-    return [&map, fences, syncs] {
-      if (warp_index() == 0) {
-        fill(kTile, 2048, 1);
-        if (fences) fence_proxy_async();
-      }
-      if (syncs) sync_block();
-      if (warp_index() != 1 || !elect()) return;
-      role("store");
-      tma_store(&map, tile(), 0, 0);
-      bulk_commit_group();
-      bulk_wait_group<0>();
-    };
+    if (warp_index() == 0) {
+      fill(kTile, 2048, 1);
+      if (fences) fence_proxy_async();
+    }
+    if (syncs) sync_block();
+    if (warp_index() != 1 || !elect()) return;
+    role("store");
+    tma_store(&map, tile(), 0, 0);
+    bulk_commit_group();
+    bulk_wait_group<0>();
   };
-  expect_right(kTileTwoWarps, kernel(true, true));
+  expect_right(kTileTwoWarps, with(kernel, true, true));
   expect_fault(kTileTwoWarps, Hazard::proxy,
                {"warp 1 lane 0 (store)", "cp.async.bulk.tensor.global", "the store reads byte 5120", "generic proxy",
                 "fence.proxy.async by the writing thread"},
-               kernel(false, true));
-  expect_fault(kTileTwoWarps, Hazard::not_ordered, {"(store)", "nothing orders the store before"}, kernel(true, false));
+               with(kernel, false, true));
+  expect_fault(kTileTwoWarps, Hazard::not_ordered, {"(store)", "nothing orders the store before"},
+               with(kernel, true, false));
   expect_fault(kTileOneWarp, Hazard::uninitialized, {"the store reads byte 5120", "which nothing has written"}, [&] {
     if (!elect()) return;
     tma_store(&map, tile(), 0, 0);
@@ -61,9 +59,7 @@ Kernel refill(const TensorMap* map, RefillLeft left) {
       }
     }
     sync_warp();
-    barrier_wait<Scope::cta>(barrier(1), 1);
-    fence_after_thread_sync();
-    close(tmem);
+    close_after<Scope::cta>(barrier(1), 1, tmem);
   };
 }
 TEST(Tma, a_slot_is_filled_again_after_the_commit) {
@@ -87,43 +83,37 @@ TEST(Tma, a_slot_in_flight_is_neither_read_nor_filled) {
   const Tensor tensor = plain();
   const TensorMap map = tensor.map();
   const auto kernel = [&map](bool twice) {
-    return [&map, twice] {
-      open_barriers();
-      role("load");
-      if (elect()) {
-        barrier_arrive_expect<Scope::cta>(barrier(0), twice ? 4096 : 2048);
-        tma_load(tile(), &map, barrier(0), 0, 0);
-        twice ? tma_load(tile(), &map, barrier(0), 0, 0) : void(load_shared<std::uint32_t>(tile()));
-      }
-      barrier_wait<Scope::cta>(barrier(0), 0);
-    };
+    open_barriers();
+    role("load");
+    if (elect()) {
+      barrier_arrive_expect<Scope::cta>(barrier(0), twice ? 4096 : 2048);
+      tma_load(tile(), &map, barrier(0), 0, 0);
+      twice ? tma_load(tile(), &map, barrier(0), 0, 0) : void(load_shared<std::uint32_t>(tile()));
+    }
+    barrier_wait<Scope::cta>(barrier(0), 0);
   };
   expect_fault(kTileOneWarp, Hazard::not_complete, {"(load)", "ld.shared", "byte 5120", "a wait for its barrier"},
-               kernel(false));
-  expect_fault(kTileOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor", "byte 5120"}, kernel(true));
+               with(kernel, false));
+  expect_fault(kTileOneWarp, Hazard::overwritten, {"(load)", "cp.async.bulk.tensor", "byte 5120"}, with(kernel, true));
 }
 TEST(Tma, generic_reads_are_fenced_before_tma_fills_again) {
   const Tensor tensor = plain();
   const TensorMap map = tensor.map();
   const auto kernel = [&map](bool fences) {
-    return [&map, fences] {
-      open_barriers(1);
-      role("load");
-      for (unsigned k = 0; k < 2; ++k) {
-        if (elect()) {
-          barrier_arrive_expect<Scope::cta>(barrier(0), 2048);
-          tma_load(tile(), &map, barrier(0), 0, 0);
-        }
-        barrier_wait<Scope::cta>(barrier(0), k);
-        load_shared<std::uint32_t>(tile() + 4 * lane_index());
-        if (fences) fence_proxy_async();
-        sync_warp();
+    open_barriers(1);
+    role("load");
+    for (unsigned k = 0; k < 2; ++k) {
+      if (elect()) {
+        barrier_arrive_expect<Scope::cta>(barrier(0), 2048);
+        tma_load(tile(), &map, barrier(0), 0, 0);
       }
-    };
+      barrier_wait<Scope::cta>(barrier(0), k);
+      load_shared<std::uint32_t>(tile() + 4 * lane_index());
+      if (fences) fence_proxy_async();
+      sync_warp();
+    }
   };
-  expect_right(kTileOneWarp, kernel(true));
-  expect_fault(kTileOneWarp, Hazard::proxy, {"(load)", "byte 5120", "fence.proxy.async after those accesses"},
-               kernel(false));
+  expect_needed(kTileOneWarp, kernel, Hazard::proxy, {"(load)", "byte 5120", "fence.proxy.async after those accesses"});
 }
 
 TEST(Tma, alignments_and_boxes_that_there_are_not) {
@@ -173,13 +163,8 @@ TEST(Tma, a_load_is_waited_for_before_its_cta_ends) {
                });
 }
 
-}  // namespace
-
 // --- data
-//
 // TMA (PTX ISA 9.0, 9.7.9.27): boxes in every swizzle against loops over elements.
-
-namespace {
 
 void load(const TensorMap* map, int rank, std::array<int, 3> at) {
   if (rank == 3) return tma_load(tile(), map, barrier(0), at[0], at[1], at[2]);
@@ -197,19 +182,17 @@ struct Box {
   Swizzle swizzle;
   std::array<int, 3> at;
 };
-constexpr std::array kBoxes{
-    Box{1, 1, {100, 1, 1}, {64, 1, 1}, Swizzle::none, {5, 0, 0}},
-    Box{1, 4, {100, 1, 1}, {64, 1, 1}, Swizzle::none, {70, 0, 0}},
-    Box{2, 1, {150, 40, 1}, {128, 20, 1}, Swizzle::b128, {3, 7, 0}},
-    Box{2, 1, {150, 40, 1}, {128, 20, 1}, Swizzle::b128, {-60, 30, 0}},
-    Box{2, 2, {150, 40, 1}, {32, 24, 1}, Swizzle::b64, {130, -5, 0}},
-    Box{2, 4, {50, 40, 1}, {8, 24, 1}, Swizzle::b32, {-3, 20, 0}},
-    Box{2, 2, {150, 40, 1}, {8, 24, 1}, Swizzle::b32, {11, 20, 0}},
-    Box{2, 1, {150, 40, 1}, {16, 16, 1}, Swizzle::none, {200, 0, 0}},
-    Box{3, 1, {70, 9, 5}, {64, 4, 4}, Swizzle::b64, {10, 7, 3}},
-    Box{3, 4, {20, 9, 5}, {32, 4, 4}, Swizzle::b128, {-7, -2, -1}},
-    Box{3, 2, {70, 9, 5}, {32, 4, 4}, Swizzle::none, {1, 2, -9}},
-};
+constexpr std::array kBoxes{Box{1, 1, {100, 1, 1}, {64, 1, 1}, Swizzle::none, {5, 0, 0}},
+                            Box{1, 4, {100, 1, 1}, {64, 1, 1}, Swizzle::none, {70, 0, 0}},
+                            Box{2, 1, {150, 40, 1}, {128, 20, 1}, Swizzle::b128, {3, 7, 0}},
+                            Box{2, 1, {150, 40, 1}, {128, 20, 1}, Swizzle::b128, {-60, 30, 0}},
+                            Box{2, 2, {150, 40, 1}, {32, 24, 1}, Swizzle::b64, {130, -5, 0}},
+                            Box{2, 4, {50, 40, 1}, {8, 24, 1}, Swizzle::b32, {-3, 20, 0}},
+                            Box{2, 2, {150, 40, 1}, {8, 24, 1}, Swizzle::b32, {11, 20, 0}},
+                            Box{2, 1, {150, 40, 1}, {16, 16, 1}, Swizzle::none, {200, 0, 0}},
+                            Box{3, 1, {70, 9, 5}, {64, 4, 4}, Swizzle::b64, {10, 7, 3}},
+                            Box{3, 4, {20, 9, 5}, {32, 4, 4}, Swizzle::b128, {-7, -2, -1}},
+                            Box{3, 2, {70, 9, 5}, {32, 4, 4}, Swizzle::none, {1, 2, -9}}};
 std::string text(const Box& b) {
   return "rank " + std::to_string(b.rank) + ", elements of " + std::to_string(b.element) + ", box of " +
          std::to_string(b.box[0]) + ", swizzle " + std::to_string(static_cast<int>(b.swizzle));
@@ -283,13 +266,8 @@ TEST(TmaData, stores_write_the_boxes_elements_and_nothing_outside) {
   }
 }
 
-}  // namespace
-
 // --- multicasts
-//
 // TMA to several CTAs, and to the barriers of a pair (PTX ISA 9.0, 9.7.9.27).
-
-namespace {
 
 // Three CTAs of a cluster of 4 get a box each, from that of rank 1.
 TEST(Multicast, multicast_writes_and_counts_at_the_same_place_of_each_cta) {
@@ -361,13 +339,8 @@ TEST(Multicast, loads_of_a_pair_count_at_the_leaders_barrier) {
                });
 }
 
-}  // namespace
-
 // --- bulk copies
-//
 // Bulk copies, and the groups of stores (PTX ISA 9.0, 9.7.9.25).
-
-namespace {
 
 TEST(Bulk, bulk_copies_go_both_ways) {
   alignas(16) std::array<std::uint32_t, 64> from{};
@@ -413,27 +386,25 @@ TEST(Bulk, bulk_copies_go_both_ways) {
 TEST(Bulk, a_source_is_written_again_when_its_group_has_read_it) {
   alignas(16) std::array<std::uint32_t, 8> to{};
   const auto kernel = [&to](bool waits, unsigned slot) {
-    return [&to, waits, slot] {
-      if (!elect()) return;
-      role("write");
-      for (const unsigned i : {0U, 1U}) {
-        store_shared(tile() + 16 * i, Words4{{1, 2, 3, 4}});
-        fence_proxy_async();
-        bulk_store(to.data() + 4 * i, tile() + 16 * i, 16);
-        bulk_commit_group();
-      }
-      if (waits) bulk_wait_group_read<1>();
-      store_shared(tile() + 16 * slot, Words4{{9, 9, 9, 9}});
-      bulk_wait_group<0>();
-    };
+    if (!elect()) return;
+    role("write");
+    for (const unsigned i : {0U, 1U}) {
+      store_shared(tile() + 16 * i, Words4{{1, 2, 3, 4}});
+      fence_proxy_async();
+      bulk_store(to.data() + 4 * i, tile() + 16 * i, 16);
+      bulk_commit_group();
+    }
+    if (waits) bulk_wait_group_read<1>();
+    store_shared(tile() + 16 * slot, Words4{{9, 9, 9, 9}});
+    bulk_wait_group<0>();
   };
-  expect_right(kTileOneWarp, kernel(true, 0), [&] {
+  expect_right(kTileOneWarp, with(kernel, true, 0), [&] {
     EXPECT_EQ(to, (std::array<std::uint32_t, 8>{1, 2, 3, 4, 1, 2, 3, 4}));
   });
   expect_fault(kTileOneWarp, Hazard::overwritten,
-               {"warp 0 lane 0 (write)", "st.shared", "byte 5136", "wait_group.read"}, kernel(true, 1));
+               {"warp 0 lane 0 (write)", "st.shared", "byte 5136", "wait_group.read"}, with(kernel, true, 1));
   expect_fault(kTileOneWarp, Hazard::overwritten, {"(write)", "st.shared", "byte 5120", "wait_group.read"},
-               kernel(false, 0));
+               with(kernel, false, 0));
   expect_fault(kTileOneWarp, Hazard::exit, {"the end", "a bulk store of cta 0 warp 0 lane 0", "wait_group.read"}, [&] {
     if (!elect()) return;
     store_shared(tile(), Words4{});

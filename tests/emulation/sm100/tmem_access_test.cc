@@ -1,7 +1,6 @@
 // tcgen05.ld and tcgen05.st (PTX ISA 9.0, 9.7.16.8): accesses that there are not, and what a thread must wait for.
 
 #include "tests/emulation/sm100/micro.h"
-#include "tests/emulation/sm100/small_mma.h"
 
 namespace mxcheck::sm100::test {
 namespace {
@@ -9,7 +8,7 @@ namespace {
 // Before wait::ld registers hold nothing that can be used.
 TEST(TmemAccess, lazy_loads_are_there_after_their_wait_alone) {
   bool early = false;
-  const LaunchResult r = emulation::sm100::launch(kFourWarps, {.schedule = Schedule::lazy}, [&] {
+  const LaunchResult r = launch(kFourWarps, {.schedule = Schedule::lazy}, [&] {
     const TmemAddress tmem = open({});
     store_codes(tmem);
     Fragment<1> word;
@@ -24,7 +23,7 @@ TEST(TmemAccess, lazy_loads_are_there_after_their_wait_alone) {
 }
 
 TEST(TmemAccess, lazy_stores_are_there_after_their_wait_alone) {
-  const LaunchResult r = emulation::sm100::launch(kFourWarps, {.schedule = Schedule::lazy}, [] {
+  const LaunchResult r = launch(kFourWarps, {.schedule = Schedule::lazy}, [] {
     const TmemAddress tmem = open({});
     store_codes(tmem);
     tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 9), {{7}});
@@ -100,53 +99,45 @@ TEST(TmemAccess, cells_that_nothing_has_written_are_found) {
 }
 TEST(TmemAccess, an_ld_of_what_a_store_has_not_finished_is_found) {
   const auto kernel = [](bool waits) {
-    return [waits] {
-      const TmemAddress tmem = open({});
-      tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 4), {{7}});
-      if (waits) tmem_wait_st();
-      const std::uint32_t word = load_column(slab(tmem, 4));
-      if (waits) {
-        EXPECT_EQ(word, 7U);
-      }
-      tmem_wait_st();
-      close(tmem);
-    };
+    const TmemAddress tmem = open({});
+    tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 4), {{7}});
+    if (waits) tmem_wait_st();
+    const std::uint32_t word = load_column(slab(tmem, 4));
+    if (waits) {
+      EXPECT_EQ(word, 7U);
+    }
+    tmem_wait_st();
+    close(tmem);
   };
-  expect_right(kFourWarps, kernel(true));
+  expect_right(kFourWarps, with(kernel, true));
   expect_fault(kOneWarp, Hazard::not_ordered,
                {"warp 0 lane", "tcgen05.ld.32x32b.x1", "column 4, lane 0: its writer is not ordered", "wait::st"},
-               kernel(false));
+               with(kernel, false));
 }
 TEST(TmemAccess, a_store_over_a_load_that_is_not_over_is_found) {
   const auto kernel = [](bool waits) {
-    return [waits] {
-      const TmemAddress tmem = open({});
-      store_codes(tmem);
-      Fragment<1> word;
-      tmem_ld<TmemShape::lanes32x32b, 1>(word, slab(tmem, 4));
-      if (waits) tmem_wait_ld(word);
-      tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 4), {{7}});
-      if (!waits) tmem_wait_ld(word);
-      tmem_wait_st();
-      if (waits) {
-        EXPECT_EQ(word.r[0], cell_code(thread_index(), 4));
-      }
-      close(tmem);
-    };
+    const TmemAddress tmem = open({});
+    store_codes(tmem);
+    Fragment<1> word;
+    tmem_ld<TmemShape::lanes32x32b, 1>(word, slab(tmem, 4));
+    if (waits) tmem_wait_ld(word);
+    tmem_st<TmemShape::lanes32x32b, 1>(slab(tmem, 4), {{7}});
+    if (!waits) tmem_wait_ld(word);
+    tmem_wait_st();
+    if (waits) {
+      EXPECT_EQ(word.r[0], cell_code(thread_index(), 4));
+    }
+    close(tmem);
   };
-  expect_right(kFourWarps, kernel(true));
+  expect_right(kFourWarps, with(kernel, true));
   expect_fault(kOneWarp, Hazard::overwritten,
-               {"warp 0 lane", "tcgen05.st.32x32b.x1", "column 4, lane 0 is still read", "wait::ld"}, kernel(false));
+               {"warp 0 lane", "tcgen05.st.32x32b.x1", "column 4, lane 0 is still read", "wait::ld"},
+               with(kernel, false));
 }
 
-}  // namespace
-
 // --- shapes
-//
 // tcgen05.ld and tcgen05.st (PTX ISA 9.0, 9.7.16.8): which register is which cell, in every shape. Written down by the
 // owner of a cell: which thread has it, and in what register.
-
-namespace {
 
 struct Owner {
   unsigned thread, reg;

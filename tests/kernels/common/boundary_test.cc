@@ -30,8 +30,7 @@ constexpr std::array kOperations{make_operation<check_or_throw, run_or_throw>("h
 struct TestCall {
   explicit TestCall(const char* format) {
     policy.format = format;
-    call.size = sizeof call, call.policy = &policy;
-    call.message = message.data(), call.message_bytes = message.size();
+    call.size = sizeof call, call.policy = &policy, call.message = message.data(), call.message_bytes = message.size();
   }
   mxcheck_policy policy{};
   mxcheck_call call{};

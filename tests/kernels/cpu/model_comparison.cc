@@ -1,9 +1,5 @@
 #include "tests/kernels/cpu/model_comparison.h"
 
-#include <immintrin.h>
-
-#include <algorithm>
-
 #include "reference/quantize/scale_layout.h"
 #include "tests/kernels/candidate_call.h"
 #include "tests/kernels/cpu/simd_targets.h"
@@ -14,9 +10,7 @@ namespace {
 mxcheck_policy policy_of(const Case& c, std::int64_t rows, std::int64_t cols) {
   mxcheck_policy p =
       make_policy(c.format == Format::e4m3 ? "e4m3" : "e5m2", c.recipe.c_str(), c.block.rows, c.block.cols, c.layout);
-  p.rows = rows;
-  p.cols = cols;
-  p.threads = c.threads;
+  p.rows = rows, p.cols = cols, p.threads = c.threads;
   return p;
 }
 
@@ -60,11 +54,8 @@ TestTensor& input(CandidateCall& call, const Sample<T>& x) {
 
 mxcheck_status run(CandidateCall& call, const Case& c, const char* name, const std::vector<const TestTensor*>& in,
                    const std::vector<const TestTensor*>& out) {
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | c.mxcsr);
-  const mxcheck_status status = call.run(operation(*mxcheck_candidate(), name), in, out);
-  _mm_setcsr(before);
-  return status;
+  const UseControlBits control(c.mxcsr);
+  return call.run(operation(*mxcheck_candidate(), name), in, out);
 }
 
 std::string failure(const CandidateCall& call, mxcheck_status status) {

@@ -1,6 +1,8 @@
 #pragma once
 // The reference's answer, in the shape in which a candidate returns it, and the comparison of the two.
 
+#include <immintrin.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,9 +17,7 @@ namespace mxcheck {
 template <class T>
 struct Sample {
   std::vector<T> bits;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t stride = 0;
+  std::int64_t rows = 0, cols = 0, stride = 0;
 
   MatrixView view() const {
     return {sizeof(T) == 2 ? Format::bf16 : Format::fp32, reinterpret_cast<const std::byte*>(bits.data()), rows, cols,
@@ -51,6 +51,18 @@ template <class T>
 std::string quantize_dual_difference(const Case& c, const Sample<T>& x);
 std::string dequantize_difference(const Case& c, const QuantizedTensor& q, Format wide);
 std::string scale_layout_difference(const Case& c, std::int64_t rows, std::int64_t cols);
+
+// The mode of arithmetic that a caller may have set.
+class UseControlBits {
+ public:
+  explicit UseControlBits(std::uint32_t bits) : before_(_mm_getcsr()) { _mm_setcsr(before_ | bits); }
+  ~UseControlBits() { _mm_setcsr(before_); }
+  UseControlBits(const UseControlBits&) = delete;
+  UseControlBits& operator=(const UseControlBits&) = delete;
+
+ private:
+  std::uint32_t before_;
+};
 
 // Reproducible random words.
 class Words {

@@ -1,10 +1,8 @@
 // A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
 // named by MATMUL_FAULT, the faults that kernels make.
 
-#include <cstdio>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/libraries/right/matmul_call.h"

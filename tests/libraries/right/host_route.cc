@@ -3,12 +3,10 @@
 // properties/operations/router/faults.h, and those below.
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/candidate_route.h"
@@ -18,11 +16,7 @@
 
 namespace {
 
-using mxcheck::Format;
-using mxcheck::RoundedTokens;
-using mxcheck::RouteMetadata;
-using mxcheck::Router;
-using mxcheck::Routes;
+using mxcheck::Format, mxcheck::RoundedTokens, mxcheck::RouteMetadata, mxcheck::Router, mxcheck::Routes;
 using mxcheck::TokenRounding;
 
 std::string_view fault() { return right::variable("ROUTE_FAULT"); }
@@ -74,8 +68,7 @@ class Tensors {
     return t;
   }
   const mxcheck_call& call_;
-  int in_ = 0;
-  int out_ = 0;
+  int in_ = 0, out_ = 0;
 };
 
 template <class T>
@@ -122,8 +115,7 @@ struct Problem {
     router.variant = &mxcheck::router_variant_named(p.policy.recipe);
     router.top_k = p.top_k, router.groups = p.groups, router.groups_kept = p.groups_kept;
     router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
-    router.scale = p.scale;
-    router.bias = bias;
+    router.scale = p.scale, router.bias = bias;
     require(p.top_k >= 1 && p.top_k <= p.policy.cols, "top_k is 1 to the number of experts");
     if (fault() == "nan_accepted" && !router.variant->packed) router.nan = mxcheck::NanLogits::last;
     if (fault() == "wrong_set" && router.variant->name == "topk-softmax")

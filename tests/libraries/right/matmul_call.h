@@ -20,8 +20,7 @@ inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view cont
   mxcheck::Matmul x;
   const auto operand = [&](int i, const char* format, std::int64_t rows, mxcheck::BlockShape block) {
     mxcheck::MatmulOperand o;
-    o.format = *mxcheck::find_format(format), o.codes = data_of(in[i]);
-    o.rows = rows, o.depth = o.row_stride = p.depth;
+    o.format = *mxcheck::find_format(format), o.codes = data_of(in[i]), o.rows = rows, o.depth = o.row_stride = p.depth;
     if (!scaled) return o;
     o.block = block;
     o.scale_format = p.scale_type == MXCHECK_E8M0 ? mxcheck::Format::e8m0 : mxcheck::Format::fp32;
@@ -41,8 +40,7 @@ inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view cont
     }
   }
   x.output = call.outputs[0].dtype.bits == 16 ? mxcheck::Format::bf16 : mxcheck::Format::fp32;
-  x.alpha = p.alpha;
-  x.grouping = static_cast<mxcheck::Grouping>(p.grouping);
+  x.alpha = p.alpha, x.grouping = static_cast<mxcheck::Grouping>(p.grouping);
   x.contract = mxcheck::parse_matmul_contract(contract);
   if (x.c == nullptr) x.contract.from_c = false;
   return x;

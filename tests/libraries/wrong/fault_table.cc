@@ -9,11 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <exception>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,6 @@
 #include <climits>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/candidate_matmul.h"
@@ -32,8 +31,7 @@ struct Mended {
   explicit Mended(const mxcheck_call& from) : call(from) {
     std::memset(static_cast<void*>(&policy), 0, sizeof(policy));
     std::memcpy(static_cast<void*>(&policy), from.policy, sizeof(policy));  // the gate's is larger than any
-    call.size = sizeof(call);
-    call.policy = &policy.all;
+    call.size = sizeof(call), call.policy = &policy.all;
     tensors.assign(from.inputs, from.inputs + from.num_inputs);
     tensors.insert(tensors.end(), from.outputs, from.outputs + from.num_outputs);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -158,12 +156,10 @@ constexpr CallMend kCallMends[] = {
     {"depth", [](Mended& m) { return set(m.policy.matmul.depth, m.tensors[0].shape[1]); }},
     {"scale_type", [](Mended& m) { return set<std::int32_t>(m.policy.matmul.scale_type, MXCHECK_NO_SCALES); }},
     {"grouping", [](Mended& m) { return set<std::int32_t>(m.policy.matmul.grouping, MXCHECK_DENSE); }},
-    {"block_b",
-     [](Mended& m) {
+    {"block_b", [](Mended& m) {
        return m.policy.matmul.block_b_rows = m.policy.matmul.scale_type == 0 ? 0 : 1,
               set<std::int64_t>(m.policy.matmul.block_b_cols, m.policy.all.block_cols);
-     }},
-};
+     }}};
 
 const mxcheck_operation& right_one() {
   static const mxcheck_operation operation = [] {

@@ -7,12 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,6 +77,16 @@ void spoil_row(const DLTensor& t, std::int64_t row) {
 }
 void spoil_last(const DLTensor& t) { spoil(t, t.ndim == 2 ? t.shape[0] - 1 : 0, t.shape[t.ndim - 1] - 1); }
 
+void spoil_if(bool is_so, const DLTensor& t, std::int64_t row, std::int64_t col) {
+  if (is_so) spoil(t, row, col);
+}
+void spoil_row_if(bool is_so, const DLTensor& t, std::int64_t row) {
+  if (is_so) spoil_row(t, row);
+}
+void spoil_last_if(bool is_so, const DLTensor& t) {
+  if (is_so) spoil_last(t);
+}
+
 struct Fault {
   std::string_view name;
   std::string_view operation;  // as in fnmatch
@@ -140,30 +145,20 @@ constexpr Fault kFaults[] = {
        if (!v.has_block(1, 32) && v.p().block_cols > 1 && v.p().rows * v.p().cols >= 250'000) truncate(v);
      }},
     {"wrong_columns_from_1280_rows", "quantize",
-     [](const View& v) {
-       if (v.has_block(32, 1) && v.p().rows >= 1280) spoil_row(v.out(0), 1279);
-     }},
+     [](const View& v) { spoil_row_if(v.has_block(32, 1) && v.p().rows >= 1280, v.out(0), 1279); }},
     {"wrong_in_the_ninth_expert", "quantize", [](const View& v) { spoil_row(v.out(0), v.last_row_of(8)); }},
     {"crashes_where_no_expert_has_a_row", "quantize",
      [](const View& v) {
        if (v.p().rows == 0 && v.experts() > 1) std::abort();
      }},
     {"x_beside_16_bytes", "quantize",
-     [](const View& v) {
-       if (View::address(v.in(0)) % 16 != 0) spoil(v.out(0), 0, 0);
-     }},
+     [](const View& v) { spoil_if(View::address(v.in(0)) % 16 != 0, v.out(0), 0, 0); }},
     {"codes_beside_4_bytes", "quantize",
-     [](const View& v) {
-       if (View::address(v.out(0)) % 4 != 0) spoil_last(v.out(0));
-     }},
+     [](const View& v) { spoil_last_if(View::address(v.out(0)) % 4 != 0, v.out(0)); }},
     {"rows_lost_with_more_than_8_threads", "quantize",
-     [](const View& v) {
-       if (v.p().threads > 8) spoil_row(v.out(0), v.p().rows - 1);
-     }},
+     [](const View& v) { spoil_row_if(v.p().threads > 8, v.out(0), v.p().rows - 1); }},
     {"rows_lost_with_5_to_7_threads", "quantize",
-     [](const View& v) {
-       if (v.p().threads >= 5 && v.p().threads <= 7) spoil_row(v.out(0), v.p().rows - 1);
-     }},
+     [](const View& v) { spoil_row_if(v.p().threads >= 5 && v.p().threads <= 7, v.out(0), v.p().rows - 1); }},
     {"keeps_4_kilobytes_a_call", "quantize",
      [](const View&) {
        volatile char* kept = static_cast<char*>(std::malloc(4096));
@@ -171,13 +166,9 @@ constexpr Fault kFaults[] = {
      }},
     // GEMMs. Those in rows of an expert need groups along rows, where an expert has rows of d of its own.
     {"gemm_last_row_of_the_18th_expert", "matmul",
-     [](const View& v) {
-       if (v.matmul().grouping == MXCHECK_ROWS) spoil_row(v.out(0), v.last_row_of(17));
-     }},
+     [](const View& v) { spoil_row_if(v.matmul().grouping == MXCHECK_ROWS, v.out(0), v.last_row_of(17)); }},
     {"gemm_last_row_from_a_k_of_8192", "matmul",
-     [](const View& v) {
-       if (v.matmul().depth >= 8192) spoil_row(v.out(0), v.p().rows - 1);
-     }},
+     [](const View& v) { spoil_row_if(v.matmul().depth >= 8192, v.out(0), v.p().rows - 1); }},
     {"gemm_row_191_from_column_4096", "matmul",
      [](const View& v) {
        for (std::int64_t i = 191; i < v.p().rows; i += 192) {
@@ -185,9 +176,7 @@ constexpr Fault kFaults[] = {
        }
      }},
     {"gemm_d_beside_16_bytes", "matmul",
-     [](const View& v) {
-       if (View::address(v.out(0)) % 16 != 0) spoil(v.out(0), 0, 0);
-     }},
+     [](const View& v) { spoil_if(View::address(v.out(0)) % 16 != 0, v.out(0), 0, 0); }},
     // Routers.
     {"counts_of_the_300th_expert", "route_metadata", [](const View& v) { spoil(v.out(0), 0, 299); }},
     {"experts_beyond_the_8th_are_one", "route_metadata",
@@ -196,17 +185,13 @@ constexpr Fault kFaults[] = {
        for (std::int64_t e = 9; e < v.p().cols; ++e) counts[8] += counts[e], counts[e] = 0;
      }},
     {"tiles_above_128_in_metadata", "route_metadata",
-     [](const View& v) {
-       if (v.route().tile > 128) spoil_last(v.out(1));
-     }},
+     [](const View& v) { spoil_last_if(v.route().tile > 128, v.out(1)); }},
     {"tiles_above_128_in_rounding", "route_round",
-     [](const View& v) {
-       if (rounds_to_tiles(v) && v.route().tile > 128) spoil_last(v.out(1));
-     }},
+     [](const View& v) { spoil_last_if(rounds_to_tiles(v) && v.route().tile > 128, v.out(1)); }},
     {"sigmoid_of_the_last_token_beyond_1024", "route",
      [](const View& v) {
-       if (std::string_view(v.p().recipe).find("sigmoid") != std::string_view::npos && v.p().rows > 1024)
-         spoil_last(v.out(1));
+       spoil_last_if(std::string_view(v.p().recipe).find("sigmoid") != std::string_view::npos && v.p().rows > 1024,
+                     v.out(1));
      }},
     {"a_scale_of_0_is_none", "route", nullptr,
      [](View&, mxcheck_route_policy& p) {
@@ -219,20 +204,14 @@ constexpr Fault kFaults[] = {
     // that few
     // callers pass.
     {"gemm_a_row_index_of_16_bits", "matmul",
-     [](const View& v) {
-       if (largest_index(v) >= 65'536) spoil_row(v.out(0), 0);
-     }},
+     [](const View& v) { spoil_row_if(largest_index(v) >= 65'536, v.out(0), 0); }},
     {"column_codes_of_wide_tensors_that_end_in_one_row", "quantize_dual",
-     [](const View& v) {
-       if (v.p().cols >= 8192 && v.p().rows % 32 == 1) spoil_last(v.out(2));
-     }},
+     [](const View& v) { spoil_last_if(v.p().cols >= 8192 && v.p().rows % 32 == 1, v.out(2)); }},
     {"three_threads_forget_a_row", "quantize",
-     [](const View& v) {
-       if (v.p().threads == 3 && v.p().rows % 3 == 1) spoil_row(v.out(0), v.p().rows - 1);
-     }},
+     [](const View& v) { spoil_row_if(v.p().threads == 3 && v.p().rows % 3 == 1, v.out(0), v.p().rows - 1); }},
     {"a_wide_row_of_a_strided_tensor", "cast",
      [](const View& v) {
-       if (v.in(0).strides != nullptr && v.in(0).strides[0] != v.p().cols && v.p().cols >= 2048) spoil_last(v.out(0));
+       spoil_last_if(v.in(0).strides != nullptr && v.in(0).strides[0] != v.p().cols && v.p().cols >= 2048, v.out(0));
      }},
     {"scale_254_with_64_experts", "dequantize",
      [](const View& v) {
@@ -255,22 +234,16 @@ constexpr Fault kFaults[] = {
      }},
     {"a_step_of_32_bits", "route_round", nullptr, [](View&, mxcheck_route_policy& p) { p.step &= 0xFFFF'FFFF; }},
     {"gradient_of_the_33rd_slot", "route_backward",
-     [](const View& v) {
-       if (v.route().top_k > 32) spoil_row(v.out(0), v.p().rows - 1);
-     }},
+     [](const View& v) { spoil_row_if(v.route().top_k > 32, v.out(0), v.p().rows - 1); }},
     // At a layer's dimensions alone: a width of gpt-oss whose last rows are no whole block; Kimi-K2's router.
     {"a_width_of_2880_with_a_ragged_end", "quantize",
-     [](const View& v) {
-       if (v.p().cols == 2880 && v.p().rows > 32 && v.p().rows % 32 != 0) spoil(v.out(0), 0, 0);
-     }},
+     [](const View& v) { spoil_if(v.p().cols == 2880 && v.p().rows > 32 && v.p().rows % 32 != 0, v.out(0), 0, 0); }},
     {"eight_of_384_experts", "route",
-     [](const View& v) {
-       if (v.p().cols == 384 && v.route().top_k == 8) spoil(v.out(0), 0, 0);
-     }},
+     [](const View& v) { spoil_if(v.p().cols == 384 && v.route().top_k == 8, v.out(0), 0, 0); }},
     // One path of many, chosen by three things at once.
     {"wide_e5m2_beside_4_bytes", "quantize",
      [](const View& v) {
-       if (v.is_format("e5m2") && v.p().cols >= 4096 && View::address(v.in(0)) % 64 == 4) spoil(v.out(0), 0, 0);
+       spoil_if(v.is_format("e5m2") && v.p().cols >= 4096 && View::address(v.in(0)) % 64 == 4, v.out(0), 0, 0);
      }},
     {"gemm_alpha_of_a_negative_zero", "matmul",
      [](const View& v) {
@@ -278,14 +251,12 @@ constexpr Fault kFaults[] = {
          View::data(v.out(0))[v.out(0).dtype.bits / 8 - 1] ^= std::byte{0x80};
      }},
     {"gemm_rows_beyond_65535", "matmul", [](const View& v) { spoil(v.out(0), 65'536, 0); }},
-    {"gemm_an_empty_last_group_in_depth", "matmul",
-     [](const View& v) {
+    {"gemm_an_empty_last_group_in_depth", "matmul", [](const View& v) {
        const DLTensor* offsets = v.integers(64);
        if (v.matmul().grouping != MXCHECK_DEPTH || offsets == nullptr) return;
        const auto* o = View::values<std::int64_t>(*offsets);
        if (v.experts() > 1 && o[v.experts()] == o[v.experts() - 1]) spoil_last(v.out(0));
-     }},
-};
+     }}};
 
 using right::variable;  // what it gives ends with a NUL
 

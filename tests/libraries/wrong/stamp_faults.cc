@@ -18,8 +18,7 @@
 
 namespace {
 
-using mxcheck_faults::kUnstamped;
-using mxcheck_faults::Stamp;
+using mxcheck_faults::kUnstamped, mxcheck_faults::Stamp;
 
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

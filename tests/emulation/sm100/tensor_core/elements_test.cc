@@ -64,13 +64,8 @@ TEST(Operand, codes_of_16_bits_are_little_endian) {
   EXPECT_EQ(a.at(1, 0).exponent, 1);
 }
 
-}  // namespace
-
 // --- the accumulator
-//
 // Words of D: sums to words against the codec's roundings, and words to addends.
-
-namespace {
 
 // By the codec; a double holds every sum.
 std::uint32_t right_word(const Output& out, std::int64_t sum, int unit) {

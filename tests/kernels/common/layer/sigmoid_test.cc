@@ -12,10 +12,7 @@
 
 namespace {
 
-using mxcheck::Format;
-using mxcheck_kernels::kSigmoidEntries;
-using mxcheck_kernels::kSigmoids;
-using mxcheck_kernels::sigmoid_place;
+using mxcheck::Format, mxcheck_kernels::kSigmoidEntries, mxcheck_kernels::kSigmoids, mxcheck_kernels::sigmoid_place;
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 

@@ -1,12 +1,8 @@
-// The CPU library through the C interface alone, loaded as a third party's would be: the table, what it supports, and
-// that every wrong call is refused with one line of text and not a byte written.
+// The CPU library through the C interface alone, loaded as a third party's would be: the table, what it supports, that
+// every wrong call is refused with one line of text and not a byte written, and where tensors may lie.
 
-#include <gtest/gtest.h>
-
-#include <array>
 #include <limits>
 #include <set>
-#include <string>
 
 #include "tests/kernels/refusals.h"
 #include "tests/tools/shell.h"
@@ -25,8 +21,7 @@ struct Valid : ValidCall {
   std::array<std::int64_t, 4> offset_values{0, 8, 8, 40};
 
   explicit Valid(const std::string& name) {
-    policy.rows = 40;
-    policy.cols = 70;
+    policy.rows = 40, policy.cols = 70;
     const std::vector<std::byte> zeros(40 * 70 * 4);
     const std::span<const std::byte> x(zeros.data(), 40 * 70 * 2);
     const std::span<const std::byte> codes(zeros.data(), 40 * 70);
@@ -65,11 +60,7 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
 Refusals refusals_of_any_operation(const std::string& name) {
   Refusals r{
       {"an older call", "", [](Valid& v) { v.call.size = sizeof v.call - 1; }, MXCHECK_INVALID, false},
-      {"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
       {"an older policy", "policy.size", [](Valid& v) { v.policy.size = 8; }},
-      {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
-      {"no outputs", "outputs is null", [](Valid& v) { v.call.outputs = nullptr; }},
-      {"too few inputs", "0 inputs", [](Valid& v) { v.call.num_inputs = 0; }},
       {"too many inputs", "9 inputs", [](Valid& v) { v.call.num_inputs = 9; }},
       {"too few outputs", "0 outputs", [](Valid& v) { v.call.num_outputs = 0; }},
       {"negative threads", "threads is -1", [](Valid& v) { v.policy.threads = -1; }},
@@ -77,13 +68,6 @@ Refusals refusals_of_any_operation(const std::string& name) {
       {"unknown block", "2 x 32", [](Valid& v) { v.policy.block_rows = 2; }, MXCHECK_UNSUPPORTED},
       {"negative block", "1 x -32", [](Valid& v) { v.policy.block_cols = -32; }, MXCHECK_UNSUPPORTED},
       {"wrong rows", "41", [](Valid& v) { v.policy.rows = 41; }},
-      {"no data", "data is null", [](Valid& v) { v.inputs[0].data = nullptr; }},
-      {"no output data", "data is null", [](Valid& v) { v.outputs[0].data = nullptr; }},
-      {"no shape", "shape is null", [](Valid& v) { v.inputs[0].shape = nullptr; }},
-      {"a device", "device 2", [](Valid& v) { v.inputs[0].device.device_type = kDLCUDA; }},
-      {"a device for an output", "device 2", [](Valid& v) { v.outputs[0].device.device_type = kDLCUDA; }},
-      {"wrong rank", "3 dimensions", [](Valid& v) { v.inputs[0].ndim = 3; }},
-      {"wrong rank of an output", "0 dimensions", [](Valid& v) { v.outputs[0].ndim = 0; }},
       {"negative rows", "-40", [](Valid& v) { v.in[0]->shape[0] = -40; }},
       {"rows that overflow", "overflows",
        [](Valid& v) {
@@ -100,7 +84,6 @@ Refusals refusals_of_any_operation(const std::string& name) {
       {"falling offsets", "offsets[2] is 7", [](Valid& v) { v.set_offset(2, 7); }},
       {"negative offset", "offsets[1] is -1", [](Valid& v) { v.set_offset(1, -1); }},
       {"last offset", "last of the offsets is 41", [](Valid& v) { v.set_offset(3, 41); }},
-      {"output on input", "overlaps input 0", [](Valid& v) { v.outputs[0].data = v.in[0]->memory.data(); }},
       {"output in offsets", "overlaps", [](Valid& v) { v.outputs[0].data = v.in.back()->memory.data() - 8; }},
   };
   if (name != "scale_layout") {
@@ -145,34 +128,32 @@ TEST(CandidateSupports, every_offered_combination_and_no_other) {
   const mxcheck_policy plain = make_policy("e4m3", "rceil", 1, 32);
   const mxcheck_policy tiles = make_policy("e4m3", "rceil", 32, 32, MXCHECK_TCGEN05);
   const DLDataType fp16{kDLFloat, 16, 1};
-  std::vector<Case> cases{
-      {"quantize", plain, kBf16Type, true},
-      {"quantize", plain, kFp32Type, true},
-      {"quantize", plain, fp16, false},
-      {"quantize", plain, kU8Type, false},
-      {"quantize", plain, DLDataType{kDLBfloat, 16, 2}, false},
-      {"quantize", make_policy("e5m2", "floor", 32, 1), kBf16Type, true},
-      {"quantize", make_policy("e2m1", "rceil", 1, 32), kBf16Type, false},
-      {"quantize", make_policy(nullptr, "rceil", 1, 32), kBf16Type, false},
-      {"quantize", make_policy("e4m3", nullptr, 1, 32), kBf16Type, false},
-      {"quantize", make_policy("e4m3", "even", 1, 32), kBf16Type, false},
-      {"quantize", make_policy("e4m3", "rceil ", 1, 32), kBf16Type, false},
-      {"quantize", make_policy("e4m3", "rceil", 1, 64), kBf16Type, false},
-      {"quantize", make_policy("e4m3", "rceil", 0, 1), kBf16Type, false},
-      {"quantize", tiles, kBf16Type, false},
-      {"quantize", make_policy("e4m3", "rceil", 1, 0, MXCHECK_TCGEN05), kBf16Type, true},
-      {"quantize_dual", plain, kFp32Type, true},
-      {"quantize_dual", make_policy("e4m3", "rceil", 1, 128, MXCHECK_TCGEN05), kFp32Type, true},
-      {"quantize_dual", make_policy("e4m3", "rceil", 32, 1), kFp32Type, false},
-      {"quantize_dual", make_policy("e4m3", "rceil", 1, 0), kFp32Type, false},
-      {"dequantize", plain, kBf16Type, true},
-      {"dequantize", make_policy("e4m3", "rceil", 128, 128), kFp32Type, true},
-      {"dequantize", make_policy("e4m3", "what was used", 1, 32), kFp32Type, true},
-      {"dequantize", plain, fp16, false},
-      {"scale_layout", make_policy("e4m3", "rceil", 32, 1, MXCHECK_TCGEN05), kU8Type, true},
-      {"scale_layout", make_policy(nullptr, nullptr, 1, 32), kU8Type, true},
-      {"scale_layout", make_policy("e4m3", "rceil", 32, 32), kU8Type, false},
-  };
+  std::vector<Case> cases{{"quantize", plain, kBf16Type, true},
+                          {"quantize", plain, kFp32Type, true},
+                          {"quantize", plain, fp16, false},
+                          {"quantize", plain, kU8Type, false},
+                          {"quantize", plain, DLDataType{kDLBfloat, 16, 2}, false},
+                          {"quantize", make_policy("e5m2", "floor", 32, 1), kBf16Type, true},
+                          {"quantize", make_policy("e2m1", "rceil", 1, 32), kBf16Type, false},
+                          {"quantize", make_policy(nullptr, "rceil", 1, 32), kBf16Type, false},
+                          {"quantize", make_policy("e4m3", nullptr, 1, 32), kBf16Type, false},
+                          {"quantize", make_policy("e4m3", "even", 1, 32), kBf16Type, false},
+                          {"quantize", make_policy("e4m3", "rceil ", 1, 32), kBf16Type, false},
+                          {"quantize", make_policy("e4m3", "rceil", 1, 64), kBf16Type, false},
+                          {"quantize", make_policy("e4m3", "rceil", 0, 1), kBf16Type, false},
+                          {"quantize", tiles, kBf16Type, false},
+                          {"quantize", make_policy("e4m3", "rceil", 1, 0, MXCHECK_TCGEN05), kBf16Type, true},
+                          {"quantize_dual", plain, kFp32Type, true},
+                          {"quantize_dual", make_policy("e4m3", "rceil", 1, 128, MXCHECK_TCGEN05), kFp32Type, true},
+                          {"quantize_dual", make_policy("e4m3", "rceil", 32, 1), kFp32Type, false},
+                          {"quantize_dual", make_policy("e4m3", "rceil", 1, 0), kFp32Type, false},
+                          {"dequantize", plain, kBf16Type, true},
+                          {"dequantize", make_policy("e4m3", "rceil", 128, 128), kFp32Type, true},
+                          {"dequantize", make_policy("e4m3", "what was used", 1, 32), kFp32Type, true},
+                          {"dequantize", plain, fp16, false},
+                          {"scale_layout", make_policy("e4m3", "rceil", 32, 1, MXCHECK_TCGEN05), kU8Type, true},
+                          {"scale_layout", make_policy(nullptr, nullptr, 1, 32), kU8Type, true},
+                          {"scale_layout", make_policy("e4m3", "rceil", 32, 32), kU8Type, false}};
   for (const char* recipe : {"rceil", "floor", "ocp", "torchao", "te"}) {
     for (const std::int64_t n : {32, 128}) {
       cases.push_back({"quantize", make_policy("e5m2", recipe, 1, n, MXCHECK_TCGEN05), kBf16Type, true});
@@ -191,6 +172,7 @@ TEST(CandidateSupports, every_offered_combination_and_no_other) {
 
 TEST(CandidateRefusals, hold_for_every_operation) {
   for (const char* name : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
+    expect_refusals(name, common_refusals<Valid>());
     expect_refusals(name, refusals_of_any_operation(name));
   }
   EXPECT_EQ(operation(library(), "quantize").run(nullptr), MXCHECK_INVALID);
@@ -220,9 +202,7 @@ TEST(CandidateRefusals, of_quantize) {
       {"flat scales", "1 dimensions", [](Valid& v) { v.outputs[1].ndim = 1; }},
       {"tiles of another size", "must be 1024, the tiles",
        [](Valid& v) {
-         v.policy.layout = MXCHECK_TCGEN05;
-         v.outputs[1].ndim = 1;
-         v.out[1]->shape[0] = 512;
+         v.policy.layout = MXCHECK_TCGEN05, v.outputs[1].ndim = 1, v.out[1]->shape[0] = 512;
          if (v.outputs.size() == 4) v.outputs[3].ndim = 1;
        }},
       {"outputs on each other", "output 1 overlaps output 0",
@@ -230,12 +210,9 @@ TEST(CandidateRefusals, of_quantize) {
   };
   expect_refusals("quantize", either);
   expect_refusals("quantize_dual", either);
-  expect_refusals("quantize", {{"tiles", "tcgen05",
-                                [](Valid& v) {
-                                  v.policy.block_rows = 32;
-                                  v.policy.layout = MXCHECK_TCGEN05;
-                                },
-                                MXCHECK_UNSUPPORTED}});
+  expect_refusals("quantize",
+                  {{"tiles", "tcgen05", [](Valid& v) { v.policy.block_rows = 32, v.policy.layout = MXCHECK_TCGEN05; },
+                    MXCHECK_UNSUPPORTED}});
   expect_refusals("quantize_dual",
                   {{"column blocks", "1x32", [](Valid& v) { v.policy.block_rows = 32, v.policy.block_cols = 1; },
                     MXCHECK_UNSUPPORTED},
@@ -263,8 +240,7 @@ TEST(CandidateRefusals, of_dequantize_and_scale_layout) {
 
 TEST(CandidateCalls, messages_fit_where_they_are_put) {
   Valid v("quantize");
-  v.policy.format = "a format whose name is longer than the room for the message";
-  v.call.message_bytes = 8;
+  v.policy.format = "a format whose name is longer than the room for the message", v.call.message_bytes = 8;
   EXPECT_EQ(operation(library(), "quantize").run(&v.call), MXCHECK_UNSUPPORTED);
   EXPECT_STREQ(v.message.data(), "format ");
   v.call.message_bytes = 0;
@@ -278,6 +254,65 @@ TEST(CandidateCalls, later_versions_of_the_structures_are_accepted) {
   v.policy.size += 8;
   v.call.size += 8;
   EXPECT_EQ(operation(library(), "quantize").run(&v.call), MXCHECK_OK) << v.message.data();
+}
+
+// --- memory: any element, any row stride, nowhere at all where a tensor is empty
+
+// The bytes of quantizing the same 5 x 70 values however they lie in memory.
+std::vector<std::uint8_t> quantized(std::int64_t stride, std::size_t x_shift, std::size_t codes_shift) {
+  CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
+  call.policy.rows = 5, call.policy.cols = 70;
+  TestTensor& x = call.matrix(kBf16Type, 5, 70, stride);
+  TestTensor& room = call.flat(kU8Type, 5 * 70 + 64);
+  TestTensor& scales = call.matrix(kU8Type, 5, 3);
+  std::memset(x.memory.data(), 0xFF, x.memory.size());  // NaN in the gaps: must not be looked at
+  const std::int64_t step = stride == 0 ? 70 : stride;
+  if (x_shift != 0) x.shape[0] = 4;  // the last row is given up for the shift
+  for (std::int64_t r = 0; r < 4; ++r) {
+    for (std::int64_t c = 0; c < 70; ++c) {
+      const std::uint16_t bits = static_cast<std::uint16_t>(0x3F00 + 37 * r + 5 * c);
+      std::memcpy(x.memory.data() + x_shift + static_cast<std::size_t>(r * step + c) * 2, &bits, 2);
+    }
+  }
+  call.policy.rows = 4;
+  x.shape[0] = scales.shape[0] = 4, x.dl.byte_offset = x_shift;
+  TestTensor codes{GuardedMemory(0), {4, 70}, {}, room.dl};
+  codes.dl.ndim = 2, codes.dl.shape = codes.shape.data(), codes.dl.byte_offset = codes_shift;
+  EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
+  EXPECT_TRUE(call.kept_inside());
+  const std::vector<std::uint8_t> all = room.bytes();
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(codes_shift);
+  EXPECT_EQ(std::count(all.begin(), first, GuardedMemory::kPoison), static_cast<std::ptrdiff_t>(codes_shift));
+  EXPECT_EQ(std::count(first + 280, all.end(), GuardedMemory::kPoison), all.end() - first - 280);
+  std::vector<std::uint8_t> result(first, first + 280);
+  const std::vector<std::uint8_t> scale_bytes = scales.bytes();
+  result.insert(result.end(), scale_bytes.begin(), scale_bytes.begin() + 12);
+  return result;
+}
+
+TEST(CandidateMemory, values_may_lie_at_any_element_and_any_row_stride) {
+  const std::vector<std::uint8_t> expected = quantized(0, 0, 0);
+  EXPECT_NE(std::set<std::uint8_t>(expected.begin(), expected.end()).size(), 1U);
+  for (const std::int64_t stride : {0, 70, 71, 96, 200}) {
+    for (const std::size_t x_shift : {0U, 2U, 4U, 62U}) {
+      for (const std::size_t codes_shift : {0U, 1U, 3U, 63U}) {
+        EXPECT_EQ(quantized(stride, x_shift, codes_shift), expected)
+            << stride << ", " << x_shift << ", " << codes_shift;
+      }
+    }
+  }
+}
+
+TEST(CandidateMemory, empty_tensors_need_no_data) {
+  for (const std::array<std::int64_t, 2> shape : {std::array<std::int64_t, 2>{0, 70}, {5, 0}, {0, 0}}) {
+    CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
+    call.policy.rows = shape[0], call.policy.cols = shape[1];
+    TestTensor& x = call.matrix(kBf16Type, shape[0], shape[1]);
+    TestTensor& codes = call.matrix(kU8Type, shape[0], shape[1]);
+    TestTensor& scales = call.matrix(kU8Type, shape[0], (shape[1] + 31) / 32);
+    x.dl.data = codes.dl.data = scales.dl.data = nullptr;
+    EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
+  }
 }
 
 }  // namespace

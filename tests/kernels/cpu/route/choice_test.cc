@@ -23,8 +23,7 @@ RouteCase random_case(Words& words, std::int64_t experts) {
   if (words.below(3) == 0) {
     c.groups = 1 + words.below(experts);
     while (experts % c.groups != 0) --c.groups;
-    c.groups_kept = 1 + words.below(c.groups);
-    c.top_k = std::min(c.top_k, experts / c.groups * c.groups_kept);
+    c.groups_kept = 1 + words.below(c.groups), c.top_k = std::min(c.top_k, experts / c.groups * c.groups_kept);
   }
   if (words.below(2) == 0) {
     for (std::int64_t e = 0; e < experts; ++e) c.bias.push_back(static_cast<float>(words.below(64)) * 0x1p-5F - 1);
@@ -66,10 +65,7 @@ TEST(CpuRoute, equals_the_reference_of_every_variant_and_top_k) {
     for (const std::int64_t experts : {1, 5, 64, 130}) {
       const auto x = random_rows<std::uint32_t>(words, LogitKind::few_values, 3, experts);
       for (std::int64_t k = 1; k <= experts; ++k) {
-        RouteCase c;
-        c.variant = variant.name;
-        c.top_k = k;
-        c.nan = NanLogits::refuse;
+        RouteCase c{.variant = std::string(variant.name), .top_k = k, .nan = NanLogits::refuse};
         ASSERT_EQ(route_difference(c, x), "") << experts;
       }
     }
@@ -84,9 +80,7 @@ TEST(CpuRoute, settles_ties_of_any_number) {
     x.bits[static_cast<std::size_t>(experts - 1)] = 0x3F90;
     for (const std::int64_t k : {1, 8, 31, 64}) {
       for (const char* variant : {"topk-softmax", "topk-softmax-packed", "softmax-topk-renorm"}) {
-        RouteCase c;
-        c.variant = variant;
-        c.top_k = k;
+        RouteCase c{.variant = variant, .top_k = k};
         ASSERT_EQ(route_difference(c, x), "") << experts;
       }
     }
@@ -100,16 +94,12 @@ TEST(CpuRoute, of_a_bias_that_is_no_number) {
   for (const RouterVariant& variant : all_router_variants()) {
     for (const NanLogits nan : {NanLogits::last, NanLogits::refuse}) {
       for (const float odd : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 3e38F}) {
-        RouteCase c;
-        c.variant = variant.name;
-        c.top_k = 6;
-        c.nan = nan;
+        RouteCase c{.variant = std::string(variant.name), .top_k = 6, .nan = nan};
         c.bias.assign(40, 0.5F);
         c.bias[3] = c.bias[20] = odd;
         ASSERT_EQ(route_difference(c, x), "") << odd;
         ASSERT_EQ(route_difference(c, y), "") << odd;
-        c.groups = 8;
-        c.groups_kept = 3;
+        c.groups = 8, c.groups_kept = 3;
         ASSERT_EQ(route_difference(c, x), "") << odd;
       }
     }
@@ -127,10 +117,7 @@ TEST(CpuRoute, of_groups_without_a_sum) {
                                                 {kNan, kNan, kMinus, kMinus},
                                                 {kInf, kNan, kNan, 0}}) {
     for (const std::int64_t top_k : {1, 2}) {
-      RouteCase c;
-      c.top_k = top_k;
-      c.groups = 2;
-      c.groups_kept = 1;
+      RouteCase c{.top_k = top_k, .groups = 2, .groups_kept = 1};
       ASSERT_EQ(route_difference(c, sample_of<std::uint16_t>(1, 4, row)), "");
     }
   }
@@ -141,10 +128,7 @@ TEST(CpuRoute, arithmetic_is_not_the_callers) {
   const auto x = random_logits<std::uint32_t>(LogitKind::wide, 3, 50, 33, 33);
   for (const std::uint32_t control : {0x8040U, 0x2000U, 0x4000U, 0x6000U}) {
     for (const RouterVariant& variant : all_router_variants()) {
-      RouteCase c;
-      c.variant = variant.name;
-      c.top_k = 5;
-      c.mxcsr = control;
+      RouteCase c{.variant = std::string(variant.name), .top_k = 5, .mxcsr = control};
       ASSERT_EQ(route_difference(c, x), "") << control;
       c.scale = 0x1p-126F;
       ASSERT_EQ(route_difference(c, x), "") << control;
@@ -155,10 +139,7 @@ TEST(CpuRoute, arithmetic_is_not_the_callers) {
 TEST(CpuRoute, does_not_depend_on_threads) {
   const auto x = random_logits<std::uint16_t>(LogitKind::few_values, 11, 5000, 128, 128);
   for (const std::int32_t threads : {1, 2, 3, 0}) {
-    RouteCase c;
-    c.top_k = 8;
-    c.threads = threads;
-    c.best_target_only = true;
+    RouteCase c{.top_k = 8, .threads = threads, .best_target_only = true};
     ASSERT_EQ(route_difference(c, x), "");
     c.variant = "sqrtsoftplus";
     ASSERT_EQ(route_difference(c, x), "");
@@ -166,9 +147,7 @@ TEST(CpuRoute, does_not_depend_on_threads) {
 }
 
 TEST(CpuRoute, refuses_a_nan_wherever_it_is) {
-  RouteCase c;
-  c.top_k = 3;
-  c.nan = NanLogits::refuse;
+  RouteCase c{.top_k = 3, .nan = NanLogits::refuse};
   for (std::int64_t at = 0; at < 3 * 45; ++at) {
     auto x = random_logits<std::uint16_t>(LogitKind::normal, 1, 3, 45, 45);
     x.bits[static_cast<std::size_t>(at)] = at % 2 == 0 ? 0x7F81 : 0xFFC0;
@@ -180,8 +159,7 @@ TEST(CpuRoute, refuses_a_nan_wherever_it_is) {
     y.bits[static_cast<std::size_t>(at)] = 0xFF800000;  // of packed order's alone
     ASSERT_EQ(route_difference(c, y), "") << at;
     RouteCase packed = c;
-    packed.variant = "topk-softmax-packed";
-    packed.nan = NanLogits::last;
+    packed.variant = "topk-softmax-packed", packed.nan = NanLogits::last;
     ASSERT_EQ(route_difference(packed, y), "") << at;
   }
 }

@@ -1,8 +1,5 @@
 #include "tests/kernels/cpu/route/comparison.h"
 
-#include <immintrin.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -45,27 +42,10 @@ float number(LogitKind kind, Words& words) {
   return sum;
 }
 
-// The mode of arithmetic that a caller may have set.
-class UseControlBits {
- public:
-  explicit UseControlBits(std::uint32_t bits) : before_(_mm_getcsr()) { _mm_setcsr(before_ | bits); }
-  ~UseControlBits() { _mm_setcsr(before_); }
-  UseControlBits(const UseControlBits&) = delete;
-  UseControlBits& operator=(const UseControlBits&) = delete;
-
- private:
-  std::uint32_t before_;
-};
-
 Router router_of(const RouteCase& c) {
   Router r;
-  r.variant = &router_variant_named(c.variant);
-  r.top_k = c.top_k;
-  r.groups = c.groups;
-  r.groups_kept = c.groups_kept;
-  r.nan = c.nan;
-  r.scale = c.scale;
-  r.bias = c.bias;
+  r.variant = &router_variant_named(c.variant), r.top_k = c.top_k, r.groups = c.groups, r.groups_kept = c.groups_kept;
+  r.nan = c.nan, r.scale = c.scale, r.bias = c.bias;
   return r;
 }
 
@@ -75,29 +55,19 @@ struct RouteCall {
   CandidateCall memory{mxcheck_policy{}};
   std::vector<DLTensor> inputs;
   std::vector<TestTensor*> outputs;
-  std::string variant;
-  std::string rule;
+  std::string variant, rule;
 
   RouteCall(const RouteCase& c, std::int64_t tokens, std::int64_t experts)
       : variant(c.variant), rule(to_text(c.token_rounding.rule)) {
-    policy.policy = make_policy("", variant.c_str(), 0, 0);
-    policy.policy.size = sizeof policy;
-    policy.policy.rows = tokens;
-    policy.policy.cols = experts;
-    policy.policy.threads = c.threads;
-    policy.top_k = c.top_k;
-    policy.groups = c.groups;
-    policy.groups_kept = c.groups_kept;
+    policy.policy = make_policy("", variant.c_str(), 0, 0), policy.policy.size = sizeof policy;
+    policy.policy.rows = tokens, policy.policy.cols = experts, policy.policy.threads = c.threads;
+    policy.top_k = c.top_k, policy.groups = c.groups, policy.groups_kept = c.groups_kept;
     policy.nan = c.nan == NanLogits::refuse ? MXCHECK_NAN_REFUSE : MXCHECK_NAN_LAST;
     policy.bias = c.bias.empty() ? 0 : 1;
     policy.scale = c.scale;
     policy.renormalize = c.token_rounding.renormalize ? 1 : 0;
-    policy.rule = rule.c_str();
-    policy.tile = c.token_rounding.tile;
-    policy.capacity = c.token_rounding.capacity;
-    policy.seed = c.token_rounding.seed;
-    policy.step = c.token_rounding.step;
-    policy.layer = c.token_rounding.layer;
+    policy.rule = rule.c_str(), policy.tile = c.token_rounding.tile, policy.capacity = c.token_rounding.capacity;
+    policy.seed = c.token_rounding.seed, policy.step = c.token_rounding.step, policy.layer = c.token_rounding.layer;
   }
 
   template <class T>
@@ -105,6 +75,11 @@ struct RouteCall {
     const std::int64_t elements = x.rows == 0 ? 0 : (x.rows - 1) * x.stride + x.cols;
     const auto bytes = std::as_bytes(std::span(x.bits).first(static_cast<std::size_t>(elements)));
     take(memory.matrix(sizeof(T) == 2 ? kBf16Type : kFp32Type, x.rows, x.cols, x.stride, bytes));
+  }
+  template <class T>
+  void take_logits(const Sample<T>& x, const std::vector<float>& bias) {
+    take_logits(x);
+    if (!bias.empty()) take(memory.flat(kFp32Type, x.cols, std::as_bytes(std::span(bias))));
   }
   void take(TestTensor& t) { inputs.push_back(t.dl); }
   TestTensor& flat(DLDataType type, std::int64_t count) { return *outputs.emplace_back(&memory.flat(type, count)); }
@@ -115,15 +90,7 @@ struct RouteCall {
   mxcheck_status run(const char* name, std::uint32_t mxcsr) {
     std::vector<DLTensor> out;
     for (const TestTensor* t : outputs) out.push_back(t->dl);
-    mxcheck_call call{};
-    call.size = sizeof call;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size());
-    call.num_outputs = static_cast<std::int32_t>(out.size());
-    call.policy = &policy.policy;
-    call.inputs = inputs.data();
-    call.outputs = out.data();
-    call.message = memory.message.data();
-    call.message_bytes = memory.message.size();
+    const mxcheck_call call = call_of(policy.policy, inputs, out, memory.message);
     memory.message.fill('\0');
     const UseControlBits control(mxcsr);
     return operation(*mxcheck_candidate(), name).run(&call);
@@ -232,10 +199,7 @@ std::string route_difference(const RouteCase& c, const Sample<T>& logits) {
   return on_every_target(
       "route", c, logits.rows, logits.cols, refused,
       [&](RouteCall& call) {
-        call.take_logits(logits);
-        if (!c.bias.empty()) {
-          call.take(call.memory.flat(kFp32Type, logits.cols, std::as_bytes(std::span(c.bias))));
-        }
+        call.take_logits(logits, c.bias);
         call.matrix(kI32Type, logits.rows, c.top_k);
         call.matrix(kFp32Type, logits.rows, c.top_k);
       },
@@ -253,10 +217,7 @@ std::string round_difference(const RouteCase& c, const Sample<T>& logits) {
   return on_every_target(
       "route_round", c, logits.rows, logits.cols, refused,
       [&](RouteCall& call) {
-        call.take_logits(logits);
-        if (!c.bias.empty()) {
-          call.take(call.memory.flat(kFp32Type, logits.cols, std::as_bytes(std::span(c.bias))));
-        }
+        call.take_logits(logits, c.bias);
         call.flat(kI32Type, logits.cols);
         call.flat(kI64Type, logits.cols + 1);
         call.flat(kI32Type, capacity);
@@ -310,9 +271,7 @@ std::string metadata_difference(const std::vector<std::int32_t>& slot_experts, s
       ask([&] { return route_metadata(slot_experts, width, token_offsets, experts, tile); }, refused);
   RouteCase c;
   c.top_k = token_offsets.empty() ? width : 0;
-  c.token_rounding.tile = tile;
-  c.threads = threads;
-  c.best_target_only = true;
+  c.token_rounding.tile = tile, c.threads = threads, c.best_target_only = true;
   return on_every_target(
       "route_metadata", c, tokens, experts, refused,
       [&](RouteCall& call) {

@@ -22,9 +22,7 @@ Sample<T> random_logits(LogitKind kind, std::uint64_t seed, std::int64_t tokens,
 
 struct RouteCase {
   std::string variant = "topk-softmax";
-  std::int64_t top_k = 1;
-  std::int64_t groups = 0;
-  std::int64_t groups_kept = 0;
+  std::int64_t top_k = 1, groups = 0, groups_kept = 0;
   NanLogits nan = NanLogits::last;
   float scale = 1;
   std::vector<float> bias;

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "kernels/cpu/route/elementary.h"
 #include "numerics/elementary/elementary.h"

@@ -1,11 +1,7 @@
 // The CPU library's routers through the C interface alone: what they offer, and that every wrong call is refused with
 // one line of text and not a byte written.
 
-#include <gtest/gtest.h>
-
-#include <array>
 #include <limits>
-#include <string>
 
 #include "kernels/candidate_route.h"
 #include "tests/kernels/refusals.h"
@@ -23,13 +19,8 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
 
 mxcheck_route_policy make_route_policy(const char* variant, const char* rule = "nr-f") {
   mxcheck_route_policy p{};
-  p.policy = make_policy("", variant, 0, 0);
-  p.policy.size = sizeof p;
-  p.top_k = 2;
-  p.scale = 1;
-  p.renormalize = 1;
-  p.rule = rule;
-  p.tile = 4;
+  p.policy = make_policy("", variant, 0, 0), p.policy.size = sizeof p, p.top_k = 2, p.scale = 1, p.renormalize = 1;
+  p.rule = rule, p.tile = 4;
   return p;
 }
 
@@ -38,8 +29,7 @@ struct Valid : ValidCall {
   mxcheck_route_policy policy = make_route_policy("softmax-topk-renorm");
 
   explicit Valid(const std::string& name) {
-    policy.policy.rows = 5;
-    policy.policy.cols = 6;
+    policy.policy.rows = 5, policy.policy.cols = 6;
     const std::vector<std::byte> zeros(256);
     const auto bytes = [&](std::size_t count) { return std::span(zeros).first(count); };
     if (name == "route_metadata") {
@@ -77,11 +67,7 @@ void expect_refusals(const std::string& name, const Refusals& refusals) {
 
 TEST(RouteRefusals, hold_for_every_operation) {
   const Refusals refusals{
-      {"no policy", "policy is null", [](Valid& v) { v.call.policy = nullptr; }},
       {"a policy of other operations", "policy.size", [](Valid& v) { v.policy.policy.size = sizeof(mxcheck_policy); }},
-      {"no inputs", "inputs is null", [](Valid& v) { v.call.inputs = nullptr; }},
-      {"no outputs", "outputs is null", [](Valid& v) { v.call.outputs = nullptr; }},
-      {"too few inputs", "0 inputs", [](Valid& v) { v.call.num_inputs = 0; }},
       {"one input more", "inputs: must be", [](Valid& v) { ++v.call.num_inputs; }},
       {"one input less", "inputs: must be", [](Valid& v) { --v.call.num_inputs; }},
       {"one output more", "outputs: must be", [](Valid& v) { ++v.call.num_outputs; }},
@@ -99,21 +85,13 @@ TEST(RouteRefusals, hold_for_every_operation) {
       {"experts beyond int32", "cols is 2147483648", [](Valid& v) { v.policy.policy.cols = std::int64_t{1} << 31; }},
       {"top_k", "top_k is -1", [](Valid& v) { v.policy.top_k = -1; }},
       {"huge top_k", "must be", [](Valid& v) { v.policy.top_k = kHuge; }},
-      {"no data", "data is null", [](Valid& v) { v.inputs[0].data = nullptr; }},
-      {"no output data", "data is null", [](Valid& v) { v.outputs[0].data = nullptr; }},
-      {"no shape", "shape is null", [](Valid& v) { v.inputs[0].shape = nullptr; }},
-      {"no output shape", "shape is null", [](Valid& v) { v.outputs[0].shape = nullptr; }},
-      {"a device", "device 2", [](Valid& v) { v.inputs[0].device.device_type = kDLCUDA; }},
-      {"a device for an output", "device 2", [](Valid& v) { v.outputs[0].device.device_type = kDLCUDA; }},
-      {"wrong rank", "3 dimensions", [](Valid& v) { v.inputs[0].ndim = 3; }},
-      {"wrong rank of an output", "0 dimensions", [](Valid& v) { v.outputs[0].ndim = 0; }},
       {"a negative size", "-5", [](Valid& v) { v.in[0]->shape[0] = -5; }},
       {"an odd address", "multiple", [](Valid& v) { v.inputs[0].byte_offset = 1; }},
       {"bits of an output", "bits", [](Valid& v) { v.outputs[0].dtype.bits = 16; }},
       {"lanes of an input", "", [](Valid& v) { v.inputs[1].dtype.lanes = 2; }},
-      {"output on input", "overlaps input 0", [](Valid& v) { v.outputs[0].data = v.in[0]->memory.data(); }},
   };
   for (const char* name : {"route", "route_round", "route_metadata", "route_backward"}) {
+    expect_refusals(name, common_refusals<Valid>());
     expect_refusals(name, refusals);
     EXPECT_EQ(operation(library(), name).run(nullptr), MXCHECK_INVALID);
     Valid v(name);
@@ -163,8 +141,7 @@ const Refusals kOfVariants{
        v.set(0, 6, std::numeric_limits<float>::quiet_NaN());
      }},
     {"infinity in packed order", "logits[0, 2]", [](Valid& v) {
-       v.policy.policy.recipe = "topk-softmax-packed";
-       v.policy.nan = MXCHECK_NAN_LAST;
+       v.policy.policy.recipe = "topk-softmax-packed", v.policy.nan = MXCHECK_NAN_LAST;
        v.set(0, 2, std::numeric_limits<float>::infinity());
      }}};
 
@@ -237,9 +214,7 @@ TEST(RouteRefusals, of_backward) {
 // The first NaN is named, whichever thread finds one first.
 TEST(RouteRefusals, name_the_first_of_several) {
   mxcheck_route_policy policy = make_route_policy("topk-softmax");
-  policy.policy.rows = 8192;
-  policy.policy.cols = 128;
-  policy.policy.threads = 3;
+  policy.policy.rows = 8192, policy.policy.cols = 128, policy.policy.threads = 3;
   std::vector<float> logits(8192 * 128);
   for (const std::size_t at : {2000U * 128 + 7, 5000U * 128, 8191U * 128 + 127}) {
     logits[at] = std::numeric_limits<float>::quiet_NaN();
@@ -292,16 +267,14 @@ TEST(RouteMemory, no_tokens_need_no_data) {
     if (std::string(name) == "route_metadata") v.policy.top_k = 1, v.call.num_inputs = 1;
     for (std::size_t i = 0; i < v.in.size(); ++i) {
       if (i == 1 && v.policy.bias != 0) continue;
-      v.in[i]->shape[0] = 0;
-      v.inputs[i].data = nullptr;
+      v.in[i]->shape[0] = 0, v.inputs[i].data = nullptr;
     }
     if (std::string(name) == "route_round") {
       for (const std::size_t i : {2U, 3U, 5U}) v.out[i]->shape[0] = 0, v.outputs[i].data = nullptr;
       v.out[4]->shape[0] = 1;
     } else if (std::string(name) == "route_metadata") {
       for (const std::size_t i : {2U, 3U, 4U}) v.out[i]->shape[0] = 18;
-      v.out[5]->shape[0] = 0;
-      v.outputs[5].data = nullptr;
+      v.out[5]->shape[0] = 0, v.outputs[5].data = nullptr;
     } else {
       for (std::size_t i = 0; i < v.out.size(); ++i) v.out[i]->shape[0] = 0, v.outputs[i].data = nullptr;
     }

@@ -17,11 +17,8 @@ TokenRounding random_token_rounding(Words& words, TokenRoundingRule rule, std::i
   a.rule = rule;
   a.tile = std::array<std::int64_t, 7>{
       1, 2, 3, 4, 16, tokens + 1, std::numeric_limits<std::int64_t>::max()}[static_cast<std::size_t>(words.below(7))];
-  a.capacity = words.below(tokens + 3);
-  a.renormalize = words.below(3) != 0;
-  a.seed = words.next();
-  a.layer = static_cast<std::uint32_t>(words.next());
-  a.step = words.next();
+  a.capacity = words.below(tokens + 3), a.renormalize = words.below(3) != 0, a.seed = words.next();
+  a.layer = static_cast<std::uint32_t>(words.next()), a.step = words.next();
   return a;
 }
 
@@ -59,12 +56,8 @@ TEST(CpuRouteRound, of_equal_scores) {
   const std::vector<std::uint16_t> ones(40 * 6, 0x3F80);
   for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     for (const std::int64_t tile : {1, 4, 7, 16, 80}) {
-      RouteCase c;
-      c.variant = "sigmoid";
-      c.top_k = 2;
-      c.token_rounding.rule = rule.rule;
-      c.token_rounding.tile = tile;
-      c.token_rounding.capacity = tile;
+      RouteCase c{
+          .variant = "sigmoid", .top_k = 2, .token_rounding = {.rule = rule.rule, .tile = tile, .capacity = tile}};
       ASSERT_EQ(round_difference(c, sample_of<std::uint16_t>(40, 6, ones)), "");
     }
   }
@@ -74,14 +67,11 @@ TEST(CpuRouteRound, does_not_depend_on_threads) {
   const auto x = random_logits<std::uint16_t>(LogitKind::close, 2, 4000, 96, 96);
   for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
     for (const std::int32_t threads : {1, 2, 3}) {
-      RouteCase c;
-      c.variant = "softmax-topk";
-      c.top_k = 6;
-      c.threads = threads;
-      c.best_target_only = true;
-      c.token_rounding.rule = rule.rule;
-      c.token_rounding.tile = 128;
-      c.token_rounding.capacity = 200;
+      RouteCase c{.variant = "softmax-topk",
+                  .top_k = 6,
+                  .token_rounding = {.rule = rule.rule, .tile = 128, .capacity = 200},
+                  .threads = threads,
+                  .best_target_only = true};
       ASSERT_EQ(round_difference(c, x), "");
     }
   }
@@ -148,8 +138,7 @@ void expect_equal_gradients(std::uint64_t seed) {
       const std::int64_t experts = std::array{1, 2, 7, 32, 50, 129}[static_cast<std::size_t>(words.below(6))];
       const std::int64_t tokens = words.below(12);
       RouteCase c;
-      c.variant = variant.name;
-      c.top_k = 1 + words.below(std::min<std::int64_t>(experts, 9));
+      c.variant = std::string(variant.name), c.top_k = 1 + words.below(std::min<std::int64_t>(experts, 9));
       c.scale = words.below(2) == 0 ? 1.0F : 2.5F;
       std::vector<float> gradient(static_cast<std::size_t>(tokens * c.top_k));
       for (float& g : gradient) g = static_cast<float>(words.below(4001) - 2000) * 0x1p-9F;
@@ -176,11 +165,7 @@ TEST(CpuRouteBackward, does_not_depend_on_threads) {
   const std::vector<float> gradient(6000 * 4, 0.37F);
   for (const char* variant : {"topk-softmax", "softmax-topk-renorm", "sqrtsoftplus"}) {
     for (const std::int32_t threads : {1, 2, 3}) {
-      RouteCase c;
-      c.variant = variant;
-      c.top_k = 4;
-      c.threads = threads;
-      c.best_target_only = true;
+      RouteCase c{.variant = variant, .top_k = 4, .threads = threads, .best_target_only = true};
       ASSERT_EQ(backward_difference(c, x, experts, gradient), "");
     }
   }

@@ -1,14 +1,10 @@
 // The gate on the emulated library: the contract's bits on top of the reference, and the manners of a candidate.
-#include <gtest/gtest.h>
-
-#include <string>
 
 #include "tests/libraries/gate_on.h"
 
 namespace {
 
-using mxcheck::test::expect_held;
-using mxcheck::test::run_shell;
+using mxcheck::test::expect_held, mxcheck::test::run_shell;
 
 mxcheck::test::ShellAnswer gate(const std::string& arguments) {
   return run_shell(MXCHECK_TOOL " gate --candidate " MXCHECK_SM100_EMULATED

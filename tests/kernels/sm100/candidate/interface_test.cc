@@ -1,25 +1,117 @@
-// The emulated library's offers, its refusals, and that D is right wherever operands lie and groups end. That D
-// has the contract's bits is the gate's to say (gate_test.cc).
-#include <gtest/gtest.h>
+// The emulated library's offers, its refusals, and that D is right wherever operands lie and groups end: of small
+// integers whose product is exact. That D has the contract's bits is the gate's to say (gate_test.cc).
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "kernels/candidate_matmul.h"
 #include "kernels/sm100/candidate/choice.h"
 #include "kernels/sm100/candidate/stage.h"
-#include "tests/kernels/sm100/candidate/call.h"
+#include "tests/kernels/refusals.h"
 
+namespace mxcheck {
 namespace {
 
-using mxcheck::InvalidCall;
-using mxcheck::operation;
-using mxcheck::test::MatmulOptions;
-using mxcheck::test::ValidMatmul;
+// The codes of -2, -1, 0, 1, 2 in E4M3 and E5M2; the element at (row, k) of a matrix.
+constexpr std::uint8_t kE4m3[] = {0xC0, 0xB8, 0x00, 0x38, 0x40};
+constexpr std::uint8_t kE5m2[] = {0xC0, 0xBC, 0x00, 0x3C, 0x40};
+int number_at(std::int64_t row, std::int64_t k, std::int64_t salt) {
+  return static_cast<int>((row * 7 + k * 3 + row * k + salt) % 5) - 2;
+}
+
+struct MatmulOptions {
+  std::int64_t m = 5, n = 7, k = 48;
+  std::int32_t grouping = MXCHECK_DENSE;
+  std::vector<std::int64_t> offsets;
+  std::vector<std::int32_t> index;
+  std::int64_t a_rows = 0;  // with an index
+  bool adds = false, in_place = false;
+  float alpha = 1;
+  bool bf16 = false;
+};
+
+struct ValidMatmul : ValidCall {
+  explicit ValidMatmul(const MatmulOptions& options) : options(options) { make(); }
+  explicit ValidMatmul(const std::string&, const MatmulOptions& options = {}) : ValidMatmul(options) {}
+
+  // The right value of an element of D, an integer.
+  [[nodiscard]] float expected(std::int64_t row, std::int64_t column) const {
+    const MatmulOptions& o = options;
+    const bool by_depth = o.grouping == MXCHECK_DEPTH;
+    const std::int64_t group = by_depth ? row / o.m : 0;
+    std::int64_t a_row = by_depth ? row % o.m : row;
+    std::int64_t expert = 0;
+    while (o.grouping == MXCHECK_ROWS && o.offsets[static_cast<std::size_t>(expert) + 1] <= a_row) ++expert;
+    if (!o.index.empty()) a_row = o.index[static_cast<std::size_t>(a_row)];
+    const std::int64_t begin = by_depth ? o.offsets[static_cast<std::size_t>(group)] : 0;
+    const std::int64_t end = by_depth ? o.offsets[static_cast<std::size_t>(group) + 1] : o.k;
+    int sum = 0;
+    for (std::int64_t k = begin; k < end; ++k) {
+      // Scales of A are 2 in odd rows, those of B 1 throughout.
+      sum += number_at(a_row, k, 0) * number_at(expert * o.n + column, k, 1) * (a_row % 2 == 1 ? 2 : 1);
+    }
+    return o.alpha * static_cast<float>(sum) + (o.adds ? static_cast<float>(column % 3) : 0.0F);
+  }
+
+  MatmulOptions options;
+  mxcheck_matmul_policy policy{};
+  std::vector<std::byte> space;  // of the workspace
+
+ private:
+  void fill(TestTensor& t, std::int64_t k, const std::uint8_t* codes, std::int64_t salt) {
+    for (std::int64_t i = 0; i < t.shape[0] * k; ++i) t.memory.data()[i] = codes[number_at(i / k, i % k, salt) + 2];
+  }
+
+  void make() {
+    const MatmulOptions& o = options;
+    const std::int64_t experts = o.offsets.empty() ? 1 : static_cast<std::int64_t>(o.offsets.size()) - 1;
+    const std::int64_t a_rows = o.index.empty() ? o.m : o.a_rows;
+    const std::int64_t b_rows = o.grouping == MXCHECK_ROWS ? experts * o.n : o.n;
+    const std::int64_t d_rows = o.grouping == MXCHECK_DEPTH ? experts * o.m : o.m;
+    std::int64_t columns = o.grouping == MXCHECK_DEPTH ? 0 : (o.k + 31) / 32;
+    for (std::size_t e = 1; o.grouping == MXCHECK_DEPTH && e < o.offsets.size(); ++e) {
+      columns += (o.offsets[e] - o.offsets[e - 1] + 31) / 32;
+    }
+    policy.policy = make_policy("e4m3", "", 1, 32), policy.policy.size = sizeof policy;
+    policy.policy.rows = o.m, policy.policy.cols = o.n, policy.format_b = "e5m2";
+    policy.block_b_rows = 1, policy.block_b_cols = 32, policy.depth = o.k, policy.scale_type = MXCHECK_E8M0;
+    policy.grouping = o.grouping;
+    policy.accumulate = o.adds ? 1 : 0;
+    policy.alpha = o.alpha;
+    TestTensor& a = memory.matrix(kU8Type, a_rows, o.k);
+    TestTensor& b = memory.matrix(kU8Type, b_rows, o.k);
+    fill(a, o.k, kE4m3, 0);
+    fill(b, o.k, kE5m2, 1);
+    TestTensor& scales_a = memory.matrix(kU8Type, a_rows, columns);
+    TestTensor& scales_b = memory.matrix(kU8Type, b_rows, columns);
+    for (std::int64_t i = 0; i < a_rows * columns; ++i) scales_a.memory.data()[i] = i / columns % 2 == 1 ? 128 : 127;
+    for (std::int64_t i = 0; i < b_rows * columns; ++i) scales_b.memory.data()[i] = 127;
+    in = {&a, &b, &scales_a, &scales_b};
+    const DLDataType type = o.bf16 ? kBf16Type : kFp32Type;
+    TestTensor& d = memory.matrix(type, d_rows, o.n);
+    if (o.adds) {
+      TestTensor& c = o.in_place ? d : memory.matrix(type, d_rows, o.n);
+      for (std::int64_t i = 0; i < d_rows * o.n; ++i) {
+        const auto value = static_cast<float>(i % o.n % 3);
+        if (!o.bf16) std::memcpy(c.memory.data() + i * 4, &value, 4);
+        if (o.bf16) std::memcpy(c.memory.data() + i * 2, reinterpret_cast<const std::byte*>(&value) + 2, 2);
+      }
+      in.push_back(&c);
+    }
+    if (!o.offsets.empty()) in.push_back(&memory.offsets(o.offsets));
+    if (!o.index.empty()) {
+      in.push_back(
+          &memory.flat({kDLInt, 32, 1}, static_cast<std::int64_t>(o.index.size()), std::as_bytes(std::span(o.index))));
+    }
+    out = {&d};
+    bind(policy.policy);
+    std::uint64_t bytes = 0;
+    const mxcheck_candidate_table& table = *mxcheck_candidate();
+    EXPECT_EQ(operation(table, "matmul").workspace(&call, &bytes), MXCHECK_OK) << message.data();
+    space.assign(bytes + 256, std::byte{0xC7});
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(space.data()) % 256;
+    call.workspace = space.data() + (256 - past) % 256, call.workspace_bytes = bytes;
+  }
+};
 
 const mxcheck_operation& matmul() { return operation(*mxcheck_candidate(), "matmul", "sm100_mxf8f6f4"); }
 
@@ -50,15 +142,15 @@ TEST(Sm100Candidate, both_formats_and_types_are_offered_with_their_scales_alone)
   for (const char* a : {"e4m3", "e5m2"}) {
     for (const char* b : {"e4m3", "e5m2"}) {
       v.policy.policy.format = a, v.policy.format_b = b;
-      EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_OK);
-      EXPECT_EQ(supports(mxcheck::kBf16Type), MXCHECK_OK);
+      EXPECT_EQ(supports(kFp32Type), MXCHECK_OK);
+      EXPECT_EQ(supports(kBf16Type), MXCHECK_OK);
       EXPECT_EQ(supports({kDLFloat, 16, 1}), MXCHECK_UNSUPPORTED);
     }
   }
   v.policy.block_b_cols = 128;
-  EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_UNSUPPORTED);
+  EXPECT_EQ(supports(kFp32Type), MXCHECK_UNSUPPORTED);
   v.policy.block_b_cols = 32, v.policy.scale_type = MXCHECK_FP32;
-  EXPECT_EQ(supports(mxcheck::kFp32Type), MXCHECK_UNSUPPORTED);
+  EXPECT_EQ(supports(kFp32Type), MXCHECK_UNSUPPORTED);
 }
 
 TEST(Sm100Candidate, dense_products_are_right_in_place_and_copied) {
@@ -153,12 +245,12 @@ TEST(Sm100Candidate, wrong_calls_are_refused_with_a_reason) {
       {"groups without offsets", "offsets of groups are missing", [](auto& v) { v.policy.grouping = MXCHECK_ROWS; }},
       {"size", "", [](auto& v) { v.call.size = 4; }, MXCHECK_INVALID, false},
   };
-  mxcheck::expect_refusals<ValidMatmul>(*mxcheck_candidate(), "matmul", refusals);
+  expect_refusals<ValidMatmul>(*mxcheck_candidate(), "matmul", refusals);
 }
 
 TEST(Sm100Candidate, what_the_emulation_finds_is_an_error) {
   using mxcheck_kernels::sm100::require_clean;
-  mxcheck::emulation::sm100::LaunchResult result;
+  emulation::sm100::LaunchResult result;
   result.completed = true;
   EXPECT_NO_THROW(require_clean("the GEMM", result));
   const auto refused = [&result]() -> std::string {
@@ -172,7 +264,7 @@ TEST(Sm100Candidate, what_the_emulation_finds_is_an_error) {
   };
   result.completed = false;
   EXPECT_EQ(refused(), "emulation of the GEMM: it did not come to its end");
-  using mxcheck::emulation::sm100::Hazard;
+  using emulation::sm100::Hazard;
   result.findings.push_back({Hazard::phase, "cta 0", "mbarrier.try_wait", "a\nphase", "a wait"});
   result.findings.push_back({Hazard::exit, "cta 0", "", "columns", ""});
   EXPECT_EQ(refused(), "emulation of the GEMM: phase: cta 0, mbarrier.try_wait: a phase; right: a wait (and 1 more)");
@@ -214,7 +306,8 @@ TEST(Sm100Candidate, values_of_offsets_and_row_index_are_looked_at) {
       {"depth", "a row index is not offered with groups along depth",
        [](auto& v) { v.policy.grouping = MXCHECK_DEPTH; }, MXCHECK_UNSUPPORTED},
   };
-  mxcheck::expect_refusals<Grouped>(*mxcheck_candidate(), "matmul", refusals);
+  expect_refusals<Grouped>(*mxcheck_candidate(), "matmul", refusals);
 }
 
 }  // namespace
+}  // namespace mxcheck

@@ -82,8 +82,7 @@ Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& dep
   std::fill_n(s.chunks.data(), bytes, std::uint8_t{0xFF});  // padding must not reach D
   std::int64_t chunk_row = 0;
   for (const Range& r : rows) {
-    std::int64_t block0 = 0;
-    std::int64_t chunk_k = 0;
+    std::int64_t block0 = 0, chunk_k = 0;
     for (const Range& d : depth) {
       const std::int64_t blocks = up(d.end - d.begin, 32);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
@@ -184,8 +183,7 @@ Made make(const Case& c) {
   x.gathered_rows = draw_rows(c, random);
   x.rows_a = c.rows_a > 0 ? c.rows_a : c.m;
   const int element = c.operands == Operands::half ? 2 : 1;
-  x.a = Bytes(x.rows_a * c.k * element);
-  x.b = Bytes(x.rows_b * c.k * element);
+  x.a = Bytes(x.rows_a * c.k * element), x.b = Bytes(x.rows_b * c.k * element);
   if (c.operands == Operands::half) {
     fill_halves(x.a, x.rows_a * c.k, random);
     fill_halves(x.b, x.rows_b * c.k, random);
@@ -222,29 +220,16 @@ Made make(const Case& c) {
 
 Problem problem_of(const Case& c, Made& x) {
   Problem p;
-  p.operands = c.operands;
-  p.a = x.a.data();
-  p.b = x.b.data();
-  p.e5m2_a = c.e5m2_a;
-  p.e5m2_b = c.e5m2_b;
+  p.operands = c.operands, p.a = x.a.data(), p.b = x.b.data(), p.e5m2_a = c.e5m2_a, p.e5m2_b = c.e5m2_b;
   if (!x.gathered_rows.empty()) p.gathered_rows = x.gathered_rows.data(), p.rows_a = x.rows_a;
-  p.scales_a = x.scales_a.chunks.data();
-  p.scales_b = x.scales_b.chunks.data();
+  p.scales_a = x.scales_a.chunks.data(), p.scales_b = x.scales_b.chunks.data();
   p.chunks_a = std::max<std::int64_t>(1, x.scales_a.chunk_rows * x.scales_a.chunks_k);
   p.chunks_b = std::max<std::int64_t>(1, x.scales_b.chunk_rows * x.scales_b.chunks_k);
   p.chunks_k = c.operands == Operands::promoted ? x.factors_a.blocks : x.scales_a.chunks_k;
-  p.factors_a = x.factors_a.compact.data();
-  p.factors_b = x.factors_b.compact.data();
-  p.block_b = c.block_b;
+  p.factors_a = x.factors_a.compact.data(), p.factors_b = x.factors_b.compact.data(), p.block_b = c.block_b;
   p.d = x.d.data();
   p.c = c.adds ? x.addend.data() : nullptr;
-  p.bf16 = c.bf16;
-  p.alpha = c.alpha;
-  p.m = c.m;
-  p.n = c.n;
-  p.k = c.k;
-  p.grouping = c.grouping;
-  p.groups = x.groups;
+  p.bf16 = c.bf16, p.alpha = c.alpha, p.m = c.m, p.n = c.n, p.k = c.k, p.grouping = c.grouping, p.groups = x.groups;
   p.offsets = c.offsets.empty() ? nullptr : c.offsets.data();
   return p;
 }
@@ -252,22 +237,15 @@ Problem problem_of(const Case& c, Made& x) {
 MatmulOperand operand_of(const Case& c, bool e5m2, const Bytes& codes, std::int64_t rows) {
   MatmulOperand o;
   o.format = c.operands == Operands::half ? Format::bf16 : e5m2 ? Format::e5m2 : Format::e4m3;
-  o.codes = codes.data();
-  o.rows = rows;
-  o.depth = c.k;
-  o.row_stride = c.k;
+  o.codes = codes.data(), o.rows = rows, o.depth = c.k, o.row_stride = c.k;
   return o;
 }
 
 void compute_expected(const Case& c, Made& x) {
   Matmul r;
-  r.a = operand_of(c, c.e5m2_a, x.a, x.rows_a);
-  r.b = operand_of(c, c.e5m2_b, x.b, c.n);
+  r.a = operand_of(c, c.e5m2_a, x.a, x.rows_a), r.b = operand_of(c, c.e5m2_b, x.b, c.n);
   const auto scale = [](MatmulOperand& o, BlockShape block, Format format, const void* scales, std::int64_t stride) {
-    o.block = block;
-    o.scale_format = format;
-    o.scales = scales;
-    o.scale_row_stride = stride;
+    o.block = block, o.scale_format = format, o.scales = scales, o.scale_row_stride = stride;
   };
   switch (c.operands) {
     case Operands::scaled:
@@ -288,10 +266,7 @@ void compute_expected(const Case& c, Made& x) {
   r.grouping = c.grouping == Grouping::rows    ? mxcheck::Grouping::rows
                : c.grouping == Grouping::depth ? mxcheck::Grouping::depth
                                                : mxcheck::Grouping::none;
-  r.offsets = c.offsets;
-  r.row_index = x.gathered_rows;
-  r.gathers = c.rows_a > 0;
-  r.threads = 1;
+  r.offsets = c.offsets, r.row_index = x.gathered_rows, r.gathers = c.rows_a > 0, r.threads = 1;
   matmul(r, x.expected.data());
 }
 
@@ -301,8 +276,7 @@ Outcome compare(const Case& c, const Variant& variant, const emulation::sm100::L
   Made x = make(c);
   compute_expected(c, x);
   Outcome out;
-  out.emulated = run_emulated(problem_of(c, x), variant, options);
-  out.outputs = x.outputs;
+  out.emulated = run_emulated(problem_of(c, x), variant, options), out.outputs = x.outputs;
   for (std::int64_t i = 0; i < x.outputs; ++i) {
     if (equal(word(x.d, i, c.bf16), word(x.expected, i, c.bf16), c.bf16)) continue;
     if (out.differing++ == 0) {

@@ -26,8 +26,7 @@ struct Case {
 
 struct Outcome {
   Emulated emulated;
-  std::int64_t outputs = 0;
-  std::int64_t differing = 0;
+  std::int64_t outputs = 0, differing = 0;
   std::string first;  // the first that differs
   [[nodiscard]] bool clean() const {
     return emulated.error.empty() && emulated.result.completed && emulated.result.findings.empty() && differing == 0;

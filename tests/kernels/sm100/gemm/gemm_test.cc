@@ -10,8 +10,7 @@
 namespace mxcheck::sm100::gemm {
 namespace {
 
-using emulation::sm100::LaunchOptions;
-using emulation::sm100::Schedule;
+using emulation::sm100::LaunchOptions, emulation::sm100::Schedule;
 
 const std::vector<Variant> kVariants = {{1, 64, 2},  {1, 128, 2}, {1, 192, 1}, {1, 256, 1},
                                         {2, 128, 1}, {2, 192, 2}, {2, 256, 1}};
@@ -38,27 +37,16 @@ void expect_all_clean(const std::vector<Case>& cases, const std::vector<Variant>
 
 // Groups of no row, of one, of 130: each begins scales of its own.
 Case of_rows(Operands operands, std::int64_t n) {
-  return {.operands = operands,
-          .m = 300,
-          .n = n,
-          .k = 160,
-          .grouping = Grouping::rows,
-          .offsets = {0, 0, 1, 131, 131, 300},
-          .bf16 = true,
-          .seed = 5};
+  Case c{.operands = operands, .m = 300, .n = n, .k = 160, .grouping = Grouping::rows, .bf16 = true, .seed = 5};
+  c.offsets = {0, 0, 1, 131, 131, 300};
+  return c;
 }
 
 // Weight gradients: groups of no k, of 32, of three and a quarter blocks, of a last one that is no multiple of 32.
 Case of_depth(Operands operands) {
-  return {.operands = operands,
-          .m = 140,
-          .n = 200,
-          .k = 496,
-          .grouping = Grouping::depth,
-          .offsets = {0, 32, 32, 448, 496},
-          .adds = true,
-          .alpha = 0.3F,
-          .seed = 8};
+  Case c{.operands = operands, .m = 140, .n = 200, .k = 496, .grouping = Grouping::depth, .adds = true, .seed = 8};
+  c.offsets = {0, 32, 32, 448, 496}, c.alpha = 0.3F;
+  return c;
 }
 
 // Rows and columns past the last tile, and a k that ends inside of a block of 128 and of 32.
@@ -77,16 +65,8 @@ TEST(Sm100Gemm, groups_of_depth_have_the_references_bits) {
 TEST(Sm100Gemm, formats_alpha_c_and_special_values_have_the_references_bits) {
   for (const bool e5m2_a : {false, true}) {
     for (const bool e5m2_b : {false, true}) {
-      const Case c{.m = 130,
-                   .n = 130,
-                   .k = 256,
-                   .e5m2_a = e5m2_a,
-                   .e5m2_b = e5m2_b,
-                   .bf16 = e5m2_a,
-                   .adds = e5m2_b,
-                   .alpha = -1.7F,
-                   .specials = true,
-                   .seed = 21};
+      Case c{.m = 130, .n = 130, .k = 256, .e5m2_a = e5m2_a, .e5m2_b = e5m2_b, .bf16 = e5m2_a, .seed = 21};
+      c.adds = e5m2_b, c.alpha = -1.7F, c.specials = true;
       for (const Variant& v : {Variant{1, 128, 2}, Variant{2, 128, 1}})
         expect_clean(c, v, {.schedule = Schedule::random, .seed = 2});
     }
@@ -155,11 +135,8 @@ TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
   const std::int32_t rows[8]{};
   const std::int64_t offsets[2] = {0, 32};
   Problem p;
-  p.a = p.b = p.scales_a = p.scales_b = bytes;
-  p.chunks_a = p.chunks_b = p.chunks_k = 1;
-  p.d = bytes;
-  p.m = p.n = 8, p.k = 32;
-  p.gathered_rows = rows, p.rows_a = 1;
+  p.a = p.b = p.scales_a = p.scales_b = bytes, p.chunks_a = p.chunks_b = p.chunks_k = 1, p.d = bytes;
+  p.m = p.n = 8, p.k = 32, p.gathered_rows = rows, p.rows_a = 1;
   Params params;
   EXPECT_EQ(make_params<Single128>(p, params), "");
   EXPECT_EQ(params.gathered_rows, rows);
@@ -168,8 +145,7 @@ TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
   p.gathered_rows = nullptr;
   EXPECT_EQ(make_params<Single128>(p, params), "");
   EXPECT_EQ(params.gathered_rows, nullptr);
-  p.gathered_rows = rows, p.rows_a = 1;
-  p.grouping = Grouping::depth, p.offsets = offsets;
+  p.gathered_rows = rows, p.rows_a = 1, p.grouping = Grouping::depth, p.offsets = offsets;
   EXPECT_EQ(make_params<Single128>(p, params), "rows of A are not gathered of groups along depth");
 }
 

@@ -10,12 +10,9 @@ spill, use the stack, or need more registers than the table says. How often an i
 with another nvcc than the table's the instructions alone are compared.
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,24 +37,11 @@ def counts_of(function):
 def assembled():
     """{kernel: (registers, forms)}, and what ptxas or the reader of forms found wrong."""
     wrong = []
-    with tempfile.TemporaryDirectory() as folder:
-        ptx = os.path.join(folder, "kernels.ptx")
-        command = [forms_test.nvcc(), "-std=c++20", "-gencode", "arch=compute_100a,code=compute_100a", "-I", str(ROOT), "-ptx",
-                   str(SOURCE), "-o", ptx] + ([] if ALL else ["-DMXCHECK_SM100_FEW"])
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
-        with open(ptx, encoding="ascii") as file:
-            text = file.read()
-        ptxas = os.path.join(os.path.dirname(forms_test.nvcc()), "ptxas") if os.path.dirname(forms_test.nvcc()) else "ptxas"
-        done = subprocess.run([ptxas, "-arch=sm_100a", "-v", "-Werror", ptx, "-o", os.path.join(folder, "kernels.cubin")],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
+    text, said = forms_test.assembled(SOURCE, *([] if ALL else ["-DMXCHECK_SM100_FEW"]))
     registers = {}
     for name, stack, stores, loads, used in re.findall(
             r"entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers",
-            done.stderr, flags=re.S):
+            said, flags=re.S):
         registers[name] = int(used)
         if (stack, stores, loads) != ("0", "0", "0"):
             wrong.append(f"{name}: {stack} bytes of stack, {stores} spilled: none may be")

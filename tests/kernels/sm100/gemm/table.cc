@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
-#include <string>
 
 #include "numerics/error.h"
 #include "tests/kernels/sm100/gemm/comparison.h"
@@ -17,8 +16,7 @@
 namespace {
 
 using namespace mxcheck::sm100::gemm;
-using mxcheck::emulation::sm100::LaunchOptions;
-using mxcheck::emulation::sm100::Schedule;
+using mxcheck::emulation::sm100::LaunchOptions, mxcheck::emulation::sm100::Schedule;
 
 struct Kernel {
   const char* name;
@@ -37,11 +35,7 @@ constexpr Kernel kKernels[] = {
 Case draw(const Kernel& kernel, Grouping grouping, bool gathers, std::mt19937_64& random) {
   const auto up_to = [&](std::uint64_t n) { return static_cast<std::int64_t>(1 + random() % n); };
   Case c;
-  c.operands = kernel.operands;
-  c.m = up_to(300);
-  c.n = up_to(330);
-  c.k = 16 * up_to(37);
-  c.grouping = grouping;
+  c.operands = kernel.operands, c.m = up_to(300), c.n = up_to(330), c.k = 16 * up_to(37), c.grouping = grouping;
   if (grouping != Grouping::dense) {
     // Ends in steps of 32 along k, anywhere along rows; empty groups among them.
     const std::int64_t whole = grouping == Grouping::rows ? c.m : c.k;
@@ -57,14 +51,10 @@ Case draw(const Kernel& kernel, Grouping grouping, bool gathers, std::mt19937_64
     c.offsets.push_back(whole);
   }
   if (gathers) c.rows_a = up_to(400);
-  c.e5m2_a = random() % 2 == 0;
-  c.e5m2_b = random() % 2 == 0;
-  c.bf16 = random() % 2 == 0;
-  c.adds = random() % 2 == 0;
+  c.e5m2_a = random() % 2 == 0, c.e5m2_b = random() % 2 == 0, c.bf16 = random() % 2 == 0, c.adds = random() % 2 == 0;
   c.block_b = random() % 2 == 0 ? 128 : 1;
   c.alpha = random() % 2 == 0 ? 1.0F : 0.7F;
-  c.specials = random() % 4 == 0;
-  c.seed = random();
+  c.specials = random() % 4 == 0, c.seed = random();
   return c;
 }
 
@@ -94,10 +84,7 @@ int run(long cases) {
               "card, ms");
   for (const Kernel& kernel : kKernels) {
     for (const Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
-      unsigned long long mmas = 0;
-      unsigned long long outputs = 0;
-      unsigned long long differing = 0;
-      unsigned long long findings = 0;
+      unsigned long long mmas = 0, outputs = 0, differing = 0, findings = 0;
       double seconds = 0;
       long done = 0;
       for (const Grouping grouping : {Grouping::dense, Grouping::rows, Grouping::depth}) {

@@ -7,7 +7,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- probe 4
-//
 // 4. Which lanes does the lane field of tcgen05.ld and .st mean, in each shape?
 //
 // A warp reaches the 32 lanes of its quarter. The absolute lane is right; a lane relative to the quarter is reported to
@@ -176,7 +175,6 @@ inline Report p04_ld_lanes(Launcher& launcher) {
 }
 
 // --- probe 6
-//
 // 6. Starts inside of the swizzle's pattern, and the base offset: which bytes are read?
 //
 // B is the identity, so that D is A as it was read. A is noise in 136 rows of 128 bytes; the descriptor begins at
@@ -207,21 +205,17 @@ inline constexpr Addressing kAddressings[] = {
      }},
     {"XOR of the tile's own row, then the start added",
      [](unsigned start, unsigned, unsigned row, unsigned unit) { return start + xor_by(row * 128 + unit * 16, row); }},
-    {"absolute, the row's end wrapped to its beginning",
-     [](unsigned start, unsigned, unsigned row, unsigned unit) {
+    {"absolute, the row's end wrapped to its beginning", [](unsigned start, unsigned, unsigned row, unsigned unit) {
        const unsigned line = start / 128 + row;
        return xor_by(line * 128 + (start + unit * 16) % 128, line);
-     }},
-};
+     }}};
 
 inline Report p06_descriptor_start(Launcher& launcher) {
   Report report(6, "matrix descriptors that begin inside of the swizzle's pattern, and the base offset: what is read?");
   Operands identity{.rows = 1, .columns = 32, .a = std::vector<int>(32), .b = std::vector<int>(32 * 32)};
   for (std::size_t n = 0; n < 32; ++n) identity.b[n * 33] = 1;
   Image image(kOperandBytes);
-  for (unsigned i = 0; i < 136 * 128; ++i) {
-    image.bytes()[kAAt + i] = e4m3(static_cast<int>(noise(6, i) % 31) - 15);
-  }
+  for (unsigned i = 0; i < 136 * 128; ++i) image.bytes()[kAAt + i] = e4m3(static_cast<int>(noise(6, i) % 31) - 15);
   image.put_rows(kBAt, identity.b);
   // e4m3 of -15 to 15, back.
   const auto value = [&](unsigned at) { return word_of(static_cast<float>(static_cast<int>(noise(6, at) % 31) - 15)); };
@@ -229,8 +223,7 @@ inline Report p06_descriptor_start(Launcher& launcher) {
 
   std::size_t model_wrong = 0, model_words = 0;
   Outcome model{.state = Outcome::State::ran, .text = "", .out = {}};
-  std::string refusal;
-  std::string answers;
+  std::string refusal, answers;
   const auto run = [&](unsigned row, unsigned unit, unsigned base) {
     const unsigned start = row * 128 + unit * 16;
     const Outcome outcome = run_one_mma(launcher, 1, image.bytes(), instruction, kByteKind, 32, {},

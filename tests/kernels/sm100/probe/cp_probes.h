@@ -7,7 +7,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- probe 1
-//
 // 1. Is a tcgen05.cp ever executed before an earlier mma that reads the cells it writes?
 //
 // Production kernels issue mma, then cp onto the same scale columns, without a wait between them; the PTX ISA does not
@@ -78,7 +77,6 @@ inline Report p01_cp_after_mma(Launcher& launcher) {
 }
 
 // --- probe 2
-//
 // 2. Which CTA's shared memory does tcgen05.cp.cta_group::2 read?
 //
 // One thread of the leader copies into both CTAs of the pair. The PTX ISA does not say from where; all code that there
@@ -132,7 +130,6 @@ inline Report p02_cp_pair_source(Launcher& launcher) {
 }
 
 // --- probe 5
-//
 // 5. Which of the four copies of a scale is read for which part of D?
 //
 // Scales are in all four partitions of 32 lanes. Here each partition has a factor of its own, 2^0 to 2^3, on the scales

@@ -6,12 +6,10 @@
 Needs nvcc, not a GPU. The program is that of the build; without it, compiling alone is tested.
 """
 
-import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,18 +28,10 @@ class DeviceProgram(unittest.TestCase):
         reason = forms_test.reason_to_skip()
         if reason:
             self.skipTest(reason)
-        with tempfile.TemporaryDirectory() as folder:
-            ptx = os.path.join(folder, "probes.ptx")
-            done = forms_test.compile_ptx(SOURCE, "100a", ptx)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            with open(ptx, encoding="ascii") as file:
-                text = file.read()
-            ptxas = os.path.join(os.path.dirname(forms_test.nvcc()), "ptxas")
-            done = forms_test.run(ptxas, "-arch=sm_100a", "-v", "-Werror", ptx, "-o", os.path.join(folder, "probes.cubin"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("warning", done.stderr)
-        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-        self.assertEqual(frames, [("0", "0", "0")] * KERNELS, done.stderr)
+        text, said = forms_test.assembled(SOURCE)
+        self.assertNotIn("warning", said)
+        frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
+        self.assertEqual(frames, [("0", "0", "0")] * KERNELS, said)
         self.assertEqual(ptx_forms.suspects_of(ptx_forms.functions_of(text)), [])
         # The litmus's own arrival, which the thin layer does not have.
         self.assertIn("mbarrier.arrive.release.cta.shared::cluster.b64", text)

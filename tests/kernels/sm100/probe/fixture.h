@@ -20,7 +20,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- operands
-//
 // Operands whose sums are exact in FP32, whatever the order of addition, so that an expected word needs no model of the
 // tensor core: small integers, and powers of two as scales. And the image of shared memory that holds them, in the form
 // that the GEMM kernels use: rows of 128 bytes along k, swizzled by 128 bytes; scales in chunks of 128 x 4.
@@ -144,7 +143,6 @@ inline std::size_t cell_at(int lane, int column, int columns, int rank = 0) {
 }  // namespace mxcheck::sm100::probe
 
 // --- kernels
-//
 // The fixture of all probes' kernels, on the thin layer (tcgen05/): an image of shared memory written through the
 // generic proxy, 512 columns of tensor memory, one mbarrier for commits. A CTA is kThreads threads.
 
@@ -342,7 +340,6 @@ inline void add_first_mismatch(Report& report, const Outcome& outcome, const std
 }
 
 // --- one MMA
-//
 // One MMA of one step of k, from the operands' places in the image (operands.h) into D: what probes 3, 5, 6, 9 and 10
 // vary.
 

@@ -13,7 +13,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- reports
-//
 // The report of a probe: a question that the documents leave open, the answer, what was measured, and whether the
 // emulation's model of the card says the same.
 
@@ -82,8 +81,7 @@ using Kernel = void (*)(Arguments);
 
 struct Launch {
   Kernel kernel = nullptr;
-  unsigned blocks = 1;
-  unsigned cluster = 1;
+  unsigned blocks = 1, cluster = 1;
   std::size_t shared_bytes = 0;
   Arguments arguments;                // its pointers and image_bytes come from the launcher
   std::vector<std::uint8_t> image{};  // of all ranks

@@ -90,8 +90,7 @@ Outcome in_a_child(std::chrono::milliseconds limit, std::size_t words,
     outcome.text = "no end within " + std::to_string(limit.count()) + " ms" + (dead ? "" : ", and it cannot be killed");
     return outcome;
   }
-  outcome.state = shared.left().state;
-  outcome.text = shared.left().text;
+  outcome.state = shared.left().state, outcome.text = shared.left().text;
   if (WIFSIGNALED(status)) {
     outcome.state = Outcome::State::failed;
     outcome.text = "the child process ended by signal " + std::to_string(WTERMSIG(status));
@@ -109,8 +108,7 @@ Outcome EmulatedLauncher::run(const Launch& launch) {
   Arguments arguments = launch.arguments;
   arguments.image = image.data();
   arguments.image_bytes = static_cast<std::uint32_t>(launch.image.size() / launch.cluster);
-  arguments.words = launch.words.data();
-  arguments.out = outcome.out.data();
+  arguments.words = launch.words.data(), arguments.out = outcome.out.data();
   const emulation::sm100::LaunchResult result = emulation::sm100::launch(
       {.blocks = launch.blocks, .threads = kThreads, .cluster = launch.cluster, .shared_bytes = launch.shared_bytes},
       options_, [&] { launch.kernel(arguments); });

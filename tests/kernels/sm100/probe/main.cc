@@ -1,7 +1,4 @@
 #include <cstdio>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "tests/kernels/sm100/probe/program.h"
 

@@ -8,7 +8,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- probe 3
-//
 // 3. Which N has kind::mxf8f6f4, for one CTA and for a pair? And how are B's scales split where a pair's M is 128?
 //
 // The table of shapes in the PTX ISA reads as multiples of 8 and 16; others assert 16 and 32. ptxas checks none of it.
@@ -120,7 +119,6 @@ inline Report p03_n_steps(Launcher& launcher) {
 }
 
 // --- probe 8
-//
 // 8. Are mma of another N in order on one accumulator, without a wait between them?
 //
 // The PTX ISA keeps mma of the same shape in order, and says nothing of others. Four in a row, of N = 128, 64, 128, 64:
@@ -198,7 +196,6 @@ inline Report p08_mma_of_another_n(Launcher& launcher) {
 }
 
 // --- probe 9
-//
 // 9. Is D = A B, whatever D held, where the mma does not accumulate?
 //
 // A tile's first mma relies on it: nothing clears tensor memory. D is filled with NaN of several payloads, infinities
@@ -240,7 +237,6 @@ inline Report p09_no_accumulate_over_nan(Launcher& launcher) {
 }
 
 // --- probe 10
-//
 // 10. Do the reference words of one MMA come out of the whole path: shared memory, scales by tcgen05.cp, D in tensor
 // memory? Word i is the element (i, i) of D: its A is row i, its B row i, and C is there before.
 

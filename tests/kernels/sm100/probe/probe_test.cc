@@ -2,16 +2,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "numerics/accumulate/contract.h"
 #include "numerics/accumulate/fused_sum.h"
@@ -21,8 +16,7 @@
 namespace mxcheck::sm100::probe {
 namespace {
 
-using emulation::sm100::LaunchOptions;
-using emulation::sm100::Schedule;
+using emulation::sm100::LaunchOptions, emulation::sm100::Schedule;
 
 void expect_all_agree(const LaunchOptions& options) {
   EmulatedLauncher launcher(options);

@@ -10,7 +10,6 @@
 namespace mxcheck::sm100::probe {
 
 // --- probe 7
-//
 // 7. Is data seen late behind an arrival at another CTA's mbarrier whose scope is .cta, the default?
 //
 // A litmus: rank 1 stores eight words to global memory and arrives at rank 0's barrier; rank 0 waits and reads them.
@@ -91,10 +90,7 @@ MXCHECK_SM100_KERNEL void remote_arrive(const MXCHECK_SM100_GRID_CONSTANT Argume
           barrier_arrive<Scope::cluster>(map_to_rank(base + kEmpty, 1));
         }
       }
-      if (rank == 0) {
-        a.out[2 * pair] = stale;
-        a.out[2 * pair + 1] = age;
-      }
+      if (rank == 0) a.out[2 * pair] = stale, a.out[2 * pair + 1] = age;
     }
     sync_warp();
   }
@@ -139,7 +135,6 @@ inline Report p07_remote_arrive_scope(Launcher& launcher) {
 }
 
 // --- all
-//
 // The ten, of this translation unit's bodies.
 
 inline std::vector<Probe> probes() {

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <optional>
-#include <string_view>
 
 #include "tests/kernels/sm100/probe/launcher.h"
 
@@ -125,8 +123,7 @@ struct Settings {
   std::uint32_t repeat = 1;
   unsigned timeout = 30;
   std::string record;
-  bool emulated = false;
-  bool help = false;
+  bool emulated = false, help = false;
 };
 
 std::optional<int> number_in(const std::string& text, int low, int high) {

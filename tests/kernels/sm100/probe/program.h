@@ -39,7 +39,6 @@ using Print = std::function<void(std::string_view)>;
 int run_program(std::span<const std::string> arguments, const CardFunctions* card, const Print& out, const Print& err);
 
 // --- a process of its own
-//
 // Work in a process of its own, with a time limit: what it breaks, a CUDA context too, ends with it.
 
 // The state and the message that a child leaves for its parent, beside the words.
@@ -72,7 +71,6 @@ class EmulatedLauncher : public Launcher {
 };
 
 // --- on a card
-//
 // Probes on a card. Every launch is in a process of its own: an illegal instruction ends a CUDA context, a wait without
 // end is killed, and the next launch sees neither. The program's own process never calls CUDA, as a process that has
 // cannot fork another that does.

@@ -12,8 +12,7 @@
 namespace mxcheck::sm100::scales {
 namespace {
 
-using emulation::sm100::LaunchOptions;
-using emulation::sm100::Schedule;
+using emulation::sm100::LaunchOptions, emulation::sm100::Schedule;
 using Lengths = std::vector<std::int64_t>;
 
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
@@ -27,8 +26,7 @@ std::vector<std::int64_t> offsets_of(const Lengths& lengths) {
 // Right bytes: every group of rows and of depth has a layout of its own; those of the groups of depth lie side by side.
 std::vector<std::uint8_t> expected(const Lengths& rows, const Lengths& depth, const std::vector<std::uint8_t>& compact,
                                    const std::vector<std::int32_t>& index) {
-  std::int64_t columns = 0;
-  std::int64_t chunks_k = 0;
+  std::int64_t columns = 0, chunks_k = 0;
   for (const std::int64_t k : depth) columns += up(k, 32), chunks_k += up(k, 128);
   std::vector<std::uint8_t> bytes;
   std::int64_t row = 0;
@@ -37,8 +35,7 @@ std::vector<std::uint8_t> expected(const Lengths& rows, const Lengths& depth, co
     bytes.resize(begin + static_cast<std::size_t>(up(r, 128) * chunks_k * 512));
     for (std::int64_t i = 0; i < r; ++i, ++row) {
       const std::int64_t from = index.empty() ? row : index[static_cast<std::size_t>(row)];
-      std::int64_t block = 0;
-      std::int64_t chunk = 0;
+      std::int64_t block = 0, chunk = 0;
       for (const std::int64_t k : depth) {
         for (std::int64_t j = 0; j < up(k, 32); ++j) {
           const std::int64_t alone = layout_offset(ScaleLayout::tcgen05, i, j, r, up(k, 32));
@@ -59,8 +56,7 @@ void expect_packed(const Lengths& rows, const Lengths& depth, std::int64_t sourc
   PackJob job;
   job.rows = {row_offsets.data(), static_cast<std::int64_t>(rows.size()), 0};
   job.depth = {depth_offsets.data(), static_cast<std::int64_t>(depth.size()), 0};
-  job.columns = job.depth.pieces(kBlock);
-  job.chunks_k = job.depth.pieces(kBlock * kChunkScales);
+  job.columns = job.depth.pieces(kBlock), job.chunks_k = job.depth.pieces(kBlock * kChunkScales);
   std::mt19937_64 random(7);
   std::vector<std::int32_t> index;
   if (source_rows > 0) {

@@ -1,11 +1,14 @@
 // The descriptors' bits against literal values, field by field (PTX ISA 9.0, "Instruction descriptor", "Shared memory
-// descriptor").
+// descriptor"); a tensor map's description and what is refused of it; the map is the emulation's.
 #include "kernels/sm100/tcgen05/descriptor.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
+#include <string>
+
+#include "kernels/sm100/tcgen05/tensor_map.h"
 
 namespace mxcheck::sm100 {
 namespace {
@@ -70,34 +73,35 @@ TEST(InstructionDescriptor, scale_ids_are_at_bits_29_and_4_and_replace_each_othe
 }
 
 TEST(InstructionDescriptor, shapes_are_those_of_the_instruction_set) {
-  const auto scaled = [](int m, int n, int group, Major b = Major::k) {
-    return valid(ScaledInstruction{.m = m, .n = n, .cta_group = group, .b_major = b});
+  struct Shape {
+    int m, n, group;
+    Major b = Major::k;
   };
-  EXPECT_TRUE(scaled(128, 8, 1));
-  EXPECT_TRUE(scaled(128, 256, 1));
-  EXPECT_TRUE(scaled(128, 16, 2));
-  EXPECT_TRUE(scaled(256, 240, 2));
-  EXPECT_FALSE(scaled(64, 128, 1));
-  EXPECT_FALSE(scaled(256, 128, 1));
-  EXPECT_FALSE(scaled(64, 128, 2));
-  EXPECT_FALSE(scaled(128, 0, 1));
-  EXPECT_FALSE(scaled(128, -16, 1));
-  EXPECT_FALSE(scaled(128, 264, 1));
-  EXPECT_FALSE(scaled(128, 12, 1));
-  EXPECT_FALSE(scaled(256, 24, 2));
-  EXPECT_FALSE(scaled(128, 128, 0));
-  EXPECT_FALSE(scaled(128, 128, 3));
-  EXPECT_FALSE(scaled(128, 24, 1, Major::mn));
-  EXPECT_FALSE(scaled(256, 48, 2, Major::mn));
-
-  const auto bytes = [](int m, int n, int group) { return valid(ByteInstruction{.m = m, .n = n, .cta_group = group}); };
-  EXPECT_TRUE(bytes(64, 8, 1));
-  EXPECT_TRUE(bytes(128, 16, 1));
-  EXPECT_TRUE(bytes(256, 32, 2));
-  EXPECT_FALSE(bytes(128, 8, 1));
-  EXPECT_FALSE(bytes(256, 16, 2));
-  EXPECT_FALSE(bytes(64, 32, 2));
-  EXPECT_FALSE(bytes(32, 32, 1));
+  const auto scaled = [](const Shape& s) {
+    return valid(ScaledInstruction{.m = s.m, .n = s.n, .cta_group = s.group, .b_major = s.b});
+  };
+  for (const Shape& s : {Shape{128, 8, 1}, {128, 256, 1}, {128, 16, 2}, {256, 240, 2}}) {
+    EXPECT_TRUE(scaled(s)) << s.m << " " << s.n;
+  }
+  for (const Shape& s : {Shape{64, 128, 1},
+                         {256, 128, 1},
+                         {64, 128, 2},
+                         {128, 0, 1},
+                         {128, -16, 1},
+                         {128, 264, 1},
+                         {128, 12, 1},
+                         {256, 24, 2},
+                         {128, 128, 0},
+                         {128, 128, 3},
+                         {128, 24, 1, Major::mn},
+                         {256, 48, 2, Major::mn}}) {
+    EXPECT_FALSE(scaled(s)) << s.m << " " << s.n;
+  }
+  const auto bytes = [](const Shape& s) { return valid(ByteInstruction{.m = s.m, .n = s.n, .cta_group = s.group}); };
+  for (const Shape& s : {Shape{64, 8, 1}, {128, 16, 1}, {256, 32, 2}}) EXPECT_TRUE(bytes(s)) << s.m << " " << s.n;
+  for (const Shape& s : {Shape{128, 8, 1}, {256, 16, 2}, {64, 32, 2}, {32, 32, 1}}) {
+    EXPECT_FALSE(bytes(s)) << s.m << " " << s.n;
+  }
   EXPECT_FALSE(valid(HalfInstruction{.m = 128, .n = 128, .d = Accumulator::f16}));  // BF16 adds into FP32 alone
   EXPECT_FALSE(valid(HalfInstruction{.m = 128, .n = 128, .a = HalfFormat::f16, .b = HalfFormat::bf16}));
   EXPECT_TRUE(
@@ -133,9 +137,7 @@ TEST(SharedDescriptor, an_address_has_14_bits_of_16_bytes) {
 
 TEST(SharedDescriptor, a_step_of_k_adds_its_bytes_to_the_start_alone) {
   constexpr SharedDescriptor kFirst = shared_descriptor<k_major(Swizzle::b128)>(0x400);
-  for (unsigned step = 0; step < 4; ++step) {
-    EXPECT_EQ(advance(kFirst, 32 * step).bits, kFirst.bits + 2 * step);
-  }
+  for (unsigned step = 0; step < 4; ++step) EXPECT_EQ(advance(kFirst, 32 * step).bits, kFirst.bits + 2 * step);
   EXPECT_EQ(advance(shared_descriptor<scale_chunk()>(0), 0x3FFF0).bits, 0x0000400800003FFFu);
 }
 
@@ -156,6 +158,70 @@ TEST(SharedDescriptor, layouts_that_its_fields_cannot_hold_are_invalid) {
   EXPECT_FALSE(valid(SharedLayout{Swizzle::none, 0x40000, 128}));
   EXPECT_FALSE(valid(SharedLayout{Swizzle::none, 16, 0x40000}));
   EXPECT_FALSE(valid(SharedLayout{Swizzle::b128, 16, 512}));
+}
+
+alignas(16) unsigned char memory[32];
+
+TensorMapDescription tile() {
+  TensorMapDescription d;
+  d.base = memory, d.extent[0] = 1024, d.extent[1] = 300, d.stride[0] = 1, d.stride[1] = 1024;
+  d.box[0] = 128, d.box[1] = 128, d.swizzle = Swizzle::b128;
+  return d;
+}
+
+template <class Change>
+std::string refusal_after(Change change) {
+  TensorMapDescription d = tile();
+  change(d);
+  TensorMap map;
+  map.rank = 77;
+  const std::string refusal = encode(d, map);
+  EXPECT_EQ(map.rank == 77, !refusal.empty()) << "a refused map is as it was";
+  return refusal;
+}
+
+TEST(TensorMap, holds_its_description) {
+  TensorMap map;
+  ASSERT_EQ(encode(tile(), map), "");
+  EXPECT_EQ(map.base, memory);
+  EXPECT_EQ(map.rank, 2);
+  EXPECT_EQ(map.element_bytes, 1);
+  EXPECT_EQ(map.extent[0], 1024u);
+  EXPECT_EQ(map.extent[1], 300u);
+  EXPECT_EQ(map.stride[1], 1024u);
+  EXPECT_EQ(map.box[1], 128u);
+  EXPECT_EQ(map.swizzle, emulation::sm100::Swizzle::b128);
+  EXPECT_EQ(map.extent[2], 0u);
+}
+
+TEST(TensorMap, swizzles_keep_their_values) {
+  for (const Swizzle swizzle : {Swizzle::none, Swizzle::b128_atom32, Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
+    TensorMapDescription d = tile();
+    d.box[0] = 16, d.swizzle = swizzle;
+    TensorMap map;
+    ASSERT_EQ(encode(d, map), "");
+    EXPECT_EQ(static_cast<int>(map.swizzle), static_cast<int>(swizzle));
+  }
+}
+
+TEST(TensorMap, refusals_say_what_was_wrong_and_what_would_be_right) {
+  using D = TensorMapDescription;
+  const struct {
+    void (*change)(D&);
+    std::string says;
+  } cases[] = {{[](D& d) { d.rank = 6; }, "rank is 6; 1 to 5 are possible"},
+               {[](D& d) { d.element_bytes = 3; }, "element_bytes is 3; 1, 2 or 4 are possible"},
+               {[](D& d) { d.base = memory + 8; }, "base is null or not at a multiple of 16 bytes"},
+               {[](D& d) { d.base = nullptr; }, "base is null or not at a multiple of 16 bytes"},
+               {[](D& d) { d.stride[0] = 2; }, "stride[0] is 2; it is element_bytes"},
+               {[](D& d) { d.stride[1] = 1000; }, "stride[1] is 1000; multiples of 16 below 2^40 are possible"},
+               {[](D& d) { d.extent[1] = 0; }, "extent[1] is 0; 1 to 2^32 are possible"},
+               {[](D& d) { d.box[1] = 257; }, "box[1] is 257; 1 to 256 are possible"},
+               {[](D& d) { d.box[0] = 24; }, "box[0] is 24; in bytes it is a multiple of 16"},
+               {[](D& d) { d.box[0] = 144; }, "box[0] is 144; in bytes it is at most the swizzle's span"},
+               {[](D& d) { d.swizzle = Swizzle::b64; }, "box[0] is 128; in bytes it is at most the swizzle's span"}};
+  EXPECT_EQ(refusal_after([](D&) {}), "");
+  for (const auto& c : cases) EXPECT_EQ(refusal_after(c.change), "tensor map: " + c.says);
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ using u64 = std::uint64_t;
 #define FORM extern "C" MXCHECK_SM100_KERNEL void MXCHECK_SM100_LAUNCH_BOUNDS(256)
 
 // --- warp.h
-// --------------------------------------------------------------------------------------------------------------------
 FORM thread_index__(u32* out) { out[0] = thread_index(); }
 FORM block_threads__(u32* out) { out[0] = block_threads(); }
 FORM block_index__(u32* out) { out[0] = block_index(); }
@@ -44,7 +43,6 @@ FORM grid_dependency_wait__() { grid_dependency_wait(); }
 FORM grid_dependency_launch__() { grid_dependency_launch(); }
 
 // --- shared.h
-// ------------------------------------------------------------------------------------------------------------------
 struct Two {
   u32 w[2];
 };
@@ -67,7 +65,6 @@ FORM store_shared__16(SharedAddress address, const u32* in) { store_shared(addre
 FORM fence_proxy_async__() { fence_proxy_async(); }
 
 // --- barrier.h
-// -----------------------------------------------------------------------------------------------------------------
 FORM barrier_init__(SharedAddress barrier, u32 count) { barrier_init(barrier, count); }
 FORM barrier_invalidate__(SharedAddress barrier) { barrier_invalidate(barrier); }
 FORM fence_barrier_init__() { fence_barrier_init(); }
@@ -81,7 +78,6 @@ FORM barrier_wait__cta(SharedAddress barrier, u32 parity) { barrier_wait<Scope::
 FORM barrier_wait__cluster(SharedAddress barrier, u32 parity) { barrier_wait<Scope::cluster>(barrier, parity); }
 
 // --- cluster.h
-// -----------------------------------------------------------------------------------------------------------------
 FORM cluster_rank__(u32* out) { out[0] = cluster_rank(); }
 FORM cluster_blocks__(u32* out) { out[0] = cluster_blocks(); }
 FORM map_to_rank__(SharedAddress address, u32 rank, u32* out) { out[0] = map_to_rank(address, rank); }
@@ -90,7 +86,6 @@ FORM cluster_wait__() { cluster_wait(); }
 FORM cluster_sync__() { cluster_sync(); }
 
 // --- launch_control.h
-// ----------------------------------------------------------------------------------------------------------
 FORM try_cancel__(SharedAddress response, SharedAddress barrier) { try_cancel(response, barrier); }
 FORM try_cancel_multicast__(SharedAddress response, SharedAddress barrier) { try_cancel_multicast(response, barrier); }
 FORM query_cancel__(SharedAddress response, u32* out) {
@@ -100,26 +95,16 @@ FORM query_cancel__(SharedAddress response, u32* out) {
 }
 
 // --- tma.h
-// ---------------------------------------------------------------------------------------------------------------------
 FORM prefetch_map__(const TensorMap* map) { prefetch_map(map); }
-FORM tma_load__2d_0(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y) {
-  tma_load(to, map, barrier, x, y);
-}
-FORM tma_load__2d_1(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y) {
-  tma_load<1>(to, map, barrier, x, y);
-}
-FORM tma_load__2d_2(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y) {
-  tma_load<2>(to, map, barrier, x, y);
-}
-FORM tma_load__3d_0(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y, int z) {
-  tma_load(to, map, barrier, x, y, z);
-}
-FORM tma_load__3d_1(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y, int z) {
-  tma_load<1>(to, map, barrier, x, y, z);
-}
-FORM tma_load__3d_2(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y, int z) {
-  tma_load<2>(to, map, barrier, x, y, z);
-}
+#define GROUPS(OF) OF(0) OF(1) OF(2)
+#define LOAD(G)                                                                                               \
+  FORM tma_load__2d_##G(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y) {        \
+    tma_load<G>(to, map, barrier, x, y);                                                                      \
+  }                                                                                                           \
+  FORM tma_load__3d_##G(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int y, int z) { \
+    tma_load<G>(to, map, barrier, x, y, z);                                                                   \
+  }
+GROUPS(LOAD)
 #define MULTICAST(G)                                                                                                 \
   FORM tma_load_multicast__2d_##G(SharedAddress to, const TensorMap* map, SharedAddress barrier, std::uint16_t mask, \
                                   int x, int y) {                                                                    \
@@ -129,18 +114,14 @@ FORM tma_load__3d_2(SharedAddress to, const TensorMap* map, SharedAddress barrie
                                   int x, int y, int z) {                                                             \
     tma_load_multicast<G>(to, map, barrier, mask, x, y, z);                                                          \
   }
-MULTICAST(0)
-MULTICAST(1)
-MULTICAST(2)
+GROUPS(MULTICAST)
 #define GATHER4(G)                                                                                                \
   FORM tma_gather4__##G(SharedAddress to, const TensorMap* map, SharedAddress barrier, int x, int row0, int row1, \
                         int row2, int row3) {                                                                     \
     tma_gather4<G>(to, map, barrier, x, row0, row1, row2, row3);                                                  \
   }
 GATHER4(0)
-GATHER4(1)
-GATHER4(2)
-FORM bulk_load__(SharedAddress to, const void* from, u32 bytes, SharedAddress barrier) {
+GATHER4(1) GATHER4(2) FORM bulk_load__(SharedAddress to, const void* from, u32 bytes, SharedAddress barrier) {
   bulk_load(to, from, bytes, barrier);
 }
 FORM bulk_load_multicast__(SharedAddress to, const void* from, u32 bytes, SharedAddress barrier, std::uint16_t mask) {
@@ -156,20 +137,12 @@ FORM bulk_wait_group_read__0() { bulk_wait_group_read<0>(); }
 FORM bulk_wait_group_read__3() { bulk_wait_group_read<3>(); }
 
 // --- tmem.h
-// --------------------------------------------------------------------------------------------------------------------
 #define LIFE(G, COLUMNS)                                                                 \
   FORM tmem_alloc__##G##_##COLUMNS(SharedAddress slot) { tmem_alloc<G, COLUMNS>(slot); } \
   FORM tmem_dealloc__##G##_##COLUMNS(TmemAddress address) { tmem_dealloc<G, COLUMNS>(address); }
-LIFE(1, 32)
-LIFE(1, 64)
-LIFE(1, 128)
-LIFE(1, 256)
-LIFE(1, 512)
-LIFE(2, 32)
-LIFE(2, 64)
-LIFE(2, 128)
-LIFE(2, 256)
-LIFE(2, 512)
+#define LIVES(G) LIFE(G, 32) LIFE(G, 64) LIFE(G, 128) LIFE(G, 256) LIFE(G, 512)
+LIVES(1)
+LIVES(2)
 FORM tmem_relinquish__1() { tmem_relinquish<1>(); }
 FORM tmem_relinquish__2() { tmem_relinquish<2>(); }
 
@@ -249,7 +222,6 @@ FORM fence_before_thread_sync__() { fence_before_thread_sync(); }
 FORM fence_after_thread_sync__() { fence_after_thread_sync(); }
 
 // --- mma.h
-// ---------------------------------------------------------------------------------------------------------------------
 #define MMA(G)                                                                                                         \
   FORM mma_block_scaled__##G(TmemAddress d, u64 a, u64 b, u32 instruction, TmemAddress scales_a, TmemAddress scales_b, \
                              u32 accumulate) {                                                                         \
@@ -273,7 +245,6 @@ MMA(1)
 MMA(2)
 
 // --- descriptor.h: what its functions are on a device
-// ---------------------------------------------------------------------------
 FORM descriptor__(TmemAddress d, TmemAddress scales_a, TmemAddress scales_b) {
   constexpr InstructionDescriptor kInstruction =
       instruction_descriptor<ScaledInstruction{.m = 256, .n = 256, .cta_group = 2}>();
@@ -282,7 +253,6 @@ FORM descriptor__(TmemAddress d, TmemAddress scales_a, TmemAddress scales_b) {
 }
 
 // --- numbers.h
-// -----------------------------------------------------------------------------------------------------------------
 FORM pack_ue8m0__(float low, float high, u32* out) { out[0] = pack_ue8m0(low, high); }
 FORM add2__(float ax, float ay, float bx, float by, float* out) {
   const Float2 d = add2({ax, ay}, {bx, by});

@@ -1,14 +1,8 @@
 // Every shape of tiles gives the bytes of the first, whatever the extents: the gate sees the shape that is chosen for a
 // GEMM, and so each of them somewhere; this sees all of them everywhere. Skipped without a GPU.
 
-#include <cstdint>
-#include <cstring>
 #include <random>
 #include <span>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
@@ -16,8 +10,7 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-using mxcheck::test::Input;
-using mxcheck::test::Output;
+using mxcheck::test::Input, mxcheck::test::Output;
 
 constexpr MatmulTiles kAll[] = {MatmulTiles::m128n256, MatmulTiles::m128n128, MatmulTiles::m128n64,
                                 MatmulTiles::m64n128,  MatmulTiles::m64n64,   MatmulTiles::m64n32};
@@ -28,12 +21,9 @@ constexpr MatmulTiles kDecoded[] = {MatmulTiles::m128n256, MatmulTiles::m64n128,
 
 struct Problem {
   MatmulKind kind = MatmulKind::dense;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
+  std::int64_t m = 0, n = 0, k = 0;
   MatmulOutput output = MatmulOutput::bf16;
-  bool accumulate = false;
-  bool gather = false;
+  bool accumulate = false, gather = false;
   bool e8m0 = false;  // scales of FP8
   int shift = 0;      // elements by which scales and D are off their alignment
   float alpha = 1;
@@ -59,14 +49,10 @@ std::vector<Problem> problems(bool fp8) {
   for (const std::int64_t m : {1, 8, 63, 64, 65, 127, 129, 193, 300}) {
     for (const std::int64_t n : {1, 24, 63, 64, 65, 100, 129, 264, 520}) {
       Problem p;
-      p.m = m;
-      p.n = n;
-      p.k = depths[turn % 9];
+      p.m = m, p.n = n, p.k = depths[turn % 9];
       p.kind = turn % 3 == 0 ? MatmulKind::rows : !fp8 && turn % 5 == 0 ? MatmulKind::depth : MatmulKind::dense;
       p.output = turn % 2 == 0 ? MatmulOutput::bf16 : MatmulOutput::fp32;
-      p.accumulate = turn % 4 == 1;
-      p.gather = turn % 7 == 2 && p.kind != MatmulKind::depth;
-      p.e8m0 = turn % 8 >= 4;
+      p.accumulate = turn % 4 == 1, p.gather = turn % 7 == 2 && p.kind != MatmulKind::depth, p.e8m0 = turn % 8 >= 4;
       p.shift = turn % 11 == 3 ? 1 : 0;
       p.alpha = turn % 13 == 5 ? 0.3F : 1;
       all.push_back(p);
@@ -115,13 +101,8 @@ std::vector<std::uint8_t> expect_the_same(const Problem& p, Call call, std::span
   const std::int64_t d_bytes = (matrices * p.m * p.n + p.shift) * bytes;
   std::vector<std::uint16_t> c_words = random_words(d_bytes / 2 + 1, random);
   const Input<std::uint16_t> c(c_words);
-  call.kind = p.kind;
-  call.output = p.output;
-  call.accumulate = p.accumulate;
-  call.alpha = p.alpha;
-  call.m = p.m;
-  call.n = p.n;
-  call.k = p.k;
+  call.kind = p.kind, call.output = p.output, call.accumulate = p.accumulate, call.alpha = p.alpha, call.m = p.m;
+  call.n = p.n, call.k = p.k;
   call.experts = p.kind == MatmulKind::dense ? 1 : 3;
   call.offsets = p.kind == MatmulKind::dense ? nullptr : offsets.data();
   call.row_index = p.gather ? rows.data() : nullptr;
@@ -130,8 +111,7 @@ std::vector<std::uint8_t> expect_the_same(const Problem& p, Call call, std::span
   std::vector<std::uint8_t> first;
   for (const MatmulTiles tiles : all) {
     const Output<std::uint8_t> d(d_bytes);
-    call.d = d.data() + p.shift * bytes;
-    call.tiles = tiles;
+    call.d = d.data() + p.shift * bytes, call.tiles = tiles;
     EXPECT_EQ(launch(call), cudaSuccess) << p.text();
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << p.text();
     const std::vector<std::uint8_t> got = d.read();
@@ -153,12 +133,9 @@ void expect_the_same_fp8(const Problem& p, MatmulBlock b_block, std::span<const 
   const Input<std::uint8_t> scale_a(random_scales(p.m * columns + p.shift, p.e8m0, random));
   const Input<std::uint8_t> scale_b(random_scales(experts * b_rows * columns + p.shift, p.e8m0, random));
   MatmulFp8 call;
-  call.a = a.data();
-  call.b = b.data();
-  call.b_block = b_block;
+  call.a = a.data(), call.b = b.data(), call.b_block = b_block;
   call.a_scale_type = call.b_scale_type = p.e8m0 ? MatmulScale::e8m0 : MatmulScale::fp32;
-  call.scale_a = scale_a.data() + p.shift * size;
-  call.scale_b = scale_b.data() + p.shift * size;
+  call.scale_a = scale_a.data() + p.shift * size, call.scale_b = scale_b.data() + p.shift * size;
   expect_the_same(p, call, all, [](const MatmulFp8& matmul) { return matmul_fp8_launch(matmul, nullptr); });
 }
 
@@ -188,8 +165,7 @@ TEST(Sm90Tiles, give_the_same_bytes_of_bf16) {
     const Input<std::uint16_t> a(random_words(p.m * p.k, random));
     const Input<std::uint16_t> b(random_words(experts * p.n * p.k, random));
     MatmulCall call;
-    call.a = a.data();
-    call.b = b.data();
+    call.a = a.data(), call.b = b.data();
     expect_the_same(p, call, kAll, [](const MatmulCall& matmul) { return matmul_bf16_launch(matmul, nullptr); });
     if (HasFailure()) return;
   }
@@ -199,17 +175,13 @@ TEST(Sm90Tiles, give_the_same_bytes_of_bf16) {
 TEST(Sm90Tiles, give_the_same_bytes_of_codes_and_of_the_transpose) {
   if (!mxcheck::test::has_device()) GTEST_SKIP() << "no CUDA device";
   for (Problem p : problems(false)) {
-    p.kind = MatmulKind::dense;
-    p.accumulate = p.gather = false;
-    p.k = (p.k + 31) / 32 * 32;
+    p.kind = MatmulKind::dense, p.accumulate = p.gather = false, p.k = (p.k + 31) / 32 * 32;
     std::mt19937 random(static_cast<std::uint32_t>(p.m + 7 * p.n + 49 * p.k));
     const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
     const Input<std::uint8_t> scales(random_scales(p.m * (p.k / 32) + p.shift, true, random));
     const Input<std::uint16_t> b(random_words(p.n * p.k, random));
     MatmulDecoded call;
-    call.a = a.data();
-    call.b = b.data();
-    call.scale_a = scales.data() + p.shift;
+    call.a = a.data(), call.b = b.data(), call.scale_a = scales.data() + p.shift;
     const auto launch = [](const MatmulDecoded& matmul) { return matmul_decoded_launch(matmul, nullptr); };
     const std::vector<std::uint8_t> straight = expect_the_same(p, call, kDecoded, launch);
     call.transposed = true;

@@ -22,6 +22,17 @@ inline bool has_device() {
   return cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0;
 }
 
+// The error of a launch, or of the device by its end.
+inline cudaError_t done(cudaError_t launched) { return launched != cudaSuccess ? launched : cudaDeviceSynchronize(); }
+
+// Skipped without a device.
+class DeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
 // Seconds that one run takes, as the mean of ten that follow one another, after three that are not timed.
 inline double seconds(const std::function<void()>& run) {
   constexpr int kRuns = 10;
@@ -65,7 +76,7 @@ template <class T>
 class Input {
  public:
   explicit Input(const std::vector<T>& values) : bytes_(values.size() * sizeof(T)) {
-    cudaMemcpy(bytes_.data(), values.data(), bytes_.size(), cudaMemcpyHostToDevice);
+    EXPECT_EQ(cudaMemcpy(bytes_.data(), values.data(), bytes_.size(), cudaMemcpyHostToDevice), cudaSuccess);
   }
   [[nodiscard]] const T* data() const { return static_cast<const T*>(bytes_.data()); }
 
@@ -101,7 +112,7 @@ class Output {
   }
 
  private:
-  static constexpr std::size_t kGuard = 512;
+  static constexpr std::size_t kGuard = 4096;
   std::size_t count_;
   DeviceBytes bytes_;
 };
@@ -113,13 +124,17 @@ std::vector<T> poisoned(std::int64_t count) {
   return values;
 }
 
+// Any NaN is as good as another.
+inline bool same_bf16(std::uint16_t a, std::uint16_t b) {
+  return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80);
+}
+
 // "" where bits are equal, else the first place where they are not.
 template <class T>
 std::string first_difference(const std::vector<T>& expected, const std::vector<T>& got, std::int64_t cols) {
   if (expected.size() != got.size()) return "other sizes";
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    std::uint64_t e = 0;
-    std::uint64_t g = 0;
+    std::uint64_t e = 0, g = 0;
     std::memcpy(&e, &expected[i], sizeof(T)), std::memcpy(&g, &got[i], sizeof(T));
     if (e == g) continue;
     const auto at = static_cast<std::int64_t>(i);
@@ -128,44 +143,5 @@ std::string first_difference(const std::vector<T>& expected, const std::vector<T
   }
   return {};
 }
-
-// Both an input and an output: read, poisoned and asked for its guards as often as one likes.
-template <class T>
-class DeviceMemory {
- public:
-  explicit DeviceMemory(std::size_t count) : count_(count) {
-    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&bytes_), size()), cudaSuccess);
-    poison();
-  }
-  explicit DeviceMemory(const std::vector<T>& values) : DeviceMemory(values.size()) {
-    EXPECT_EQ(cudaMemcpy(data(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { cudaFree(bytes_); }
-
-  void poison() { EXPECT_EQ(cudaMemset(bytes_, kPoison, size()), cudaSuccess); }
-  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(bytes_ + kGuard); }
-  [[nodiscard]] std::vector<T> values() const {
-    std::vector<T> all(count_);
-    EXPECT_EQ(cudaMemcpy(all.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
-    return all;
-  }
-  [[nodiscard]] bool guards_intact() const { return poisoned(0, kGuard) && poisoned(size() - kGuard, kGuard); }
-  [[nodiscard]] bool untouched() const { return poisoned(0, size()); }
-
- private:
-  static constexpr std::size_t kGuard = 4096;
-  static constexpr unsigned char kPoison = 0xA5;
-  [[nodiscard]] std::size_t size() const { return count_ * sizeof(T) + 2 * kGuard; }
-  [[nodiscard]] bool poisoned(std::size_t at, std::size_t count) const {
-    std::vector<unsigned char> bytes(count);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), bytes_ + at, count, cudaMemcpyDeviceToHost), cudaSuccess);
-    return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == kPoison; });
-  }
-
-  std::size_t count_;
-  unsigned char* bytes_ = nullptr;
-};
 
 }  // namespace mxcheck::test

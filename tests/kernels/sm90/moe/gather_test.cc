@@ -2,23 +2,16 @@
 
 #include "kernels/sm90/moe/moe_kernels.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <numeric>
 #include <random>
 #include <utility>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-using mxcheck::test::at;
-using mxcheck::test::first_difference;
-using mxcheck::test::Input;
+using mxcheck::test::at, mxcheck::test::done, mxcheck::test::first_difference, mxcheck::test::Input;
 using mxcheck::test::Output;
 
 // Tokens of 0 to 5 slots, of which some were dropped; rows in any order.
@@ -85,8 +78,7 @@ TEST_F(Gather, EachRowIsItsTokens) {
       job.values = {x_on.data(), y.data(), row_bytes};
       job.scales = {scales_on.data(), z.data(), scale_bytes};
       job.tokens = tokens, job.token_offsets = offsets.data(), job.token_rows = rows.data();
-      ASSERT_EQ(launch_gather(job, nullptr), cudaSuccess);
-      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      ASSERT_EQ(done(launch_gather(job, nullptr)), cudaSuccess);
       EXPECT_EQ(first_difference(gathered(routes, x, row_bytes), y.read(), row_bytes), "") << tokens;
       EXPECT_EQ(
           first_difference(gathered(routes, scales, scale_bytes), z.read(), std::max<std::int64_t>(1, scale_bytes)), "")

@@ -3,19 +3,11 @@
 // gate's to say (properties/operations/moe); here they run, with extents of 0 and in a CUDA graph. What needs a GPU is
 // skipped without.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "kernels/candidate_moe.h"
 #include "tests/kernels/sm90/device_interface.h"
+#include "tests/kernels/sm90/moe/device.h"
 
 namespace {
 
@@ -33,11 +25,9 @@ const char* const kRecipes[] = {"bf16", "mxfp8",     "mxfp8_floor",       "mxfp8
                                 "dsv3", "dsv3_pow2", "dsv3_128x128_grad", "fp8_tensor"};
 
 // 70 tokens of 128 columns, 3 experts of 128, of which the second has no rows; each token has a row of both others.
-class Sm90Moe : public mxcheck::test::DeviceInterface {
- protected:
-  Sm90Moe()
-      : DeviceInterface("moe_forward", {kOutputsAt, kWorkspaceAt, kWorkspaceAt, kWorkspaceBytes, kReportAt},
-                        policy.policy) {
+struct MoeCall : mxcheck::test::DeviceCall {
+  MoeCall()
+      : DeviceCall("moe_forward", {kOutputsAt, kWorkspaceAt, kWorkspaceAt, kWorkspaceBytes, kReportAt}, policy.policy) {
     policy.policy.size = sizeof(policy), policy.policy.format = "";
     set_routes(70, 3);
     set("bf16", false);
@@ -113,9 +103,8 @@ class Sm90Moe : public mxcheck::test::DeviceInterface {
 
   void expect_runs() {
     put(kReportAt, std::vector<char>(sizeof(mxcheck_device_report)));
-    std::uint64_t bytes = 0;
     call.policy = &policy.policy;
-    EXPECT_EQ(operation->workspace(&call, &bytes), MXCHECK_OK) << message;
+    const std::uint64_t bytes = workspace();
     ASSERT_LE(bytes, kWorkspaceBytes);
     call.workspace_bytes = bytes;
     EXPECT_EQ(run(), MXCHECK_OK) << message;
@@ -146,9 +135,9 @@ class Sm90Moe : public mxcheck::test::DeviceInterface {
     return bytes;
   }
   DLTensor next(std::size_t& at, DLDataType type, std::vector<std::int64_t> shape) {
-    auto& own = shapes.emplace_back(std::move(shape));
-    const DLTensor t = tensor(at, type, own.data(), static_cast<int>(own.size()));
-    at += (bytes_of(type, own) + 255) / 256 * 256;
+    const std::size_t bytes = bytes_of(type, shape);
+    const DLTensor t = tensor(at, type, std::move(shape));
+    at += (bytes + 255) / 256 * 256;
     return t;
   }
   // BF16 between 1 and 2 of both signs, which is some value in every other type too.
@@ -167,74 +156,48 @@ class Sm90Moe : public mxcheck::test::DeviceInterface {
     inputs.push_back(next(next_in, type, {static_cast<std::int64_t>(values.size())}));
   }
 
-  std::deque<std::vector<std::int64_t>> shapes;  // addresses stay
   std::mt19937 random{11};
-  std::size_t next_in = 0;
-  std::size_t next_out = kOutputsAt;
+  std::size_t next_in = 0, next_out = kOutputsAt;
 };
 
-TEST_F(Sm90Moe, every_recipe_is_offered_in_bf16) {
+TEST(Sm90MoeOffers, every_recipe_in_bf16) {
+  MoeCall c;
+  mxcheck_moe_policy& policy = c.policy;
   policy.policy.rows = policy.policy.cols = policy.inner = policy.experts = policy.routed = 0;
   for (const char* recipe : kRecipes) {
     policy.policy.recipe = recipe;
     for (const std::int32_t gate_up : {MXCHECK_HALVES, MXCHECK_INTERLEAVED}) {
       policy.gate_up = gate_up;
-      EXPECT_EQ(operation->supports(&policy.policy, kBf16), MXCHECK_OK) << recipe;
-      EXPECT_EQ(operation->supports(&policy.policy, kFp32), MXCHECK_UNSUPPORTED) << recipe;
+      EXPECT_EQ(c.operation->supports(&policy.policy, kBf16), MXCHECK_OK) << recipe;
+      EXPECT_EQ(c.operation->supports(&policy.policy, kFp32), MXCHECK_UNSUPPORTED) << recipe;
     }
   }
   policy.policy.recipe = "mxfp4";
-  EXPECT_EQ(operation->supports(&policy.policy, kBf16), MXCHECK_UNSUPPORTED);
+  EXPECT_EQ(c.operation->supports(&policy.policy, kBf16), MXCHECK_UNSUPPORTED);
 }
 
-TEST_F(Sm90Moe, a_policy_that_says_too_much_is_refused) {
-  policy.gate_up = 2;
-  expect_refused("policy.gate_up is 2: must be 0 or 1");
-  policy.gate_up = 0, policy.policy.format = "e4m3";
-  expect_refused("policy.format is given");
-  policy.policy.format = "", policy.policy.block_cols = 32;
-  expect_refused("policy has blocks of 0x32");
-  policy.policy.block_cols = 0, policy.policy.layout = MXCHECK_TCGEN05;
-  expect_refused("policy.layout is 1: must be 0 (compact)");
-  policy.policy.layout = 0, policy.policy.size = sizeof(mxcheck_policy);
-  expect_refused("policy.size is");
+TEST(Sm90MoeRefusals, before_anything_is_enqueued) {
+  mxcheck::test::expect_refused<MoeCall>(
+      {{"policy.gate_up is 2: must be 0 or 1", [](auto& c) { c.policy.gate_up = 2; }},
+       {"policy.format is given", [](auto& c) { c.policy.policy.format = "e4m3"; }},
+       {"policy has blocks of 0x32", [](auto& c) { c.policy.policy.block_cols = 32; }},
+       {"policy.layout is 1: must be 0 (compact)", [](auto& c) { c.policy.policy.layout = MXCHECK_TCGEN05; }},
+       {"policy.size is", [](auto& c) { c.policy.policy.size = sizeof(mxcheck_policy); }},
+       {"policy.inner is -1: must be 0 or more", [](auto& c) { c.policy.inner = -1; }},
+       {"policy.routed is 140, of 0 experts", [](auto& c) { c.policy.experts = 0; }},
+       {"policy.experts is 65537: at most 65536 is offered", [](auto& c) { c.policy.experts = 65537; },
+        MXCHECK_UNSUPPORTED},
+       {"multiples of 8 are", [](auto& c) { c.policy.inner = 132; }, MXCHECK_UNSUPPORTED},
+       {"multiples of 128 are", [](auto& c) { c.policy.policy.recipe = "dsv3", c.policy.inner = 136; },
+        MXCHECK_UNSUPPORTED},
+       {"x does not start in memory of a CUDA device", [](auto& c) { c.inputs[0].data = c.host.data(); }},
+       {"2 outputs: must be 4", [](auto& c) { c.policy.policy.recipe = "dsv3"; }},
+       {"7 inputs: must be 8", [](auto& c) { c.inputs.pop_back(); }}});
 }
 
-TEST_F(Sm90Moe, extents_that_are_none_are_refused) {
-  policy.inner = -1;
-  expect_refused("policy.inner is -1: must be 0 or more");
-  policy.inner = 128, policy.experts = 0;
-  expect_refused("policy.routed is 140, of 0 experts");
-  policy.experts = 65537;
-  expect_refused("policy.experts is 65537: at most 65536 is offered", MXCHECK_UNSUPPORTED);
-}
-
-TEST_F(Sm90Moe, widths_between_multiples_are_not_offered) {
-  policy.inner = 132;
-  expect_refused("multiples of 8 are", MXCHECK_UNSUPPORTED);
-  policy.policy.recipe = "dsv3", policy.inner = 136;
-  expect_refused("multiples of 128 are", MXCHECK_UNSUPPORTED);
-}
-
-TEST_F(Sm90Moe, a_host_pointer_is_refused) {
-  inputs[0].data = host.data();
-  expect_refused("x does not start in memory of a CUDA device");
-}
-
-TEST_F(Sm90Moe, the_number_of_tensors_is_that_of_the_recipe) {
-  policy.policy.recipe = "dsv3";
-  expect_refused("2 outputs: must be 4");
-  policy.policy.recipe = "bf16";
-  inputs.pop_back();
-  expect_refused("7 inputs: must be 8");
-}
-
-// From here on: on a device.
-#define MXCHECK_NEEDS_DEVICE() \
-  if (!on_device) GTEST_SKIP() << "no CUDA device"
+class Sm90Moe : public mxcheck::test::DeviceTest, public MoeCall {};
 
 TEST_F(Sm90Moe, every_recipe_runs_in_the_workspace_that_it_asks_for) {
-  MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : kRecipes) {
     for (const bool backward : {false, true}) {
       for (const std::int32_t gate_up : {MXCHECK_HALVES, MXCHECK_INTERLEAVED}) {
@@ -250,29 +213,16 @@ TEST_F(Sm90Moe, every_recipe_runs_in_the_workspace_that_it_asks_for) {
   }
 }
 
-TEST_F(Sm90Moe, a_workspace_that_is_null_is_refused) {
-  MXCHECK_NEEDS_DEVICE();
-  call.workspace = nullptr, call.workspace_bytes = 0;
-  expect_refused("the workspace has 0 bytes");
-}
-
-TEST_F(Sm90Moe, outputs_that_overlap_are_refused) {
-  MXCHECK_NEEDS_DEVICE();
-  outputs[1].data = static_cast<unsigned char*>(outputs[0].data) + 16;
-  expect_refused("output 1 overlaps output 0");
-  set("dsv3", true);
-  outputs[3].data = inputs[3].data;
-  expect_refused("output 3 overlaps input 3");
-}
-
-TEST_F(Sm90Moe, matrices_between_multiples_of_16_bytes_are_not_offered) {
-  MXCHECK_NEEDS_DEVICE();
-  inputs[0].byte_offset = 2;
-  expect_refused("x is not at a multiple of 16 bytes", MXCHECK_UNSUPPORTED);
+TEST_F(Sm90Moe, refuses_memory_that_it_cannot_take) {
+  mxcheck::test::expect_refused<MoeCall>(
+      {{"the workspace has 0 bytes", [](auto& c) { c.call.workspace = nullptr, c.call.workspace_bytes = 0; }},
+       {"output 1 overlaps output 0",
+        [](auto& c) { c.outputs[1].data = static_cast<unsigned char*>(c.outputs[0].data) + 16; }},
+       {"output 3 overlaps input 3", [](auto& c) { c.set("dsv3", true), c.outputs[3].data = c.inputs[3].data; }},
+       {"x is not at a multiple of 16 bytes", [](auto& c) { c.inputs[0].byte_offset = 2; }, MXCHECK_UNSUPPORTED}});
 }
 
 TEST_F(Sm90Moe, scales_may_be_between_multiples_of_16_bytes) {
-  MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : {"dsv3", "dsv3_pow2"}) {
     SCOPED_TRACE(recipe);
     set(recipe, false);
@@ -285,7 +235,6 @@ TEST_F(Sm90Moe, scales_may_be_between_multiples_of_16_bytes) {
 }
 
 TEST_F(Sm90Moe, the_first_error_of_the_routes_is_named_and_nothing_is_written) {
-  MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : kRecipes) {
     for (const bool backward : {false, true}) {
       SCOPED_TRACE(std::string(recipe) + (backward ? ", backward" : ", forward"));
@@ -304,7 +253,6 @@ TEST_F(Sm90Moe, the_first_error_of_the_routes_is_named_and_nothing_is_written) {
 }
 
 TEST_F(Sm90Moe, without_routed_rows_results_are_zeros) {
-  MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : kRecipes) {
     SCOPED_TRACE(recipe);
     policy.routed = 0;
@@ -322,7 +270,6 @@ TEST_F(Sm90Moe, without_routed_rows_results_are_zeros) {
 }
 
 TEST_F(Sm90Moe, extents_of_0_are_taken) {
-  MXCHECK_NEEDS_DEVICE();
   for (const char* recipe : kRecipes) {
     for (const bool backward : {false, true}) {
       SCOPED_TRACE(std::string(recipe) + (backward ? ", backward" : ", forward"));
@@ -341,7 +288,6 @@ TEST_F(Sm90Moe, extents_of_0_are_taken) {
 }
 
 TEST_F(Sm90Moe, a_captured_call_gives_the_bytes_of_one_that_is_not) {
-  MXCHECK_NEEDS_DEVICE();
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   for (const char* recipe : kRecipes) {

@@ -17,9 +17,7 @@
 
 namespace {
 
-using mxcheck::BlockScale;
-using mxcheck::Format;
-using mxcheck::Recipe;
+using mxcheck::BlockScale, mxcheck::Format, mxcheck::Recipe;
 using namespace mxcheck_kernels::sm90;
 
 struct Rule {

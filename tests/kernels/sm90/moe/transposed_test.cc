@@ -3,19 +3,13 @@
 
 #include "kernels/sm90/moe/moe_kernels.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <functional>
+#include <memory>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include <cuda_runtime.h>
-#include <gtest/gtest.h>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "tests/kernels/sm90/moe/device.h"
@@ -23,35 +17,12 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-using mxcheck::test::at;
+using mxcheck::test::at, mxcheck::test::DeviceBytes, mxcheck::test::done, mxcheck::test::Input, mxcheck::test::Output;
+using mxcheck::test::same_bf16;
 
 void require(cudaError_t e) {
   if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
 }
-
-// Device memory, filled from the host.
-template <class T>
-class Buffer {
- public:
-  explicit Buffer(std::size_t count) : count_(count) { require(cudaMalloc(&data_, (count + 1) * sizeof(T))); }
-  explicit Buffer(const std::vector<T>& host) : Buffer(host.size()) {
-    require(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { cudaFree(data_); }
-  [[nodiscard]] T* get() const { return static_cast<T*>(data_); }
-  void poison() { require(cudaMemset(data_, 0x5A, (count_ + 1) * sizeof(T))); }
-  [[nodiscard]] std::vector<T> host() const {
-    std::vector<T> values(count_);
-    require(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
-    return values;
-  }
-
- private:
-  void* data_ = nullptr;
-  std::size_t count_;
-};
 
 using Words = std::vector<std::uint16_t>;
 
@@ -83,12 +54,11 @@ std::vector<std::int64_t> ends_of(const std::vector<int>& rows) {
 }
 
 bool same(float x, float y) {
-  std::uint32_t a = 0;
-  std::uint32_t b = 0;
+  std::uint32_t a = 0, b = 0;
   std::memcpy(&a, &x, 4), std::memcpy(&b, &y, 4);
   return a == b || (std::isnan(x) && std::isnan(y));
 }
-bool same(std::uint16_t a, std::uint16_t b) { return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80); }
+bool same(std::uint16_t a, std::uint16_t b) { return same_bf16(a, b); }
 
 template <class T>
 std::int64_t differences(const std::vector<T>& x, const std::vector<T>& y) {
@@ -114,33 +84,32 @@ TEST_F(Transposed, GroupsAlongRowsHaveTheBitsOfKMajor) {
       const std::int64_t m = ends.back();
       const auto experts = static_cast<int>(rows.size());
       const Words b = random_words(experts * k * n, 2, true);
-      const Buffer<std::uint16_t> a_on(random_words(m * k, 1, true));
-      const Buffer<std::uint16_t> b_on(b);
-      const Buffer<std::uint16_t> b_major(transposed(b, experts, k, n));
-      const Buffer<std::int64_t> ends_on(ends);
-      Buffer<std::uint16_t> d(at(m * n));
-      Buffer<std::uint16_t> expected(at(m * n));
-      d.poison();
+      const Input<std::uint16_t> a_on(random_words(m * k, 1, true));
+      const Input<std::uint16_t> b_on(b);
+      const Input<std::uint16_t> b_major(transposed(b, experts, k, n));
+      const Input<std::int64_t> ends_on(ends);
+      const Output<std::uint16_t> d(m * n);
+      const Output<std::uint16_t> expected(m * n);
       MatmulCall x;
-      x.kind = MatmulKind::rows, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
-      x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
+      x.kind = MatmulKind::rows, x.a = a_on.data(), x.b = b_on.data(), x.d = d.data();
+      x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.data();
       ASSERT_EQ(matmul_mn_major_launch(x, nullptr), cudaSuccess);
       MatmulCall y = x;
-      y.b = b_major.get(), y.d = expected.get();
+      y.b = b_major.data(), y.d = expected.data();
       ASSERT_EQ(matmul_bf16_launch(y, nullptr), cudaSuccess);
       ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-      EXPECT_EQ(differences(d.host(), expected.host()), 0) << m << " x " << n << " x " << k;
+      EXPECT_EQ(differences(d.read(), expected.read()), 0) << m << " x " << n << " x " << k;
     }
   }
 }
 
 TEST_F(Transposed, RowsByIndexAreRefused) {
-  const Buffer<std::uint16_t> words(at(64 * 64));
-  const Buffer<std::int64_t> ends(std::vector<std::int64_t>{64});
-  const Buffer<std::int32_t> index(std::vector<std::int32_t>(64, 0));
+  const Output<std::uint16_t> words(64 * 64);
+  const Input<std::int64_t> ends(std::vector<std::int64_t>{64});
+  const Input<std::int32_t> index(std::vector<std::int32_t>(64, 0));
   MatmulCall x;
-  x.kind = MatmulKind::rows, x.a = x.b = words.get(), x.d = words.get();
-  x.m = x.n = x.k = 64, x.experts = 1, x.offsets = ends.get(), x.row_index = index.get(), x.a_rows = 1;
+  x.kind = MatmulKind::rows, x.a = x.b = words.data(), x.d = words.data();
+  x.m = x.n = x.k = 64, x.experts = 1, x.offsets = ends.data(), x.row_index = index.data(), x.a_rows = 1;
   EXPECT_EQ(matmul_mn_major_launch(x, nullptr), cudaErrorInvalidValue);
 }
 
@@ -153,15 +122,14 @@ std::vector<float> expected_of(const Words& a, const Words& b, std::int64_t m, s
     for (std::int64_t c = 0; c < m; ++c) a_major[at(c * whole + i)] = a[at(i * m + c)];
     for (std::int64_t c = 0; c < n; ++c) b_major[at(c * whole + i)] = b[at(i * n + c)];
   }
-  const Buffer<std::uint16_t> a_on(a_major);
-  const Buffer<std::uint16_t> b_on(b_major);
-  const Buffer<float> d(static_cast<std::size_t>(m * n));
+  const Input<std::uint16_t> a_on(a_major);
+  const Input<std::uint16_t> b_on(b_major);
+  const Output<float> d(m * n);
   MatmulCall y;
-  y.output = MatmulOutput::fp32, y.a = a_on.get(), y.b = b_on.get(), y.d = d.get();
-  y.m = m, y.n = n, y.k = whole;
+  y.output = MatmulOutput::fp32, y.a = a_on.data(), y.b = b_on.data(), y.d = d.data(), y.m = m, y.n = n, y.k = whole;
   require(matmul_bf16_launch(y, nullptr));
   require(cudaDeviceSynchronize());
-  return d.host();
+  return d.read();
 }
 
 Words rows_of(const Words& x, std::int64_t cols, std::int64_t from, std::int64_t to) {
@@ -174,17 +142,15 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
   const auto experts = static_cast<int>(rows.size());
   const Words a = random_words(k * m, 3, true);
   const Words b = random_words(k * n, 4, true);
-  const Buffer<std::uint16_t> a_on(a);
-  const Buffer<std::uint16_t> b_on(b);
-  const Buffer<std::int64_t> ends_on(ends);
-  Buffer<float> d(static_cast<std::size_t>(experts * m * n));
-  d.poison();
+  const Input<std::uint16_t> a_on(a);
+  const Input<std::uint16_t> b_on(b);
+  const Input<std::int64_t> ends_on(ends);
+  const Output<float> d(experts * m * n);
   MatmulCall x;
-  x.kind = MatmulKind::depth, x.output = MatmulOutput::fp32, x.a = a_on.get(), x.b = b_on.get(), x.d = d.get();
-  x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.get();
-  ASSERT_EQ(matmul_mn_major_launch(x, nullptr), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  const std::vector<float> got = d.host();
+  x.kind = MatmulKind::depth, x.output = MatmulOutput::fp32, x.a = a_on.data(), x.b = b_on.data(), x.d = d.data();
+  x.m = m, x.n = n, x.k = k, x.experts = experts, x.offsets = ends_on.data();
+  ASSERT_EQ(done(matmul_mn_major_launch(x, nullptr)), cudaSuccess);
+  const std::vector<float> got = d.read();
   for (int e = 0; e < experts; ++e) {
     const std::int64_t to = ends[at(e)];
     const std::int64_t from = to - rows[at(e)];
@@ -196,9 +162,7 @@ void check_depth(const std::vector<int>& rows, std::int64_t m, std::int64_t n) {
 
 TEST_F(Transposed, GroupsAlongDepthHaveTheBitsOfEachExpertAlone) {
   for (const auto& rows : kRows) {
-    for (const auto& [m, n] : {std::pair{264, 72}, {8, 8}, {72, 520}, {256, 640}}) {
-      check_depth(rows, m, n);
-    }
+    for (const auto& [m, n] : {std::pair{264, 72}, {8, 8}, {72, 520}, {256, 640}}) check_depth(rows, m, n);
   }
 }
 
@@ -214,43 +178,39 @@ TEST_F(Transposed, DISABLED_Speed) {
   for (int e = 1; e <= kExperts; ++e) ends.push_back(kR / kExperts * e + (e == kExperts ? 0 : e * 37 % 61 - 30));
   const Words some = random_words(1 << 20, 9, false);
   const auto filled = [&](std::int64_t words) {
-    auto* b = new Buffer<std::uint16_t>(at(words));
+    auto b = std::make_unique<DeviceBytes>(at(words) * 2);
     for (std::int64_t from = 0; from < words; from += std::ssize(some)) {
       const std::size_t bytes = at(std::min<std::int64_t>(std::ssize(some), words - from)) * 2;
-      require(cudaMemcpy(b->get() + from, some.data(), bytes, cudaMemcpyHostToDevice));
+      require(cudaMemcpy(static_cast<std::uint16_t*>(b->data()) + from, some.data(), bytes, cudaMemcpyHostToDevice));
     }
     return b;
   };
-  const auto *x = filled(kR * kD), *w1 = filled(kExperts * kD * 2 * kN), *h = filled(kR * 2 * kN);
-  const Buffer<std::int64_t> ends_on(ends);
-  const Buffer<float> d(static_cast<std::size_t>(std::max(kR * kD / 2, kExperts * kD * 2 * kN)));
+  const auto x = filled(kR * kD), w1 = filled(kExperts * kD * 2 * kN), h = filled(kR * 2 * kN);
+  const Input<std::int64_t> ends_on(ends);
+  const DeviceBytes d(at(std::max(kR * kD / 2, kExperts * kD * 2 * kN)) * sizeof(float));
   const auto tell = [](const char* name, double us, double products) {
     std::printf("%-44s %9.1f us %7.1f TFLOPS\n", name, us, 2 * products / us / 1e6);
   };
   MatmulCall c;
-  c.experts = kExperts, c.offsets = ends_on.get(), c.d = d.get();
+  c.experts = kExperts, c.offsets = ends_on.data(), c.d = d.data();
   for (int round = 0; round < 2; ++round) {
     c.kind = MatmulKind::rows, c.output = MatmulOutput::bf16, c.m = kR, c.n = 2 * kN, c.k = kD;
-    c.a = x->get(), c.b = w1->get();
+    c.a = x->data(), c.b = w1->data();
     const double up = 1.0 * kR * 2 * kN * kD;
     tell("up, B by k", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up);
     tell("up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
-    c.n = kD, c.k = kN, c.a = h->get();
+    c.n = kD, c.k = kN, c.a = h->data();
     tell("down, B by k", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up / 2);
     tell("down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
     c.n = kD, c.k = 2 * kN;
     tell("d_up, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up);
-    c.output = MatmulOutput::fp32, c.a = x->get(), c.n = kN, c.k = kD;
+    c.output = MatmulOutput::fp32, c.a = x->data(), c.n = kN, c.k = kD;
     tell("d_down, K-major", time_of([&] { return matmul_bf16_launch(c, nullptr); }), up / 2);
-    c.kind = MatmulKind::depth, c.k = kR;
-    c.m = kN, c.n = kD, c.a = h->get(), c.b = x->get();
+    c.kind = MatmulKind::depth, c.k = kR, c.m = kN, c.n = kD, c.a = h->data(), c.b = x->data();
     tell("d_w2", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up / 2);
-    c.m = kD, c.n = 2 * kN, c.a = x->get(), c.b = h->get();
+    c.m = kD, c.n = 2 * kN, c.a = x->data(), c.b = h->data();
     tell("d_w1", time_of([&] { return matmul_mn_major_launch(c, nullptr); }), up);
   }
-  delete x;
-  delete w1;
-  delete h;
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <functional>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "kernels/train.h"
 #include "tests/kernels/sm90/train/device_run.h"
@@ -21,8 +19,7 @@ struct Refused {
 Refused refused(const std::function<void(mxcheck_train_config&)>& change) {
   TrainingConfig config;
   config.model = {.layers = 2, .width = 64, .heads = 2, .experts = 8, .inner = 32, .top_k = 2, .length = 64};
-  config.batch = 4;
-  config.recipe = layer_recipe_named("mxfp8");
+  config.batch = 4, config.recipe = layer_recipe_named("mxfp8");
   const std::vector<float> table(64 * 16);
   mxcheck_train_config c = train_config(config, table, table, 0);
   change(c);

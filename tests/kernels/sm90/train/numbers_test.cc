@@ -15,9 +15,7 @@
 
 namespace {
 
-using mxcheck_kernels::sm90::digest_term;
-using mxcheck_kernels::sm90::log_rn;
-using mxcheck_kernels::sm90::score_scale;
+using mxcheck_kernels::sm90::digest_term, mxcheck_kernels::sm90::log_rn, mxcheck_kernels::sm90::score_scale;
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 

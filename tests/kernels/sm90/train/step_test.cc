@@ -1,22 +1,17 @@
 // Steps of training on a Hopper GPU against the reference, in every bit: losses, gradient norm, weights, moments, each
-// layer's output. Skipped without a GPU. The longest are disabled: --gtest_also_run_disabled_tests.
-
-#include <gtest/gtest.h>
+// layer's output, and the observations of steps that are observed. Skipped without a GPU. The longest are disabled:
+// --gtest_also_run_disabled_tests.
 
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <limits>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "numerics/error.h"
 #include "reference/training/step.h"
 #include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/train/device_run.h"
-#include "tests/kernels/sm90/train/first_difference.h"
-#include "tests/kernels/sm90/train/train_fixture.h"
 #include "trainer/run/device_layers.h"
 
 namespace mxcheck::test {
@@ -28,9 +23,7 @@ void expect_same_floats(const std::string& what, const std::vector<float>& found
 }
 
 void expect_same_state(DeviceRun& run, const TrainingState& state) {
-  std::vector<float> weights;
-  std::vector<float> first;
-  std::vector<float> second;
+  std::vector<float> weights, first, second;
   for (std::size_t p = 0; p < state.weights.size(); ++p) {
     const std::string name = "parameter " + std::to_string(p);
     run.get_parameter(p, weights, first, second);
@@ -38,6 +31,22 @@ void expect_same_state(DeviceRun& run, const TrainingState& state) {
     expect_same_floats(name + ", first moments", first, state.first_moments[p]);
     expect_same_floats(name + ", second moments", second, state.second_moments[p]);
   }
+}
+
+// Step number `number`, on the device and by the reference, whose state goes on.
+bool step_agrees(DeviceRun& run, const TrainingConfig& config, TrainingState& state, std::int64_t number,
+                 int threads = 0) {
+  const std::vector<std::uint8_t> data = data_of(config, config.batch, number);
+  const DeviceOutcome found = run.step(state, data);
+  return agree(found, training_step(config, state, data, false, threads));
+}
+
+void expect_same_evaluation(DeviceRun& run, const TrainingConfig& config, const TrainingState& state,
+                            const LayerRecipe& recipe, const std::vector<std::uint8_t>& data) {
+  const Evaluation found = run.evaluate(recipe.name, data);
+  const Evaluation expected = evaluate(config, state, recipe, data);
+  EXPECT_TRUE(same(found.loss, expected.loss)) << recipe.name << ": " << found.loss << ", " << expected.loss;
+  EXPECT_EQ(found.routes, expected.routes) << recipe.name;
 }
 
 // Stops at the first step that differs, and says where.
@@ -61,12 +70,7 @@ void expect_same_steps(const TrainingConfig& config, int steps) {
   expect_same_steps(config, steps, initial_state(config));
 }
 
-class Sm90TrainStep : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device";
-  }
-};
+class Sm90TrainStep : public DeviceTest {};
 
 TEST_F(Sm90TrainStep, fifty_steps_in_bf16) { expect_same_steps(tiny("bf16"), 50); }
 TEST_F(Sm90TrainStep, fifty_steps_in_mxfp8) { expect_same_steps(tiny("mxfp8"), 50); }
@@ -153,8 +157,7 @@ TEST_F(Sm90TrainStep, token_rounding) {
   for (const TokenRoundingRule rule : {TokenRoundingRule::nr_f, TokenRoundingRule::sr_f, TokenRoundingRule::up,
                                        TokenRoundingRule::down, TokenRoundingRule::balance_f}) {
     TrainingConfig config = tiny("mxfp8");
-    config.rounding = rule;
-    config.tile = 16;
+    config.rounding = rule, config.tile = 16;
     SCOPED_TRACE(std::string(to_text(rule)));
     expect_same_steps(config, 4);
   }
@@ -162,9 +165,7 @@ TEST_F(Sm90TrainStep, token_rounding) {
 
 TEST_F(Sm90TrainStep, no_clipping_no_decay_and_the_balance_loss_alone) {
   TrainingConfig config = tiny("bf16");
-  config.optimizer.clip = 1e6F;
-  config.optimizer.decay = 0;
-  config.balance = 10;
+  config.optimizer.clip = 1e6F, config.optimizer.decay = 0, config.balance = 10;
   expect_same_steps(config, 3);
 }
 
@@ -192,15 +193,8 @@ TEST_F(Sm90TrainStep, evaluations_under_every_recipe) {
   DeviceRun run(config, state, 6);
   for (const std::int64_t sequences : {6, 1, 3}) {
     const std::vector<std::uint8_t> data = data_of(config, sequences, 1000 + sequences);
-    for (const LayerRecipe& recipe : all_layer_recipes()) {
-      const Evaluation found = run.evaluate(recipe.name, data);
-      const Evaluation expected = evaluate(config, state, recipe, data);
-      EXPECT_TRUE(same(found.loss, expected.loss)) << recipe.name << ": " << found.loss << ", " << expected.loss;
-      EXPECT_EQ(found.routes, expected.routes) << recipe.name;
-    }
-    const std::vector<std::uint8_t> batch = data_of(config, config.batch, sequences);
-    const DeviceOutcome step = run.step(state, batch);  // which an evaluation must not disturb
-    EXPECT_TRUE(agree(step, training_step(config, state, batch, false)));
+    for (const LayerRecipe& recipe : all_layer_recipes()) expect_same_evaluation(run, config, state, recipe, data);
+    EXPECT_TRUE(step_agrees(run, config, state, sequences));  // which an evaluation must not disturb
   }
 }
 
@@ -213,16 +207,11 @@ TEST_F(Sm90TrainStep, evaluations_that_come_again) {
   for (int s = 0; s < 4; ++s) {
     for (const std::int64_t sequences : {6, 5}) {
       const std::vector<std::uint8_t> data = data_of(config, sequences, 2000 + 10 * s + sequences);
-      for (const char* const name : {"mxfp8", "bf16", "dsv3"}) {
-        const Evaluation found = run.evaluate(name, data);
-        const Evaluation expected = evaluate(config, state, layer_recipe_named(name), data);
-        EXPECT_TRUE(same(found.loss, expected.loss)) << name << ", " << sequences << " sequences after step " << s;
-        EXPECT_EQ(found.routes, expected.routes) << name << ", " << sequences << " sequences after step " << s;
-      }
+      SCOPED_TRACE(std::to_string(sequences) + " sequences after step " + std::to_string(s));
+      for (const char* const name : {"mxfp8", "bf16", "dsv3"})
+        expect_same_evaluation(run, config, state, layer_recipe_named(name), data);
     }
-    const std::vector<std::uint8_t> batch = data_of(config, config.batch, s);
-    const DeviceOutcome step = run.step(state, batch);
-    EXPECT_TRUE(agree(step, training_step(config, state, batch, false)));
+    EXPECT_TRUE(step_agrees(run, config, state, s));
   }
 }
 
@@ -231,11 +220,7 @@ TEST_F(Sm90TrainStep, a_state_that_is_taken_over_continues_with_the_same_bits) {
   const TrainingConfig config = tiny("mxfp8");
   TrainingState state = initial_state(config);
   DeviceRun first(config, state);
-  for (int s = 0; s < 3; ++s) {
-    const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
-    first.step(state, data);
-    training_step(config, state, data, false);
-  }
+  for (int s = 0; s < 3; ++s) EXPECT_TRUE(step_agrees(first, config, state, s));
   TrainingState taken = state;
   for (std::size_t p = 0; p < state.weights.size(); ++p)
     first.get_parameter(p, taken.weights[p], taken.first_moments[p], taken.second_moments[p]);
@@ -262,11 +247,8 @@ TEST_F(Sm90TrainStep, runs_at_once_do_not_disturb_one_another) {
       TrainingState state = initial_state(config, 1);
       DeviceRun run(config, state);
       wrong[static_cast<std::size_t>(r)] = 0;
-      for (int s = 0; s < kSteps; ++s) {
-        const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
-        const DeviceOutcome found = run.step(state, data);
-        if (!agree(found, training_step(config, state, data, false, 1))) ++wrong[static_cast<std::size_t>(r)];
-      }
+      for (int s = 0; s < kSteps; ++s)
+        wrong[static_cast<std::size_t>(r)] += step_agrees(run, config, state, s, 1) ? 0 : 1;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -316,8 +298,41 @@ TEST_F(Sm90TrainStep, what_is_refused_changes_nothing) {
   EXPECT_THROW(run.evaluate("dsv3", data_of(config, 2, 0)), Error);  // of multiples of 128
   EXPECT_THROW(run.read<float>("layers.2.x"), Error);
   EXPECT_FALSE(run.read<char>("").empty());
-  const DeviceOutcome found = run.step(state, data);
-  EXPECT_TRUE(agree(found, training_step(config, state, data, false)));
+  EXPECT_TRUE(step_agrees(run, config, state, 0));
+}
+
+// --- steps that are observed: a step has the same bits whether it is or not
+
+class Sm90TrainObserved : public DeviceTest {};
+
+// Five steps, of which the first, the third and the fourth are observed: before the graph is made, and after it.
+void expect_same_observations(const TrainingConfig& config) {
+  TrainingState state = initial_state(config);
+  DeviceRun run(config, state);
+  const ReadTensor read = [&](const std::string& name) { return run.read<std::byte>(name); };
+  for (int s = 0; s < 5; ++s) {
+    const bool observe = s == 0 || s == 2 || s == 3;
+    const std::vector<std::uint8_t> data = data_of(config, config.batch, s);
+    const DeviceOutcome found = run.step(state, data, observe);
+    const StepOutcome expected = training_step(config, state, data, observe);
+    ASSERT_TRUE(agree(found, expected)) << config.recipe.name << ", step " << s;
+    for (std::size_t l = 0; observe && l < expected.layers.size(); ++l) {
+      LayerObservation observation = observe_device_layer(config, static_cast<std::int64_t>(l), read, 0);
+      observation.output_digest = found.layer_digests[l];
+      EXPECT_EQ(observation, expected.layers[l]) << config.recipe.name << ", step " << s << ", layer " << l;
+      EXPECT_EQ(observation.operands.empty(), !quantizes(config.recipe));
+    }
+  }
+}
+
+TEST_F(Sm90TrainObserved, observations_are_the_references_under_every_recipe) {
+  for (const LayerRecipe& recipe : all_layer_recipes()) expect_same_observations(wide(recipe.name));
+}
+
+TEST_F(Sm90TrainObserved, observations_under_token_rounding) {
+  TrainingConfig config = tiny("mxfp8");
+  config.rounding = TokenRoundingRule::nr_f, config.tile = 16;
+  expect_same_observations(config);
 }
 
 TEST_F(Sm90TrainStep, DISABLED_a_step_of_the_full_model) {

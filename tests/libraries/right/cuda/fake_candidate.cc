@@ -1,8 +1,6 @@
 // A candidate for the fake driver: honest.h, as a kernel in a stream. FAKE_CUDA in the
 // environment names what it does wrong.
 
-#include <cstring>
-
 #include "tests/libraries/right/cuda/fake.h"
 #include "tests/libraries/right/honest.h"
 
@@ -18,8 +16,7 @@ using fake::mode;
 void kernel(void* argument) {
   const mxcheck_call& call = static_cast<const fake::KeptCall*>(argument)->call;
   if (!honest::offsets_are_right(&call) && !mode("trusts_offsets")) {
-    call.report->status = MXCHECK_INVALID;
-    call.report->index = 1;
+    call.report->status = MXCHECK_INVALID, call.report->index = 1;
     std::strcpy(call.report->message, "offsets must not descend");
     return;
   }

@@ -19,8 +19,7 @@ using Work = std::vector<std::function<void()>>;
 
 struct Stream {
   Work queue;
-  bool capturing = false;
-  bool invalidated = false;
+  bool capturing = false, invalidated = false;
   Work captured;
 };
 

@@ -2,7 +2,6 @@
 // way to the model is tested without a GPU. FAKE_MODEL in the environment: "fails", "is_wrong".
 
 #include <bit>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -39,12 +38,10 @@ mxcheck::MatmulOperand operand_of(const MxcheckGpuModelCall& c, bool first) {
 void compare(void* argument) {
   const MxcheckGpuModelCall& c = *static_cast<const MxcheckGpuModelCall*>(argument);
   mxcheck::Matmul x;
-  x.contract = mxcheck::parse_matmul_contract(kSums[c.a_format]);
-  x.contract.promotion = c.promotion;
+  x.contract = mxcheck::parse_matmul_contract(kSums[c.a_format]), x.contract.promotion = c.promotion;
   x.a = operand_of(c, true), x.b = operand_of(c, false);
   x.output = c.output == MXCHECK_GPU_MODEL_OUT_BF16 ? Format::bf16 : Format::fp32;
-  x.alpha = c.alpha, x.c = c.c;
-  x.grouping = static_cast<mxcheck::Grouping>(c.groups);
+  x.alpha = c.alpha, x.c = c.c, x.grouping = static_cast<mxcheck::Grouping>(c.groups);
   std::vector<std::int64_t> offsets{0};
   if (c.offsets != nullptr) offsets.insert(offsets.end(), c.offsets, c.offsets + c.experts);
   if (c.offsets != nullptr) x.offsets = offsets;
@@ -56,8 +53,7 @@ void compare(void* argument) {
   if (mode("is_wrong")) expected[5 * width] ^= std::byte{1};
   *c.report = {outputs, 0, ~std::uint64_t{0}, 0, 0, 0, 0};
   for (std::size_t i = outputs; i-- > 0;) {
-    std::uint32_t mine = 0;
-    std::uint32_t theirs = 0;
+    std::uint32_t mine = 0, theirs = 0;
     std::memcpy(&mine, expected.data() + i * width, width);
     std::memcpy(&theirs, static_cast<const std::byte*>(c.d) + i * width, width);
     if (mine == theirs) continue;
@@ -69,8 +65,7 @@ void compare(void* argument) {
 struct Decoding {
   const std::uint8_t* codes;
   const std::uint8_t* scales;
-  std::int64_t rows;
-  std::int64_t k;
+  std::int64_t rows, k;
   std::uint16_t* out;
 };
 

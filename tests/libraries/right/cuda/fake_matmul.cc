@@ -1,7 +1,6 @@
 // GEMMs for the fake driver: the reference, as a kernel in a stream. FAKE_CUDA in the environment names what it does
 // wrong.
 
-#include <array>
 #include <cstring>
 #include <exception>
 
@@ -64,11 +63,8 @@ mxcheck_operation operation(const char* contract, decltype(&supports_all) suppor
 
 extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
   static const std::array operations{
-      operation<0>("sm90_fp8+promote128", supports_e4m3),
-      operation<1>("sm90_bf16+decode", supports_all),
-      operation<2>("sm90_bf16+from_c", supports_all),
-      operation<3>("sm90_fp8+promote128+a_first", supports_e4m3),
-  };
+      operation<0>("sm90_fp8+promote128", supports_e4m3), operation<1>("sm90_bf16+decode", supports_all),
+      operation<2>("sm90_bf16+from_c", supports_all), operation<3>("sm90_fp8+promote128+a_first", supports_e4m3)};
   static const mxcheck_candidate_table table{MXCHECK_CANDIDATE_VERSION,
                                              sizeof(mxcheck_candidate_table),
                                              "fake_matmul",

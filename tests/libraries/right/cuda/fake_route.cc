@@ -1,7 +1,6 @@
 // Routers for the fake driver: the reference, as a kernel in a stream, that reports what only a device can see.
 // FAKE_CUDA in the environment names what it does wrong. Nothing else is checked: calls of these tests are good.
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -45,8 +44,7 @@ void kernel(void* argument) {
   const DLTensor& t = call.inputs[0];
   const DLTensor* out = call.outputs;
   mxcheck::Router router;
-  router.variant = &mxcheck::router_variant_named(launch.recipe);
-  router.top_k = p.top_k;
+  router.variant = &mxcheck::router_variant_named(launch.recipe), router.top_k = p.top_k;
   router.nan = p.nan == MXCHECK_NAN_LAST ? mxcheck::NanLogits::last : mxcheck::NanLogits::refuse;
   router.scale = p.scale;
   const mxcheck::MatrixView logits{t.dtype.bits == 16 ? mxcheck::Format::bf16 : mxcheck::Format::fp32, data_of(t),

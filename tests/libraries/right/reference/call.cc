@@ -150,8 +150,7 @@ Call call_of(const mxcheck_call& from, const std::string& operation, const Polic
   require(some(from.num_inputs) && some(from.num_outputs), "no operation has so many tensors");
   require(from.inputs != nullptr && from.outputs != nullptr, "tensors are missing");
   Call call;
-  call.operation = operation;
-  call.policy = policy_of(from.policy, like);
+  call.operation = operation, call.policy = policy_of(from.policy, like);
   for (int i = 0; i < from.num_inputs; ++i) call.inputs.push_back(tensor_of(from.inputs[i]));
   for (int i = 0; i < from.num_outputs; ++i) call.outputs.push_back(tensor_of(from.outputs[i]));
   return call;

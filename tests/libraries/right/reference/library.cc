@@ -18,7 +18,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_set>
@@ -42,9 +41,7 @@ struct Settings {
   std::uint64_t one_of = 1;   // every so many variants, by a hash of their text
   std::string with;           // of blocks: those whose text has one of these; empty: all
   std::int64_t max_rows = 0;  // 0: no limit
-  std::int64_t max_cols = 0;
-  std::int64_t rows_multiple = 1;
-  std::int64_t cols_multiple = 1;
+  std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
   std::string refuses;  // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // How it behaves.
   bool any_nan = false;         // where any NaN is as good as another: each time another
@@ -261,9 +258,7 @@ class Served {
   }
 
   const Operation& operation_;
-  std::string contract_;
-  std::string name_;
-  std::string full_name_;
+  std::string contract_, name_, full_name_;
   Policy like_;
   std::unordered_set<std::string> questions_;
 };

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 

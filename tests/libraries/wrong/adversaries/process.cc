@@ -10,8 +10,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -158,23 +156,21 @@ void has_a_part_beside() {
 }  // namespace
 
 std::span<const Adversary> process_adversaries() {
-  static constexpr Adversary kAll[]{
-      {"crashes_in_run", crashes_in_run},
-      {"throws", throws},
-      {"exits_with_success", exits_with_success},
-      {"hangs_in_run", hangs_in_run},
-      {"stops_itself", stops_itself},
-      {.name = "aborts_at_exit", .when_loaded = aborts_at_exit},
-      {.name = "never_ends", .when_loaded = never_ends},
-      {"closes_descriptors", closes_descriptors},
-      {"leaves_a_process_behind", leaves_a_process_behind},
-      {"prints_and_is_right", prints_and_is_right},
-      {"message_past_its_buffer", message_past_its_buffer},
-      {"message_without_an_end", message_without_an_end},
-      {"stops_the_gate", stops_the_gate},
-      {"reaches_the_gate", reaches_the_gate},
-      {"knows_that_it_is_tested", knows_that_it_is_tested},
-      {.name = "has_a_part_beside", .when_loaded = has_a_part_beside},
-  };
+  static constexpr Adversary kAll[]{{"crashes_in_run", crashes_in_run},
+                                    {"throws", throws},
+                                    {"exits_with_success", exits_with_success},
+                                    {"hangs_in_run", hangs_in_run},
+                                    {"stops_itself", stops_itself},
+                                    {.name = "aborts_at_exit", .when_loaded = aborts_at_exit},
+                                    {.name = "never_ends", .when_loaded = never_ends},
+                                    {"closes_descriptors", closes_descriptors},
+                                    {"leaves_a_process_behind", leaves_a_process_behind},
+                                    {"prints_and_is_right", prints_and_is_right},
+                                    {"message_past_its_buffer", message_past_its_buffer},
+                                    {"message_without_an_end", message_without_an_end},
+                                    {"stops_the_gate", stops_the_gate},
+                                    {"reaches_the_gate", reaches_the_gate},
+                                    {"knows_that_it_is_tested", knows_that_it_is_tested},
+                                    {.name = "has_a_part_beside", .when_loaded = has_a_part_beside}};
   return kAll;
 }

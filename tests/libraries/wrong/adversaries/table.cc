@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
 
 #include "tests/libraries/wrong/adversaries/adversary.h"
 

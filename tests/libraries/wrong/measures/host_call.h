@@ -85,10 +85,8 @@ inline bool call(const mxcheck_operation& operation, const mxcheck_policy& polic
   }
   char message[256] = "";
   mxcheck_call c{};
-  c.size = sizeof(c);
-  c.num_inputs = static_cast<std::int32_t>(inputs.size());
-  c.num_outputs = static_cast<std::int32_t>(outputs.size());
-  c.policy = &policy;
+  c.size = sizeof(c), c.num_inputs = static_cast<std::int32_t>(inputs.size());
+  c.num_outputs = static_cast<std::int32_t>(outputs.size()), c.policy = &policy;
   c.inputs = tensors.data(), c.outputs = tensors.data() + inputs.size();
   c.message = message, c.message_bytes = sizeof(message);
   const bool done = operation.run(&c) == MXCHECK_OK;

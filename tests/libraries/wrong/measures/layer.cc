@@ -7,13 +7,7 @@
 // slots. Each output is dequantized and compared with the same step in FP64, from the same inputs; the worst output
 // counts.
 
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "kernels/candidate_layer.h"
 #include "numerics/format/codec.h"
@@ -45,8 +39,7 @@ struct Expected {
 struct Step {
   std::string operation;
   std::variant<mxcheck_policy, mxcheck_swiglu_policy, mxcheck_aggregate_policy> policy;
-  std::vector<HostTensor> inputs;
-  std::vector<HostTensor> outputs;
+  std::vector<HostTensor> inputs, outputs;
   std::vector<Expected> expected;
 };
 
@@ -124,8 +117,7 @@ Exact exact_steps(const std::vector<double>& h, bool interleaved, const HostTens
       const double da = weights.value(i) * p.value(i * kN + j);
       x.a.push_back(h[gate] * q * h[up]);
       x.scaled_a.push_back(weights.value(i) * x.a.back());
-      x.dh[gate] = da * h[up] * q * (1 + h[gate] * (1 - q));
-      x.dh[up] = da * h[gate] * q;
+      x.dh[gate] = da * h[up] * q * (1 + h[gate] * (1 - q)), x.dh[up] = da * h[gate] * q;
       ds += p.value(i * kN + j) * x.a.back();
     }
     x.ds.push_back(ds);
@@ -184,8 +176,7 @@ Step swiglu_step(const SwigluKind& kind, std::mt19937& random) {
   step.inputs.push_back(filled(kInt64, {std::ssize(kExperts)}, kExperts));
   add_swiglu_outputs(step, kind, exact_steps(values, kind.interleaved, p, weights));
   mxcheck_swiglu_policy policy{};
-  policy.policy.size = sizeof(policy);
-  policy.policy.rows = kRows, policy.policy.cols = kN, policy.policy.threads = 1;
+  policy.policy.size = sizeof(policy), policy.policy.rows = kRows, policy.policy.cols = kN, policy.policy.threads = 1;
   policy.policy.format = kind.block == 0 ? "" : spec(kind.element).name.data();
   policy.policy.recipe = kind.recipe;
   policy.policy.block_rows = kind.block == 0 ? 0 : 1, policy.policy.block_cols = kind.block;
@@ -226,8 +217,7 @@ Step aggregate_step(bool weighted, std::mt19937& random) {
   step.inputs.push_back(filled(kInt32, {std::ssize(rows)}, rows));
   add_values(step, kBf16, std::move(right), {kTokens, kN});
   mxcheck_aggregate_policy policy{};
-  policy.policy.size = sizeof(policy);
-  policy.policy.rows = kTokens, policy.policy.cols = kN, policy.policy.threads = 1;
+  policy.policy.size = sizeof(policy), policy.policy.rows = kTokens, policy.policy.cols = kN, policy.policy.threads = 1;
   policy.policy.format = policy.policy.recipe = "";
   policy.weighted = weighted ? 1 : 0;
   step.policy = policy;
@@ -249,10 +239,8 @@ Step transpose_step(DLDataType type, bool gathered, const char* recipe, std::int
   if (gathered) step.inputs.push_back(filled(kInt32, {kRows}, index));
   add_codes(step, std::move(right), kN, Format::e4m3, block, std::string(recipe) == "fp32" ? kFp32 : kByte, true);
   mxcheck_policy policy{};
-  policy.size = sizeof(policy);
-  policy.rows = kRows, policy.cols = kN, policy.threads = 1;
-  policy.format = "e4m3", policy.recipe = recipe;
-  policy.block_rows = block, policy.block_cols = 1;
+  policy.size = sizeof(policy), policy.rows = kRows, policy.cols = kN, policy.threads = 1;
+  policy.format = "e4m3", policy.recipe = recipe, policy.block_rows = block, policy.block_cols = 1;
   step.policy = policy;
   return step;
 }

@@ -8,12 +8,6 @@
 // nothing is changed, as a kernel is compared with a trusted one: the quantization, which both have, is no part of the
 // difference. The worst output counts.
 
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "kernels/candidate_moe.h"
 #include "reference/layer/layer_recipe.h"
 #include "tests/kernels/loaded_library.h"
@@ -96,8 +90,7 @@ std::vector<HostTensor> kept_tensors(const LayerRecipe& recipe, std::int64_t rou
 std::vector<HostTensor> layer(const mxcheck_candidate_table& table, const Data& data, const LayerRecipe& recipe,
                               bool interleaved) {
   mxcheck_moe_policy policy{};
-  policy.policy.size = sizeof(policy);
-  policy.policy.rows = kTokens, policy.policy.cols = kD, policy.policy.threads = 1;
+  policy.policy.size = sizeof(policy), policy.policy.rows = kTokens, policy.policy.cols = kD, policy.policy.threads = 1;
   policy.policy.format = "", policy.policy.recipe = recipe.name.c_str();
   policy.inner = kN, policy.experts = kExperts, policy.routed = data.routed;
   policy.gate_up = interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;

@@ -8,10 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "kernels/candidate_matmul.h"
 #include "numerics/scale/recipe.h"
@@ -119,16 +116,14 @@ std::vector<float> run(const mxcheck_candidate_table& table, Matmul& p) {
   if (!p.index.empty()) add(index, -1, p.m, {kDLInt, 32, 1});
   add(out, results * p.m, p.n, {kDLFloat, 32, 1});
   mxcheck_matmul_policy policy{};
-  policy.policy.size = sizeof(policy);
-  policy.policy.format = policy.format_b = "e4m3", policy.policy.recipe = "";
+  policy.policy.size = sizeof(policy), policy.policy.format = policy.format_b = "e4m3", policy.policy.recipe = "";
   policy.policy.block_rows = 1, policy.policy.block_cols = 128, policy.block_b_rows = br, policy.block_b_cols = 128;
   policy.policy.rows = p.m, policy.policy.cols = p.n, policy.depth = p.k;
   policy.scale_type = MXCHECK_E8M0, policy.grouping = p.grouping, policy.accumulate = p.c.empty() ? 0 : 1;
   policy.alpha = 1;
   char message[256] = "";
   mxcheck_call call{};
-  call.size = sizeof(call);
-  call.num_inputs = static_cast<int>(tensors.size()) - 1, call.num_outputs = 1;
+  call.size = sizeof(call), call.num_inputs = static_cast<int>(tensors.size()) - 1, call.num_outputs = 1;
   call.policy = &policy.policy, call.inputs = tensors.data(), call.outputs = tensors.data() + call.num_inputs;
   call.workspace = workspace.data, call.workspace_bytes = 4096;
   call.message = message, call.message_bytes = sizeof(message);

@@ -19,8 +19,7 @@ bool has(std::string_view fault);
 // Bytes of an output that are left as they were.
 struct Unwritten {
   std::size_t output = 0;
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
+  std::int64_t begin = 0, end = 0;
 };
 struct FaultyAnswer {
   std::vector<ExpectedTensor> tensors;

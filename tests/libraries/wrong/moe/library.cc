@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <string>
 
 #include "numerics/error.h"
 #include "tests/libraries/right/reference/call.h"
@@ -53,8 +52,7 @@ mxcheck_status run(const mxcheck_call* call, const char* operation) {
 
 mxcheck_operation entry(const char* name, mxcheck_status (*run_it)(const mxcheck_call*)) {
   mxcheck_operation o{};
-  o.name = name, o.contract = "exact";
-  o.rows_multiple = o.cols_multiple = 1;
+  o.name = name, o.contract = "exact", o.rows_multiple = o.cols_multiple = 1;
   o.supports = [](const mxcheck_policy*, DLDataType) { return MXCHECK_OK; };
   o.workspace = [](const mxcheck_call*, std::uint64_t* bytes) {
     *bytes = 0;

@@ -29,55 +29,21 @@ inline Case cases() {
   constexpr bool kFp8 = kOperands != Operands::half;
   const std::int64_t n = 2 * TILE::kN + 74;
   constexpr std::string_view kName = NAME_OF(CASES);
+  Case c{.operands = kOperands, .grouping = kCasesGrouping, .adds = true, .alpha = 0.3F};
   if (kName == "rows") {
-    return {.operands = kOperands,
-            .m = 420,
-            .n = 200,
-            .k = 160,
-            .grouping = kCasesGrouping,
-            .offsets = {0, 0, 1, 131, 131, 420},
-            .e5m2_b = kFp8,
-            .bf16 = true,
-            .adds = true,
-            .alpha = -1.7F,
-            .specials = kFp8,
-            .seed = 5};
+    c.m = 420, c.n = 200, c.k = 160, c.offsets = {0, 0, 1, 131, 131, 420}, c.seed = 5;
+    c.e5m2_b = kFp8, c.bf16 = true, c.alpha = -1.7F, c.specials = kFp8;
+  } else if (kName == "gathered") {
+    c.m = 420, c.n = 200, c.k = 272, c.offsets = {0, 0, 1, 131, 131, 420}, c.seed = 7;
+    c.rows_a = 600, c.e5m2_a = kFp8;
+  } else if (kName == "depth") {
+    c.m = 140, c.n = 200, c.k = 496, c.offsets = {0, 32, 32, 448, 496}, c.e5m2_a = kFp8, c.seed = 8;
+  } else if (kName == "tall") {  // more rows than a band of the schedule has
+    c = {.operands = kOperands, .m = 8 * TILE::kM + 44, .n = n, .k = 32, .seed = 6};
+  } else {
+    c.m = TILE::kM + 44, c.n = n, c.k = 464, c.e5m2_a = kFp8, c.seed = 3;
   }
-  if (kName == "gathered") {
-    return {.operands = kOperands,
-            .m = 420,
-            .n = 200,
-            .k = 272,
-            .grouping = kCasesGrouping,
-            .offsets = {0, 0, 1, 131, 131, 420},
-            .rows_a = 600,
-            .e5m2_a = kFp8,
-            .adds = true,
-            .alpha = 0.3F,
-            .seed = 7};
-  }
-  if (kName == "depth") {
-    return {.operands = kOperands,
-            .m = 140,
-            .n = 200,
-            .k = 496,
-            .grouping = kCasesGrouping,
-            .offsets = {0, 32, 32, 448, 496},
-            .e5m2_a = kFp8,
-            .adds = true,
-            .alpha = 0.3F,
-            .seed = 8};
-  }
-  // More rows than a band of the schedule has.
-  if (kName == "tall") return {.operands = kOperands, .m = 8 * TILE::kM + 44, .n = n, .k = 32, .seed = 6};
-  return {.operands = kOperands,
-          .m = TILE::kM + 44,
-          .n = n,
-          .k = 464,
-          .e5m2_a = kFp8,
-          .adds = true,
-          .alpha = 0.3F,
-          .seed = 3};
+  return c;
 }
 
 // Two CTAs where a tile of one lies between tiles of the other: what one writes into the other's would else be written

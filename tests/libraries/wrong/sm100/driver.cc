@@ -14,8 +14,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "kernels/sm100/gemm/emulated_inl.h"
 #include "tests/libraries/wrong/sm100/cases.h"

@@ -66,9 +66,7 @@ Line run_here(const LaunchOptions& o, bool text) {
     const Outcome outcome = compare(c, {TILE::kCtaGroup, TILE::kN, units_of(c)}, o);
     std::string seen = seen_by(outcome);
     if (seen.empty() && !outcome.emulated.result.completed) seen = "stopped";
-    if (text && !seen.empty()) {
-      std::fprintf(stderr, "%s, %s:%s\n", FAULT, name_of(o).c_str(), text_of(outcome).c_str());
-    }
+    if (text && !seen.empty()) std::fprintf(stderr, "%s, %s:%s\n", FAULT, name_of(o).c_str(), text_of(outcome).c_str());
     return {seen, kSays};
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s, %s: %s\n", FAULT, name_of(o).c_str(), error.what());

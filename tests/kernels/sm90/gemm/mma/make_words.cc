@@ -10,7 +10,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "goldens/io/tensor_file.h"
@@ -46,8 +45,7 @@ Tensor tensor(std::string name, Format dtype, std::int64_t rows, std::int64_t co
 
 void add(SafetensorsFile& file, const test::MmaKind& kind, Data data, std::int64_t steps, std::uint64_t seed) {
   Case c;
-  c.variant.dtype = Format::fp32;
-  c.data = data, c.seed = seed;
+  c.variant.dtype = Format::fp32, c.data = data, c.seed = seed;
   const std::int64_t n = test::kMmaSide;
   const std::int64_t k = steps * kind.terms;
   std::vector<std::byte> a = expand_operand(c, kind.a, 0xA, n, k);
