@@ -64,8 +64,9 @@ std::vector<Case> rounding_corners(const Variant& v, Suite suite);
 class RouteLayers {
  public:
   struct Use {
-    const ProductionLayer* layer = nullptr;
+    std::string layer;
     std::string text;
+    const ProductionLayer* dimensions = nullptr;
     bool own_router = false;
   };
   RouteLayers() = default;

@@ -6,7 +6,7 @@
 #include "numerics/bytes.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/input.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
@@ -87,39 +87,33 @@ class MultiplyProblem final : public Problem {
 };
 
 // Rows, columns, factors and kinds of data, in bins.
-class MultiplyDomain final : public Domain {
+class MultiplyDomain final : public UsualDomain {
  public:
-  explicit MultiplyDomain(const DomainRequest& request)
-      : variant_(request.variants.front()), usual_(request.statement, request.process.info().cuda) {
+  explicit MultiplyDomain(const DomainRequest& request) : UsualDomain(request, 1) {
     static constexpr std::int64_t kExtents[] = {0, 1, 2, 8, 16, 32};
     static constexpr std::int64_t kQuarters[] = {-8, 0, 1};
-    rows_ = add("rows", extent_bins(kExtents, 40));
-    cols_ = add("cols", extent_bins(kExtents, 40));
-    factor_ = add("factor, in quarters", extent_bins(kQuarters, 8));
-    data_ = add("data", usual_.data_bins());
-    set_variants(request.variants);
+    rows_ = add_rows("rows", kExtents, 40);
+    cols_ = add_cols("cols", kExtents, 40);
+    factor_ = add("factor, in quarters", extent_bins(kQuarters, 8),
+                  [](const Case& c) { return static_cast<std::int64_t>(4 * multiply_case(c).factor); });
+    add_data();
+    set_variants();
   }
   [[nodiscard]] std::int64_t small_work() const override { return 1600; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 1600; }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.rows, c.cols, static_cast<std::int64_t>(4 * multiply_case(c).factor), static_cast<std::int64_t>(c.data)};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
-    Case c;
-    c.variant = variant_;
+  bool fill(Case& c, const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     c.rows = draw_value(wanted, rows_, draw), c.cols = draw_value(wanted, cols_, draw);
-    c.data = static_cast<Data>(draw_value(wanted, data_, draw)), c.seed = draw.word();
+    draw_data(c, wanted, draw);
+    c.seed = draw.word();
     multiply_case(c).factor = static_cast<float>(draw_value(wanted, factor_, draw)) / 4;
-    return c;
+    return true;
   }
 
  private:
-  Variant variant_;
-  UsualAxes usual_;
-  int rows_, cols_, factor_, data_;
+  int rows_, cols_, factor_;
 };
 
 class Multiply final : public Operation {
