@@ -135,6 +135,19 @@ class Operation {
   [[nodiscard]] virtual std::vector<Case> large_cases(const Variant& v, Suite suite) const = 0;
 };
 
+// An operation whose problems are of one type, made of a case or of a call.
+template <class Posed, class Base = Operation>
+class OperationOf : public Base {
+ public:
+  using Base::Base;
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<Posed>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return std::make_unique<Posed>(call);
+  }
+};
+
 // A folder of properties/operations: its operations and the statements about them.
 struct OperationModule {
   std::vector<const Operation*> operations;

@@ -26,11 +26,6 @@
 namespace mxcheck {
 namespace {
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
-  return equals_answer(context, *posed.problem, posed.answer, {});
-}
-
 // Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One
 // variant of each kind is enough to show an index that wraps.
 constexpr std::int64_t kBeyondAMillion = 1030;
@@ -132,7 +127,7 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
   s.data = {Data::normal,   Data::boundaries, Data::boundaries, Data::codes,  Data::slots,
             Data::specials, Data::bits,       Data::wide,       Data::sparse, Data::real};
   s.experts = operation == "aggregate" ? 0 : 50;
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = corners;
   s.covers_pairs = true;
   return s;
@@ -157,7 +152,7 @@ Statement enumerated(std::string_view name, std::string_view sentence,
                      std::vector<Case> (*corners)(const Variant&, Suite)) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "reference/layer/swiglu.h";
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = corners;
   return s;
 }
@@ -304,16 +299,10 @@ void SwigluProblem::explain(std::size_t output, Finding& finding) const {
 
 namespace {
 
-class QuantizeTransposed final : public ScaledBlocksOperation {
+class QuantizeTransposed final : public OperationOf<TransposedProblem, ScaledBlocksOperation> {
  public:
-  QuantizeTransposed() : ScaledBlocksOperation("quantize_transposed", true) {}
+  QuantizeTransposed() : OperationOf("quantize_transposed", true) {}
 
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<TransposedProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<TransposedProblem>(call);
-  }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }  // of FP32 scales
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_transposes(); }
 

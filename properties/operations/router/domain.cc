@@ -15,6 +15,7 @@
 #include "properties/core/domain/usual_domain.h"
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/router/fields.h"
 #include "reference/router/router.h"
@@ -432,56 +433,47 @@ Case route_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, s
 }
 
 std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
-  std::vector<Case> simpler;
-  const auto with = [&](auto change) {
-    Case n = c;
-    change(n);
+  SimplerCases simpler(c, [](Case& n) {
     fit_route(n);
     std::erase_if(n.plants, [&](const Plant& p) { return p.row >= n.rows || p.col >= n.cols; });
-    if (n.stride != 0) n.stride = n.cols + (c.stride - c.cols);
-    if (n != c) simpler.push_back(std::move(n));
-  };
+  });
   // 1, halves, one less: whatever the threshold, it is found in few steps.
   const auto shrink = [&](std::int64_t value, std::int64_t least, auto set) {
     if (value <= least) return;
     for (const std::int64_t n : {least, value / 8, value / 4, value / 2, value - value / 4, value - 1}) {
-      if (n >= least && n < value) with([&](Case& to) { set(to, n); });
+      if (n >= least && n < value) simpler.with([&](Case& to) { set(to, n); });
     }
   };
+  const auto shrink_own = [&](std::int64_t RouteCase::*field, std::int64_t least) {
+    shrink(route_case(c).*field, least, [field](Case& n, std::int64_t to) { route_case(n).*field = to; });
+  };
   if (c.data != Data::zeros && !finding.relevant.empty() && reads_logits(c.variant)) {
-    with([&](Case& n) {  // the token alone, its logits planted
+    simpler.with([&](Case& n) {  // the token alone, its logits planted
       n.data = Data::zeros, n.plants = finding.relevant, n.rows = 1, n.stride = 0, n.threads = 0;
       for (Plant& p : n.plants) p.row = 0;
     });
-    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
+    simpler.with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
   }
   shrink(c.rows, 1, [](Case& n, std::int64_t to) { n.rows = to; });
   shrink(c.cols, 1, [](Case& n, std::int64_t to) { n.cols = to; });
-  if (route_case(c).top_k != 0)
-    shrink(route_case(c).top_k, 1, [](Case& n, std::int64_t to) { route_case(n).top_k = to; });
-  if (route_case(c).top_k == 0) with([](Case& n) { route_case(n).top_k = 1; });
-  shrink(route_case(c).tile, 1, [](Case& n, std::int64_t to) { route_case(n).tile = to; });
-  shrink(route_case(c).capacity, 0, [](Case& n, std::int64_t to) { route_case(n).capacity = to; });
-  shrink(route_case(c).groups, 1, [](Case& n, std::int64_t to) { route_case(n).groups = to; });
-  shrink(route_case(c).groups_kept, 1, [](Case& n, std::int64_t to) { route_case(n).groups_kept = to; });
-  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
-  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
-  if (route_case(c).scale != 1) with([](Case& n) { route_case(n).scale = 1; });
-  if (route_case(c).step != 0) with([](Case& n) { route_case(n).step = 0; });
-  if (route_case(c).layer != 0) with([](Case& n) { route_case(n).layer = 0; });
-  if (route_case(c).drops != 0) with([](Case& n) { route_case(n).drops = 0; });
-  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
-  for (std::size_t i = 0; i < c.plants.size(); ++i) {
-    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+  shrink_own(&RouteCase::top_k, 1);
+  if (route_case(c).top_k == 0) simpler.with([](Case& n) { route_case(n).top_k = 1; });
+  shrink_own(&RouteCase::tile, 1);
+  shrink_own(&RouteCase::capacity, 0);
+  shrink_own(&RouteCase::groups, 1);
+  shrink_own(&RouteCase::groups_kept, 1);
+  simpler.plainer_call();
+  simpler.with([](Case& n) { route_case(n).scale = 1; });
+  simpler.with([](Case& n) { route_case(n).step = 0; });
+  simpler.with([](Case& n) { route_case(n).layer = 0; });
+  simpler.with([](Case& n) { route_case(n).drops = 0; });
+  simpler.plainer_data();
+  for (std::size_t i = 0; i < c.plants.size(); ++i)
+    simpler.with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    if (c.seed > seed) simpler.with([&](Case& n) { n.seed = seed; });
   }
-  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}}) {
-    if (c.seed > seed) with([&](Case& n) { n.seed = seed; });
-  }
-  return simpler;
+  return simpler.take();
 }
 
 }  // namespace mxcheck
