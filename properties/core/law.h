@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,13 @@ inline std::function<std::optional<Finding>(CheckContext&, const Case&)> law_che
     }
     return std::nullopt;
   };
+}
+
+// A statement about drawn cases. experts: percent of them with expert offsets.
+inline Statement law_statement(std::string_view name, std::string_view sentence, std::string_view source,
+                               std::function<bool(const Variant&, std::span<const Variant>)> applies,
+                               std::vector<Data> data, int experts, bool strides, LawCheck* check) {
+  return {name, sentence, source, std::move(applies), std::move(data), experts, strides, law_check(check)};
 }
 
 }  // namespace mxcheck

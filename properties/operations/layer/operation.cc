@@ -180,12 +180,9 @@ OperationModule layer_module() {
 }
 
 Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, LawCheck* check) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/layer.md";
-  s.applies = applies;
-  s.data = {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::wide, Data::sparse};
-  s.check = law_check(check);
-  return s;
+  return law_statement(name, sentence, "docs/layer.md", applies,
+                       {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::wide, Data::sparse}, 30,
+                       true, check);
 }
 
 bool is_usual(const Variant& v) {

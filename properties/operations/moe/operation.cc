@@ -139,13 +139,10 @@ OperationModule moe_module() {
 }
 
 Statement moe_law(std::string_view name, std::string_view sentence, bool (*applies)(const Variant&), LawCheck* check) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/layer.md, What holds for any layer";
-  s.applies = [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && applies(v); };
-  s.data = {Data::normal, Data::normal, Data::slots, Data::boundaries, Data::sparse};
-  s.strides = false;
-  s.check = law_check(check);
-  return s;
+  return law_statement(
+      name, sentence, "docs/layer.md, What holds for any layer",
+      [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && applies(v); },
+      {Data::normal, Data::normal, Data::slots, Data::boundaries, Data::sparse}, 30, false, check);
 }
 
 // Calls of a layer that must be refused, beside those of every operation.

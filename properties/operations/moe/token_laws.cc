@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "numerics/bytes.h"
-#include "properties/core/check.h"
+#include "properties/operations/layer/tensors.h"
 #include "properties/operations/moe/operation.h"
 #include "reference/layer/swiglu.h"
 
@@ -333,19 +333,6 @@ bool has_both_orders(const Variant& v, std::span<const Variant> offered) {
   Variant halves = v;
   moe_of(halves).gate_up = MXCHECK_HALVES;
   return offers(offered, halves);
-}
-
-// Rows of n pairs as they are in halves.
-Bytes in_halves(const Bytes& interleaved, std::int64_t n, std::size_t width) {
-  Bytes halves(interleaved.size());
-  const std::size_t row = 2 * static_cast<std::size_t>(n) * width;
-  for (std::size_t at = 0; at < halves.size(); at += width) {
-    const std::size_t column = at % row / width;
-    const std::size_t to = column / 2 + (column % 2 == 0 ? 0 : static_cast<std::size_t>(n));
-    std::copy_n(interleaved.begin() + static_cast<std::ptrdiff_t>(at), width,
-                halves.begin() + static_cast<std::ptrdiff_t>(at - at % row + to * width));
-  }
-  return halves;
 }
 
 void either_order(const Law& law, const Case& c) {

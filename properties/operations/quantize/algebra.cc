@@ -287,57 +287,30 @@ std::vector<Statement> quantize_algebra_statements() {
   const auto signed_codes = [](const Variant& v, std::span<const Variant>) {  // MXINT8 is two's complement
     return quantizes(v) && spec(blocks_of(v).format).encoding != Encoding::fixed_point;
   };
-  std::vector<Statement> s(6);
-  s[0] = {"dequantize_inverts_quantize_on_representable_values",
+  return {
+      law_statement(
+          "dequantize_inverts_quantize_on_representable_values",
           "an element that is a code times its block's scale comes back from dequantize(quantize(x)), bit for bit",
-          "OCP MX 1.0 section 6.3",
-          with_dequantize,
-          {Data::codes},
-          30,
-          true,
-          law_check(round_trip)};
-  s[1] = {"column_cast_equals_row_cast_of_the_transpose",
-          "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales",
-          "reference/quantize/quantize.h",
-          columns,
-          mixture,
-          0,
-          true,
-          law_check(transpose)};
-  s[2] = {"dual_cast_equals_the_two_single_casts",
-          "one read gives what the row cast and the column cast give",
-          "kernels/candidate.h",
-          dual,
-          mixture,
-          30,
-          true,
-          law_check(dual_is_both)};
-  s[3] = {"scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
+          "OCP MX 1.0 section 6.3", with_dequantize, {Data::codes}, 30, true, round_trip),
+      law_statement("column_cast_equals_row_cast_of_the_transpose",
+                    "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales",
+                    "reference/quantize/quantize.h", columns, mixture, 0, true, transpose),
+      law_statement("dual_cast_equals_the_two_single_casts",
+                    "one read gives what the row cast and the column cast give", "kernels/candidate.h", dual, mixture,
+                    30, true, dual_is_both),
+      law_statement(
+          "scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
           "where x * 2^k is exact and no scale is at a clamp, every scale byte grows by k and no code changes",
-          "numerics/scale/scale_rule.h",
-          any,
-          {Data::slots, Data::normal, Data::real, Data::slots},
-          30,
-          true,
-          law_check(power_of_two)};
-  s[4] = {"permuting_blocks_permutes_results",
-          "a block's scale and codes do not depend on where the block is",
-          "reference/quantize/quantize.h",
-          any,
-          mixture,
-          0,
-          true,
-          law_check(permutation)};
-  s[5] = {"the_sign_changes_codes_and_nothing_else",
-          "-x has the scales of x and its codes with the sign bit turned; those of NaN, and of blocks whose scale is "
-          "NaN, stay",
-          "OFP8 1.0 section 5",
-          signed_codes,
-          mixture,
-          30,
-          true,
-          law_check(sign_symmetry)};
-  return s;
+          "numerics/scale/scale_rule.h", any, {Data::slots, Data::normal, Data::real, Data::slots}, 30, true,
+          power_of_two),
+      law_statement("permuting_blocks_permutes_results",
+                    "a block's scale and codes do not depend on where the block is", "reference/quantize/quantize.h",
+                    any, mixture, 0, true, permutation),
+      law_statement("the_sign_changes_codes_and_nothing_else",
+                    "-x has the scales of x and its codes with the sign bit turned; those of NaN, and of blocks whose "
+                    "scale is NaN, stay",
+                    "OFP8 1.0 section 5", signed_codes, mixture, 30, true, sign_symmetry),
+  };
 }
 
 }  // namespace mxcheck

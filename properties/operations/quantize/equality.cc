@@ -344,41 +344,23 @@ std::vector<Statement> quantize_layout_statements() {
     return offers(all, compact);
   };
   const auto any = [](const Variant& v, std::span<const Variant>) { return is_quantize(v); };
-  std::vector<Statement> s(4);
-  s[0] = {"tiled_scales_equal_compact_scales_after_the_layout_change",
-          "scales written straight in tiles are the compact scales after scale_layout, padding included",
-          "cuBLAS documentation, 1D block scaling factors layout",
-          tiled,
-          usual_data(),
-          30,
-          true,
-          law_check(tiled_equals_compact)};
-  s[1] = {"padding_has_no_influence",
-          "what lies behind the rows of x, and the pad byte of the tiles, change no code and no scale",
-          "kernels/candidate.h",
-          any,
-          usual_data(),
-          30,
-          true,
-          law_check(padding_has_no_influence)};
-  s[2] = {"tails_equal_the_same_rows_padded_with_zeros",
-          "a block cut by the edge has the scale and codes that it has when zeros fill it up",
-          "reference/quantize/quantize.h",
-          any,
-          usual_data(),
-          0,
-          false,
-          law_check(tails_equal_padded)};
-  s[3] = {"experts_do_not_see_each_other",
+  std::vector<Statement> s{
+      law_statement("tiled_scales_equal_compact_scales_after_the_layout_change",
+                    "scales written straight in tiles are the compact scales after scale_layout, padding included",
+                    "cuBLAS documentation, 1D block scaling factors layout", tiled, usual_data(), 30, true,
+                    tiled_equals_compact),
+      law_statement("padding_has_no_influence",
+                    "what lies behind the rows of x, and the pad byte of the tiles, change no code and no scale",
+                    "kernels/candidate.h", any, usual_data(), 30, true, padding_has_no_influence),
+      law_statement("tails_equal_the_same_rows_padded_with_zeros",
+                    "a block cut by the edge has the scale and codes that it has when zeros fill it up",
+                    "reference/quantize/quantize.h", any, usual_data(), 0, false, tails_equal_padded),
+      law_statement(
+          "experts_do_not_see_each_other",
           "quantizing with expert offsets gives what each expert gives alone: no block crosses an expert's end",
-          "reference/quantize/quantize.h",
-          any,
-          usual_data(),
-          100,
-          false,
-          law_check(experts_are_alone),
-          expert_corners,
-          1};
+          "reference/quantize/quantize.h", any, usual_data(), 100, false, experts_are_alone),
+  };
+  s[3].corners = expert_corners, s[3].cases_per_variant = 1;
   return s;
 }
 

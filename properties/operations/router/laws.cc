@@ -98,12 +98,9 @@ bool has_tiles(const Variant& v) {
 }
 
 Statement route_law(std::string_view name, std::string_view sentence, LawCheck* check) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/router.md";
-  s.data = {Data::slots, Data::normal, Data::codes, Data::boundaries, Data::specials, Data::slots};
-  s.experts = 0;
-  s.check = law_check(check);
-  return s;
+  return law_statement(name, sentence, "docs/router.md", {},
+                       {Data::slots, Data::normal, Data::codes, Data::boundaries, Data::specials, Data::slots}, 0, true,
+                       check);
 }
 
 std::vector<Statement> route_law_statements() {

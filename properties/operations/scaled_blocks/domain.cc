@@ -35,9 +35,9 @@ constexpr std::array<std::int64_t, 6> kPads{0, 1, 127, 128, 254, 255};
 
 class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
  public:
-  ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksOperation& operation)
-      : LayeredDomain(request, kUnit), most_in_quick_(operation.most_in_quick()) {
-    const bool reads_x = operation.reads_x();
+  ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksTraits& traits)
+      : LayeredDomain(request, kUnit), most_in_quick_(traits.most_in_quick) {
+    const bool reads_x = traits.reads_x;
     const int format =
         add_of_variant("format", [](const Variant& v) { return std::string(spec(blocks_of(v).format).name); });
     add_of_variant("recipe", [](const Variant& v) { return blocks_of(v).recipe; });
@@ -48,7 +48,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     rows_ = add_rows("rows", kRows, kMostRows);
     cols_ = add_cols("cols", kCols, kMostCols);
     elements_ = add("elements", extent_bins(kElements, kMostElements), [](const Case& c) { return c.elements(); });
-    if (operation.has_experts()) add_optional_experts();
+    if (traits.has_experts) add_optional_experts();
     if (reads_x && statement().strides) add_gap();
     const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
     const auto input_width = [=](const Variant& v) { return reads_x ? width(v) : 1; };
@@ -63,7 +63,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     });
     if (reads_x) add_data();
     // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    if (operation.has_row_index(cuda()) && reads_x && operation.has_experts())
+    if ((cuda() || traits.has_row_index_on_host) && reads_x && traits.has_experts)
       add_row_index([](const Variant&) { return true; });
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
@@ -133,7 +133,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
 }  // namespace
 
 std::unique_ptr<Domain> ScaledBlocksOperation::domain(const DomainRequest& request) const {
-  return std::make_unique<ScaledBlocksDomain>(request, *this);
+  return std::make_unique<ScaledBlocksDomain>(request, traits_);
 }
 
 namespace {
@@ -250,7 +250,9 @@ TensorInfo scales_info(const Case& c, std::string name, BlockShape block) {
     info.name = std::move(name);
     return info;
   }
-  return {std::move(name), Format::e8m0, 1, scale_geometry(c, block).tiled_bytes, 0, 0, false};
+  TensorInfo info{std::move(name), Format::e8m0, 1, scale_geometry(c, block).tiled_bytes};
+  info.is_vector = true;
+  return info;
 }
 
 TensorInfo compact_scales_info(const Case& c, BlockShape block) {

@@ -23,7 +23,8 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
   for (const Recipe& recipe : all_recipes()) {
-    if (!takes(recipe) || (!depends_on_recipe() && recipe.name != "rceil")) continue;
+    if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) continue;
+    if (!traits_.depends_on_recipe && recipe.name != "rceil") continue;
     for (Format format : kElementFormats) {
       for (const auto& [name, block] : kBlockShapes) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
@@ -31,7 +32,7 @@ std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation
             Variant v{operation, dtype};
             blocks_of(v) = {format, recipe.name, block, layout};
             if (layout == MXCHECK_TCGEN05 && !has_tiles(block)) continue;
-            if (can_be_asked(v)) all.push_back(std::move(v));
+            if (traits_.can_be_asked(v)) all.push_back(std::move(v));
           }
         }
       }
@@ -39,8 +40,6 @@ std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation
   }
   return all;
 }
-
-bool ScaledBlocksOperation::takes(const Recipe& recipe) const { return recipe.has_e8m0_scales(); }
 
 Policy ScaledBlocksOperation::policy(const Case& c) const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
@@ -74,22 +73,23 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
          f.number("pad", blocks_case(c).pad);
 }
 
-std::vector<InvalidCall> ScaledBlocksOperation::blocks_and_layouts() {
-  std::vector<InvalidCall> all{unknown_layout(), negative_layout()};
-  add_invalid(all, {invalid_blocks()});
-  return all;
+std::vector<InvalidCall> invalid_scaled_blocks(std::vector<InvalidCall> own) {
+  add_invalid(own, {{unknown_layout(), negative_layout()}, invalid_blocks(), invalid_offsets([](const Call& call) {
+                      return read<mxcheck_policy>(call.policy).rows;
+                    })});
+  return own;
 }
 
-std::vector<InvalidCall> ScaledBlocksOperation::offsets() {
-  return invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; });
+std::vector<std::uint8_t> input_bytes(const Call& call, std::size_t number) {
+  return values_in<std::uint8_t>({call.inputs[number].data, call.inputs[number].bytes});
 }
 
-Case case_of(const Call& call) {
+Case case_of(const Call& call, Format dtype) {
   const auto policy = read<mxcheck_policy>(call.policy);
   const auto format = find_format(policy.format);
   if (!format) throw Error(ErrorKind::internal, "a call of an unknown format");
   Case c;
-  c.variant.operation = call.operation;
+  c.variant.operation = call.operation, c.variant.dtype = dtype;
   blocks_of(c.variant) = {*format, policy.recipe, {policy.block_rows, policy.block_cols}, policy.layout};
   c.rows = policy.rows, c.cols = policy.cols;
   c.threads = policy.threads;
@@ -109,18 +109,8 @@ CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uin
   return t;
 }
 
-std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout) {
-  std::vector<CallTensor> tensors;
-  for (const TensorInfo& info : outputs) {
-    CallTensor t;
-    t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
-    t.shape = {info.rows, info.cols};
-    if (info.format == Format::e8m0 && layout == MXCHECK_TCGEN05) t.shape = {info.cols};
-    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) *
-              static_cast<std::uint64_t>((spec(info.format).bits + 7) / 8);
-    tensors.push_back(t);
-  }
-  return tensors;
+CallTensor scales_tensor(const ScaleGeometry& g, int layout, const std::vector<std::uint8_t>& scales) {
+  return u8_tensor(layout == MXCHECK_TCGEN05 ? std::vector{g.tiled_bytes} : std::vector{g.rows, g.cols}, scales);
 }
 
 // Simpler cases of the operations on scaled blocks, and large ones.
@@ -174,7 +164,7 @@ std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite sui
   if (suite == Suite::quick && !usual) return {};
   Case c;
   c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, blocks_case(c).pad = 1;
-  if (!has_experts()) return {c};
+  if (!traits_.has_experts) return {c};
   Case grouped = c;
   grouped.experts = {0, 3, 3, 515, 1031};
   return {c, grouped};

@@ -217,11 +217,7 @@ TEST(RouteCase, reads_an_example_with_every_field) {
   EXPECT_EQ(route_case(ragged).drops, 10);
 }
 
-TEST(RouteCase, variants_are_all_different_and_all_asked_for) {
-  for (const Variant& v : test::all_route_variants()) ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
-  std::set<std::string> texts;
-  for (const Variant& v : test::all_route_variants()) texts.insert(to_text(v));
-  EXPECT_EQ(texts.size(), test::all_route_variants().size());
+TEST(RouteCase, variants_are_all_asked_for) {
   EXPECT_EQ(askable_routes("route").size(), 9U * 2 * 2 * 4);
   EXPECT_EQ(askable_routes("route_round").size(), 9U * 2 * 2 * 4 * (2 * 10 + 1));
   EXPECT_EQ(askable_routes("route_metadata").size(), 1U);
