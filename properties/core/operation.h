@@ -63,7 +63,7 @@ class Problem {
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
 
  protected:
-  // Those that call() and saved() are made of; pointers into this.
+  // The inputs that call() and saved() are made of; pointers into this.
   [[nodiscard]] virtual std::vector<ProblemInput> inputs() const { return {}; }
 };
 

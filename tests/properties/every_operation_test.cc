@@ -1,4 +1,4 @@
-// What holds of the variants and the problems of every operation.
+// Rules that the variants and the problems of every operation keep.
 
 #include <algorithm>
 #include <set>
@@ -56,7 +56,8 @@ TEST(EveryOperation, a_call_gives_its_problem_back) {
     const std::unique_ptr<Problem> again = test::expect_problem_of_the_call(*p);
     EXPECT_EQ(again->c.experts, c.experts) << to_text(c);
     EXPECT_EQ(again->call().inputs.size(), p->call().inputs.size()) << to_text(c);
-    if (c.variant.operation != "scale_layout") EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
+    if (c.variant.operation == "scale_layout") continue;  // whose call does not say the type of values
+    EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
   }
 }
 

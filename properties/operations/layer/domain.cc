@@ -82,7 +82,7 @@ class SwigluDomain final : public LayeredDomain<BlockLayers> {
     return text;
   }
 
-  // That of what is written.
+  // The axis of what is written.
   int add_variant_axes() {
     const auto of_codes = [](auto text) {
       return [text](const Variant& v) { return writes_codes(v) ? std::string(text(layer_of(v))) : "none"; };

@@ -131,7 +131,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
  private:
   static std::int64_t width(Format format) { return static_cast<std::int64_t>(code_width(format)); }
 
-  // That of groups.
+  // The axis of groups.
   int add_variant_axes() {
     static constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
     static constexpr std::string_view kGroups[] = {"none", "rows", "depth"};

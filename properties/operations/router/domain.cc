@@ -149,7 +149,7 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
   }
 
  private:
-  // Those of the router and of the rule.
+  // The axes of the router and of the rule.
   std::pair<int, int> add_variant_axes() {
     const auto flag = [](bool holds) { return std::string(holds ? "yes" : "no"); };
     const int router = add_of_variant("variant", [](const Variant& v) { return route_of(v).router; });

@@ -22,7 +22,7 @@ struct ScaledBlocksTraits {
   std::string_view name;
   // It has a matrix x, which is drawn from the case's data and may be strided or gathered.
   bool reads_x = true;
-  // Whether a combination of fields is one for which it can be queried.
+  // True for a combination of fields that it can be queried for.
   bool (*can_be_asked)(const Variant&) = nullptr;
   std::vector<InvalidCall> (*invalid_calls)() = nullptr;
   // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.

@@ -37,17 +37,6 @@ class MultiplyProblem final : public Problem {
     outputs = {{"y", Format::fp32, c.rows, c.cols, 0, 0, true}};
   }
 
-  [[nodiscard]] Call call() const override {
-    Call call;
-    call.operation = c.variant.operation;
-    call.policy = operation_named(call.operation).policy(c);
-    call.inputs = {values_tensor(Format::fp32, c.rows, c.cols, c.cols, x_.bytes)};
-    CallTensor y = call.inputs[0];
-    y.data = nullptr;
-    call.outputs = {y};
-    return call;
-  }
-
   // Written for the eye, not for speed: this is what the candidate's bytes are compared with.
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override {
     std::vector<float> y = values_in<float>(x_.bytes);
@@ -78,8 +67,9 @@ class MultiplyProblem final : public Problem {
     finding.relevant.push_back(x_.plant(e.row, e.col));
   }
 
-  [[nodiscard]] std::vector<SavedTensor> saved() const override {
-    return {{"x", {"x", Format::fp32, c.rows, c.cols}, x_.bytes}};
+  // For the call, and for the file of a counterexample.
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override {
+    return {matrix_input(values_info("x", Format::fp32, c.rows, c.cols), x_.bytes)};
   }
 
  private:
@@ -192,11 +182,6 @@ class Multiply final : public Operation {
   }
 };
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const std::unique_ptr<Problem> p = make_problem(c);
-  return equals_answer(context, *p, p->answer(), {});
-}
-
 }  // namespace
 
 OperationModule multiply_module() {
@@ -208,7 +193,7 @@ OperationModule multiply_module() {
   s.applies = [](const Variant& v, std::span<const Variant>) { return v.operation == "multiply"; };
   s.data = {Data::codes, Data::normal, Data::bits};
   s.covers_pairs = true;
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   return {{&kMultiply}, {s}};
 }
 

@@ -213,16 +213,13 @@ class FourAxes final : public Domain {
     rows_ = add("rows", extent_bins(std::span(starts).first(4), 3), [](const Case& c) { return c.rows; });
     cols_ = add("cols", extent_bins(std::span(starts).first(3), 2), [](const Case& c) { return c.cols; });
     threads_ = add_option("threads", extent_bins(starts, 4), [](const Case& c) { return c.threads; });
-    gather_ = add_option("index", extent_bins(std::vector<std::int64_t>{0, 1}, 1));
+    gather_ = add_option("index", extent_bins(std::span(starts).first(2), 1), [](const Case& c) { return c.gather; });
     interact({threads_, rows_, cols_, -1});
   }
   [[nodiscard]] std::int64_t small_work() const override { return 100; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.rows, c.cols, c.threads, c.gather};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     Case c;

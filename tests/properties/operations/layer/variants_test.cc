@@ -54,11 +54,7 @@ TEST(StepCase, variants_are_all_asked_for) {
 }
 
 TEST(StepCase, refuses_what_no_call_can_pose) {
-  struct Row {
-    const char* text;
-    const char* message;
-  };
-  const Row rows[] = {
+  test::expect_refused({
       {"op=swiglu x=fp32 gate_up=halves outputs=values rows=1 cols=1", "h is bf16, or codes"},
       {"op=swiglu x=bf16 gate_up=thirds rows=1 cols=1", "gate_up=thirds is not one of halves, interleaved"},
       {"op=swiglu x=bf16 outputs=values+all rows=1 cols=1", "outputs=all is not one of values, rows, columns"},
@@ -76,11 +72,7 @@ TEST(StepCase, refuses_what_no_call_can_pose) {
       {"op=aggregate weighted=1 rows=1 cols=1 drops=101", "drops is a percentage"},
       {"op=aggregate weighted=1 rows=1 cols=1 experts=0,1", "neither expert offsets nor a stride"},
       {"op=aggregate weighted=1 rows=1 cols=1 format=e4m3", "format=e4m3 is not a field of op=aggregate"},
-  };
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.text);
-    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(row.text); });
-  }
+  });
 }
 
 TEST(StepCase, drawn_cases_are_cases_and_shrink_to_cases) {
