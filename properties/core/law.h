@@ -2,6 +2,7 @@
 // Laws that hold whatever the reference says: the outputs of a candidate's calls are held against each other, or
 // against the inputs.
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>

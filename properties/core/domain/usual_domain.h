@@ -2,6 +2,7 @@
 // The axes that most operations have, and how cases are drawn on them: extents, experts, a row stride, where tensors
 // begin, threads, kinds of data, row indices, production's layers.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
