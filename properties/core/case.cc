@@ -162,6 +162,35 @@ Variant parse_variant(std::string_view text) {
   return v;
 }
 
+CallTensor output_tensor(const TensorInfo& info) {
+  CallTensor t;
+  t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
+  t.is_index = info.integer_bits == 32, t.is_offsets = info.integer_bits == 64;
+  t.shape = info.is_vector ? std::vector<std::int64_t>{info.cols} : std::vector<std::int64_t>{info.rows, info.cols};
+  t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) * bytes_of_element(info);
+  return t;
+}
+
+Call Problem::call() const {
+  Call call;
+  call.operation = c.variant.operation;
+  call.policy = operation_named(call.operation).policy(c);
+  for (ProblemInput& input : inputs()) call.inputs.push_back(std::move(input.tensor));
+  for (const TensorInfo& info : outputs) call.outputs.push_back(output_tensor(info));
+  return call;
+}
+
+std::vector<SavedTensor> Problem::saved() const {
+  std::vector<SavedTensor> saved;
+  for (ProblemInput& input : inputs()) {
+    const std::byte* data = input.tensor.data;
+    const std::size_t size = static_cast<std::size_t>(input.info.rows * input.info.cols) * bytes_of_element(input.info);
+    std::string name = input.info.name;
+    if (size != 0) saved.push_back({std::move(name), std::move(input.info), {data, data + size}});
+  }
+  return saved;
+}
+
 std::vector<std::size_t> Problem::order() const {
   std::vector<std::size_t> all(outputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});

@@ -40,6 +40,31 @@ inline Format format_field(std::string_view field, std::string_view value) {
   return *format;
 }
 
+// A field as it is read: each function sets what it names where the field has this name, and says whether it has.
+struct FieldText {
+  std::string_view field;
+  std::string_view value;
+
+  template <class Set>
+  bool read(std::string_view name, const Set& set) const {
+    if (field != name) return false;
+    set();
+    return true;
+  }
+  template <class Number>
+  bool number(std::string_view name, Number& to) const {
+    return read(name, [&] { to = number_field<Number>(field, value); });
+  }
+  // The index of the word, or whether it is not the first.
+  template <class To>
+  bool word(std::string_view name, To& to, std::span<const std::string_view> words) const {
+    return read(name, [&] { to = static_cast<To>(word_field(field, value, words)); });
+  }
+  bool format(std::string_view name, Format& to) const {
+    return read(name, [&] { to = format_field(field, value); });
+  }
+};
+
 // "none" stands for operands without scales.
 inline BlockShape block_field(std::string_view value) {
   return value == "none" ? BlockShape{0, 0} : block_shape_named(value);

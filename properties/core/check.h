@@ -77,6 +77,12 @@ struct EqualityOptions {
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& problem,
                                      const std::vector<ExpectedTensor>& expected, const EqualityOptions& options);
 
+// The case's problem, so compared.
+std::optional<Finding> equals_reference(CheckContext& context, const Case& c, const EqualityOptions& options);
+inline std::optional<Finding> equals_the_reference(CheckContext& context, const Case& c) {
+  return equals_reference(context, c, {});
+}
+
 // The candidate's outputs are those of the in-tree CPU library: it equals the reference on the same cases, and is a
 // hundred times as fast.
 std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c);

@@ -420,6 +420,11 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
   return std::nullopt;
 }
 
+std::optional<Finding> equals_reference(CheckContext& context, const Case& c, const EqualityOptions& options) {
+  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
+  return equals_answer(context, *posed.problem, posed.answer, options);
+}
+
 std::optional<Finding> equals_cpu_library(CheckContext& context, const Case& c) {
   if (context.cpu == nullptr) {
     context.not_offered = true;

@@ -22,6 +22,7 @@ struct TensorInfo {
   std::int64_t block_cols = 0;
   bool any_nan_is_equal = false;  // values: IEEE 754 leaves a NaN's payload open
   int integer_bits = 0;           // 32 or 64: signed integers, and format counts for nothing
+  bool is_vector = false;         // of one dimension, cols
 };
 
 struct Difference {

@@ -20,6 +20,7 @@
 #include "properties/core/definitions.h"
 #include "properties/core/domain/domain.h"
 #include "properties/core/finding.h"
+#include "properties/core/problem_input.h"
 #include "properties/core/rng.h"
 #include "properties/core/statement.h"
 
@@ -36,7 +37,6 @@ struct SavedTensor {
   std::string name;
   TensorInfo info;  // element formats and e8m0: bytes
   std::vector<std::byte> bytes;
-  bool is_vector = false;  // of one dimension, info.cols
 };
 
 // The tensors of a case, ready to hand to a candidate, and the reference's answer to it.
@@ -50,17 +50,21 @@ class Problem {
   Case c;
   std::vector<TensorInfo> outputs;
 
-  [[nodiscard]] virtual Call call() const = 0;  // pointers into this
+  [[nodiscard]] virtual Call call() const;  // pointers into this
   [[nodiscard]] virtual std::vector<ExpectedTensor> answer() const = 0;
   // Lines that explain finding.difference, which is in output number `output`, and the inputs it follows from.
   virtual void explain(std::size_t output, Finding& finding) const = 0;
-  // The tensors that a saved counterexample holds beside expected and observed outputs.
-  [[nodiscard]] virtual std::vector<SavedTensor> saved() const = 0;
+  // The tensors that a saved counterexample holds beside expected and observed outputs: inputs that have elements.
+  [[nodiscard]] virtual std::vector<SavedTensor> saved() const;
   // Other definitions and named slips that may explain outputs; observed: the candidate's, under whose scales codes may
   // be right. Rows point into this. None where computing their answers would take too long.
   [[nodiscard]] virtual Table definitions(std::span<const Bytes>) const { return {}; }
   // The outputs in the order in which a difference is most informative: scales before the codes that follow from them.
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
+
+ protected:
+  // The inputs that call() and saved() are made of; pointers into this.
+  [[nodiscard]] virtual std::vector<ProblemInput> inputs() const { return {}; }
 };
 
 // A way to make a good call one that must be refused.
@@ -137,6 +141,19 @@ class Operation {
   [[nodiscard]] virtual bool has_offsets_of_experts() const { return true; }
   // Cases large enough that a library has a reason to use several threads, ragged in both directions.
   [[nodiscard]] virtual std::vector<Case> large_cases(const Variant& v, Suite suite) const = 0;
+};
+
+// An operation whose problems are of one type, made of a case or of a call.
+template <class Posed, class Base = Operation>
+class OperationOf : public Base {
+ public:
+  using Base::Base;
+  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
+    return std::make_unique<Posed>(c);
+  }
+  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
+    return std::make_unique<Posed>(call);
+  }
 };
 
 // A folder of properties/operations: its operations and the statements about them.

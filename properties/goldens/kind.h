@@ -72,23 +72,35 @@ using CandidateTensor = std::function<std::optional<Tensor>(const std::string& n
 
 class GoldenKind {
  public:
-  GoldenKind() = default;
-  GoldenKind(const GoldenKind&) = delete;
-  GoldenKind& operator=(const GoldenKind&) = delete;
-  virtual ~GoldenKind() = default;
+  using Parse = std::any (*)(JsonObject&);
+  using Make = std::function<MadeGolden(const GoldenSpec&, const MakeOptions&)>;
+  using Rows = std::function<Table(const GoldenTensors&, const DatasetInfo&, const CandidateTensor&)>;
+  using Write = std::unique_ptr<GoldenWriter> (*)(const GoldenSpec&, const std::string& path, const MakeOptions&);
 
-  [[nodiscard]] virtual std::string_view name() const = 0;
+  GoldenKind(std::string_view name, Parse parse, Make make, Rows rows = {}, Write write = nullptr)
+      : name_(name), parse_(parse), make_(std::move(make)), rows_(std::move(rows)), write_(write) {}
+
+  [[nodiscard]] std::string_view name() const { return name_; }
   // The keys that are this kind's own. Error{usage} with the place and what would be right.
-  [[nodiscard]] virtual std::any parse(JsonObject& o) const = 0;
+  [[nodiscard]] std::any parse(JsonObject& o) const { return parse_(o); }
   // Definitions and slips that may explain a candidate's dataset, as output 0; they refer to golden and candidate,
   // which must outlive them. Error{golden} for attributes or datasets that no golden of this kind has.
-  [[nodiscard]] virtual Table rows(const GoldenTensors&, const DatasetInfo&, const CandidateTensor&) const {
-    return {};
+  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
+                           const CandidateTensor& candidate) const {
+    return rows_ ? rows_(golden, dataset, candidate) : Table();
   }
-  [[nodiscard]] virtual MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const = 0;
+  // Error{internal} for a kind that is written panel by panel alone.
+  [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const;
   // The file, complete and not yet at its path; make() in one piece, where the kind has no way with panels.
-  [[nodiscard]] virtual std::unique_ptr<GoldenWriter> write(const GoldenSpec& golden, const std::string& path,
-                                                            const MakeOptions& options) const;
+  [[nodiscard]] std::unique_ptr<GoldenWriter> write(const GoldenSpec& golden, const std::string& path,
+                                                    const MakeOptions& options) const;
+
+ private:
+  std::string_view name_;
+  Parse parse_;
+  Make make_;
+  Rows rows_;
+  Write write_;
 };
 
 // All kinds, in the order of the documentation; null for a name that is none's.

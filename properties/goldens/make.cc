@@ -149,8 +149,15 @@ Attributes common_attributes(const GoldenSpec& golden) {
   return {{"kind", std::string(golden.kind->name())}, {"name", golden.name}, {"description", golden.description}};
 }
 
+MadeGolden GoldenKind::make(const GoldenSpec& golden, const MakeOptions& options) const {
+  if (!make_)
+    throw Error(ErrorKind::internal, "goldens of the kind " + std::string(name_) + " are written panel by panel");
+  return make_(golden, options);
+}
+
 std::unique_ptr<GoldenWriter> GoldenKind::write(const GoldenSpec& golden, const std::string& path,
                                                 const MakeOptions& options) const {
+  if (write_ != nullptr) return write_(golden, path, options);
   const MadeGolden made = make(golden, options);
   auto writer = std::make_unique<GoldenWriter>(path, made.info, GoldenWriter::Options{options.compression, "golden"});
   for (std::size_t i = 0; i < made.data.size(); ++i) writer->append(i, made.data[i]);

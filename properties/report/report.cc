@@ -233,7 +233,7 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
                    {"finding", e.finding.summary},
                    {"seed", std::to_string(report.seed)}};
   for (const SavedTensor& t : tensors->inputs)
-    file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.is_vector));
+    file.tensors.push_back(file_tensor(t.name, t.info, t.bytes, t.info.is_vector));
   for (const ExpectedTensor& t : tensors->expected)
     file.tensors.push_back(file_tensor("expected_" + t.info.name, t.info, t.bytes, false));
   for (const ExampleTensors::Observed& t : tensors->observed)

@@ -12,6 +12,7 @@
 #include "properties/core/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/matrix.h"
+#include "tests/goldens/temporary_directory.h"
 
 namespace mxcheck::test {
 
@@ -41,6 +42,18 @@ inline Case draw_case(const Statement& s, std::span<const Variant> variants, con
     if (auto c = domain->make(domain->of_variant(draw.below(variants.size())), domain->small_work(), draw)) return *c;
   }
   throw Error(ErrorKind::internal, "no case can be drawn");
+}
+
+// The text of a case that no call can pose, and a part of what is said of it.
+struct RefusedCase {
+  std::string text;
+  const char* message;
+};
+inline void expect_refused(const std::vector<RefusedCase>& cases) {
+  for (const RefusedCase& one : cases) {
+    SCOPED_TRACE(one.text);
+    expect_error(ErrorKind::usage, one.message, [&] { (void)parse_case(one.text); });
+  }
 }
 
 inline void expect_well_formed(const Case& c) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -21,7 +22,13 @@ inline void expect_tensors_of_the_call(const Problem& p) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << to_text(p.c) << ' ' << i;
     EXPECT_EQ(expected[i].info.name, p.outputs[i].name);
+    EXPECT_EQ(call.outputs[i].is_index, expected[i].info.integer_bits == 32);
+    EXPECT_EQ(call.outputs[i].is_offsets, expected[i].info.integer_bits == 64);
   }
+  std::vector<std::size_t> order = p.order();
+  std::sort(order.begin(), order.end());
+  for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
+  EXPECT_EQ(order.size(), expected.size());
 }
 
 // The problem that the call gives back has the same answer.

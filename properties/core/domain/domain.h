@@ -8,6 +8,7 @@
 // properties/gate/coverage/covering.h makes cases that meet every bin, and every pair of bins of two axes.
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -108,15 +109,17 @@ class Domain {
                                                Draw& draw) const;
 
  protected:
-  // The index of the new axis; -1, and no axis, where it would have no bin.
-  int add(std::string name, std::vector<Bin> bins);
-  // An axis of an option; `plain` is the bin of cases that do not ask for it.
-  int add_option(std::string name, std::vector<Bin> bins, int plain = 0);
-  // An axis whose values variants decide.
-  int add_of_variant(std::string name, std::vector<Bin> bins);
+  // A case's value on an axis; kNotOnAxis where the axis says nothing about it.
+  using Value = std::function<std::int64_t(const Case&)>;
+  using Text = std::function<std::string(const Variant&)>;
 
-  // A case's value on each axis; kNotOnAxis where an axis says nothing about it.
-  [[nodiscard]] virtual std::vector<std::int64_t> values_of(const Case& c) const = 0;
+  // The index of the new axis; -1, and no axis, where it would have no bin.
+  int add(std::string name, std::vector<Bin> bins, Value value);
+  // An axis of an option; `plain` is the bin of cases that do not ask for it.
+  int add_option(std::string name, std::vector<Bin> bins, Value value, int plain = 0);
+  // A field of variants: one bin for each text that it has among these.
+  int add_of_variant(std::string name, std::span<const Variant> variants, const Text& text);
+
   // A case that is meant to be in the wanted bins; make() looks whether it is. attempt counts from 0: the last ones
   // take the ends of ranges, where a fit is likeliest.
   [[nodiscard]] virtual std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
@@ -149,6 +152,7 @@ class Domain {
 
  private:
   std::vector<Axis> axes_;
+  std::vector<Value> values_;  // of the axes
   Bins plain_;
   std::vector<int> variant_axes_;
   std::vector<Variant> variants_;

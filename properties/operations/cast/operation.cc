@@ -11,27 +11,6 @@
 namespace mxcheck {
 namespace {
 
-class Cast final : public ScaledBlocksOperation {
- public:
-  Cast() : ScaledBlocksOperation("cast", true) {}
-
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<QuantizeProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return quantize_problem_of(call);
-  }
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    return {disagreeing_cols(), huge_cols(), unknown_format(), unwanted_offsets(), unwanted_row_index()};
-  }
-  [[nodiscard]] bool has_experts() const override { return false; }
-
- protected:
-  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
-    return blocks_of(v).layout == MXCHECK_COMPACT && blocks_of(v).block == BlockShape{1, 32};
-  }
-};
-
 std::vector<ExpectedTensor> timed_answer(const Problem& p) {
   const InPhase answering(Phase::reference);
   return p.answer();
@@ -67,7 +46,15 @@ std::vector<Case> every_word(const Variant& v, Suite suite) {
 }  // namespace
 
 OperationModule cast_module() {
-  static const Cast kCast;
+  ScaledBlocksTraits cast{"cast"};
+  cast.can_be_asked = [](const Variant& v) {
+    return blocks_of(v).layout == MXCHECK_COMPACT && blocks_of(v).block == BlockShape{1, 32};
+  };
+  cast.invalid_calls = []() -> std::vector<InvalidCall> {
+    return {disagreeing_cols(), huge_cols(), unknown_format(), unwanted_offsets(), unwanted_row_index()};
+  };
+  cast.has_experts = false;
+  static const OperationOf<QuantizeProblem, ScaledBlocksOperation> kCast(cast);
   std::vector<Statement> s(2);
   s[0] = blocks_equality("cast_equals_the_reference", "cast",
                          "codes without a scale are the reference's, byte for byte", "OFP8 1.0 section 5");

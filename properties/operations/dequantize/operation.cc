@@ -17,32 +17,6 @@
 namespace mxcheck {
 namespace {
 
-class Dequantize final : public ScaledBlocksOperation {
- public:
-  Dequantize() : ScaledBlocksOperation("dequantize", false) {}
-
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<DequantizeProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    Case c = case_of(call);
-    c.variant.dtype = call.outputs[0].dtype;
-    const auto bytes = [&](std::size_t i) {
-      return values_in<std::uint8_t>({call.inputs[i].data, call.inputs[i].bytes});
-    };
-    return std::make_unique<DequantizeProblem>(c, bytes(0), bytes(1));
-  }
-  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unwanted_row_index()};
-    add_invalid(all, {blocks_and_layouts(), offsets()});
-    return all;
-  }
-
- protected:
-  [[nodiscard]] bool can_be_asked(const Variant& v) const override { return v.dtype != Format::fp16; }
-};
-
 // Every code at every scale byte.
 std::vector<Case> every_code_and_scale(const Variant& v, Suite suite) {
   std::vector<Case> cases = usual_corners(v, suite);
@@ -59,7 +33,13 @@ std::vector<Case> every_code_and_scale(const Variant& v, Suite suite) {
 }  // namespace
 
 OperationModule dequantize_module() {
-  static const Dequantize kDequantize;
+  ScaledBlocksTraits dequantize{"dequantize", false};
+  dequantize.can_be_asked = [](const Variant& v) { return v.dtype != Format::fp16; };
+  dequantize.invalid_calls = [] {
+    return invalid_scaled_blocks({disagreeing_cols(), huge_cols(), unknown_format(), unwanted_row_index()});
+  };
+  dequantize.any_nan_is_equal = true;
+  static const OperationOf<DequantizeProblem, ScaledBlocksOperation> kDequantize(dequantize);
   Statement s = blocks_equality("dequantize_equals_the_reference", "dequantize",
                                 "values are code times scale, rounded once; a scale of 255 makes its block NaN",
                                 "OCP MX 1.0 section 5.1");
@@ -102,18 +82,15 @@ DequantizeProblem::DequantizeProblem(const Case& from, std::vector<std::uint8_t>
   outputs = {values_info(from)};
 }
 
-Call DequantizeProblem::call() const {
+DequantizeProblem::DequantizeProblem(const Call& call)
+    : DequantizeProblem(case_of(call, call.outputs[0].dtype), input_bytes(call, 0), input_bytes(call, 1)) {}
+
+std::vector<ProblemInput> DequantizeProblem::inputs() const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
-  const ScaleGeometry g = scale_geometry(c, v.block);
-  const bool tiled = v.layout == MXCHECK_TCGEN05;
-  call.inputs.push_back(u8_tensor({c.rows, c.cols}, codes));
-  call.inputs.push_back(u8_tensor(tiled ? std::vector{g.tiled_bytes} : std::vector{g.rows, g.cols}, scales));
-  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
-  call.outputs = output_tensors(outputs, v.layout);
-  return call;
+  std::vector<ProblemInput> all{{u8_tensor({c.rows, c.cols}, codes), {}},
+                                {scales_tensor(scale_geometry(c, v.block), v.layout, scales), {}}};
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  return all;
 }
 
 std::vector<ExpectedTensor> DequantizeProblem::answer() const {
@@ -154,9 +131,10 @@ void DequantizeProblem::explain(std::size_t, Finding& finding) const {
 }
 
 std::vector<SavedTensor> DequantizeProblem::saved() const {
-  TensorInfo scale_bytes{"scales_in", Format::e8m0, 1, static_cast<std::int64_t>(scales.size())};
+  TensorInfo scale_bytes{"scales_in", Format::e8m0, 1, std::ssize(scales)};
+  scale_bytes.is_vector = true;
   return {{"codes_in", {"codes_in", Format::e4m3, c.rows, c.cols}, to_bytes(codes)},
-          {"scales_in", scale_bytes, to_bytes(scales), true}};
+          {"scales_in", scale_bytes, to_bytes(scales)}};
 }
 
 }  // namespace mxcheck

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
-#include "properties/core/domain/domain.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -25,98 +24,52 @@ constexpr std::array<std::int64_t, 15> kCols{0, 1, 2, 31, 32, 33, 64, 65, 128, 1
 constexpr std::int64_t kMostCols = 20'480;
 constexpr std::int64_t kSmallElements = 3'000;  // exp, correctly rounded, takes its time
 
-class SwigluDomain final : public Domain {
+class SwigluDomain final : public LayeredDomain<BlockLayers> {
  public:
-  explicit SwigluDomain(const DomainRequest& request)
-      : statement_(request.statement),
-        limits_(*request.process.operation(request.variants.front().operation)),
-        backward_(is_backward(request.variants.front())) {
-    add_variants(request.variants);
-    rows_ = add("rows", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
-    cols_ = add("cols of A", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
-    if (statement_.experts > 0) {
-      std::vector<Bin> bins = expert_count_bins();
-      if (statement_.experts < 100) bins.insert(bins.begin(), Bin{0, 0, "none"});
-      experts_ = add_option("experts", std::move(bins), statement_.experts < 100 ? 0 : kAnyBin);
-      groups_ = add("experts' rows", word_bins(group_kind_labels()));
-    }
-    if (statement_.strides &&
-        std::any_of(request.variants.begin(), request.variants.end(), [](const Variant& v) { return !has_coded_h(v); }))
-      gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add_option("h past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add_option("other inputs past it", usual_.few_offset_bins());
-    output_ = add_option("first output past it", usual_.offset_bins());
-    others_ = add_option("other outputs past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    data_ = add("data", usual_.data_bins());
+  explicit SwigluDomain(const DomainRequest& request) : LayeredDomain(request, kUnit) {
+    const int written = add_variant_axes();
+    rows_ = add_rows("rows", kRows, kMostRows);
+    cols_ = add_cols("cols of A", kCols, kMostCols);
+    add_optional_experts();
+    if (statement().strides && std::ranges::any_of(variants(), [](const Variant& v) { return !has_coded_h(v); }))
+      add_gap();
+    const auto width_of_h = [](const Variant& v) { return has_coded_h(v) ? 1 : 2; };
+    const auto width_of_output = [](const Variant& v) {
+      return is_backward(v) ? 4 : writes(v, MXCHECK_VALUES) ? 2 : 1;
+    };
+    const int input = add_place("h past a multiple of 64 bytes", {false, 0, 0}, width_of_h);
+    add_place("other inputs past it", {false, 1, 3}, 1, true);
+    add_place("first output past it", {true, 0, 0}, width_of_output);
+    add_place("other outputs past it", {true, 1, 3}, 1);
+    add_threads();
+    add_data();
     // Kernels choose a tile and its passes by what is written, the width of loads by columns and by where a row begins.
-    interact({written_axis_, cols_, input_});
-    layers_ = BlockLayers(limits_);
-    for (const BlockLayers::Use& use : layers_.uses()) {
-      if (!use.text.starts_with("n = ")) continue;
-      uses_.push_back(use);
-      add_layer_use(use.layer, use.text);
-    }
-    set_variants(request.variants);
+    interact({written, cols_, input});
+    add_layers(BlockLayers(limits()), "n = ");
   }
 
   [[nodiscard]] std::string family_of(const Variant& v) const override { return written_text(v); }
-  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override { return layers_.is(uses_[use], c); }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 16 : 20);
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    std::vector<std::int64_t> values;
-    for (const VariantAxis& axis : of_variant_) values.push_back(axis.index_of(c.variant));
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    set(rows_, c.rows);
-    set(cols_, c.cols);
-    set(experts_, c.experts.empty() ? 0 : static_cast<std::int64_t>(c.experts.size()) - 1);
-    if (!c.experts.empty()) set(groups_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
-    set(gap_, std::max<std::int64_t>(0, c.stride - c.cols));
-    if (c.misaligned.inputs[0] % width_of_h(c.variant) == 0) set(input_, c.misaligned.inputs[0]);
-    set(other_, c.misaligned.inputs[1]);
-    if (c.misaligned.outputs[0] % width_of_output(c.variant) == 0) set(output_, c.misaligned.outputs[0]);
-    set(others_, c.misaligned.outputs[1]);
-    set(threads_, c.threads);
-    set(data_, static_cast<std::int64_t>(c.data));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     return std::max(c.rows * c.cols, c.rows * stride_of_h(c) / 4);
   }
 
-  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
-                                             Draw& draw) const override {
-    return layers_.at(uses_[use], std::move(drawn), most, draw);
-  }
-
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;
-    std::int64_t experts = 0;
-    if (experts_ >= 0 &&
-        (is_wanted(wanted, experts_) || draw.below(100) < static_cast<std::uint64_t>(statement_.experts)))
-      experts = draw_small_value(wanted, experts_, draw);
-    std::optional<Groups> kind;
-    if (is_wanted(wanted, groups_)) kind = static_cast<Groups>(wanted[static_cast<std::size_t>(groups_)]);
-    if (kind && experts == 0) experts = draw.between(4, 7);
-    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return std::nullopt;
-    if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return std::nullopt;
-    draw_options(c, wanted, draw);
-    return c;
+    const std::int64_t experts = draw_experts(wanted, draw);
+    const std::optional<Groups> kind = wanted_groups(wanted);
+    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return false;
+    if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return false;
+    if (!has_coded_h(std::as_const(c).variant)) draw_gap(c, wanted, draw);
+    draw_places(c, wanted, draw);
+    draw_threads(c, wanted, draw);
+    draw_data(c, wanted, draw);
+    return true;
   }
 
  private:
@@ -128,105 +81,41 @@ class SwigluDomain final : public Domain {
     }
     return text;
   }
-  static std::int64_t width_of_h(const Variant& v) { return has_coded_h(v) ? 1 : 2; }
-  static std::int64_t width_of_output(const Variant& v) {
-    return is_backward(v) ? 4 : writes(v, MXCHECK_VALUES) ? 2 : 1;
-  }
 
-  void add_variants(std::span<const Variant> variants) {
+  // The axis of what is written.
+  int add_variant_axes() {
     const auto of_codes = [](auto text) {
       return [text](const Variant& v) { return writes_codes(v) ? std::string(text(layer_of(v))) : "none"; };
     };
-    const std::pair<const char*, VariantAxis::Text> axes[] = {
-        {"h", [](const Variant& v) { return std::string(spec(v.dtype).name); }},
-        {"gate and up",
-         [](const Variant& v) { return layer_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; }},
-        {"written", written_text},
-        {"format", of_codes([](const LayerVariant& v) { return spec(v.format).name; })},
-        {"recipe", of_codes([](const LayerVariant& v) { return v.recipe; })},
-        {"block", of_codes([](const LayerVariant& v) { return std::to_string(v.block); })},
-        {"format of scaled_a",
-         [](const Variant& v) { return has_scaled_format(v) ? std::string(spec(layer_of(v).scaled).name) : "none"; }},
-    };
-    of_variant_.reserve(std::size(axes));
-    for (const auto& [name, text] : axes) {
-      if (name == std::string_view("format of scaled_a") && !backward_) continue;
-      of_variant_.emplace_back().of(variants, text);
-      const int axis = add_of_variant(name, of_variant_.back().bins());
-      if (name == std::string_view("written")) written_axis_ = axis;
-    }
+    add_of_variant("h", [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    add_of_variant("gate and up",
+                   [](const Variant& v) { return layer_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; });
+    const int written = add_of_variant("written", written_text);
+    add_of_variant("format", of_codes([](const LayerVariant& v) { return spec(v.format).name; }));
+    add_of_variant("recipe", of_codes([](const LayerVariant& v) { return v.recipe; }));
+    add_of_variant("block", of_codes([](const LayerVariant& v) { return std::to_string(v.block); }));
+    if (!is_backward(variants().front())) return written;
+    add_of_variant("format of scaled_a", [](const Variant& v) {
+      return has_scaled_format(v) ? std::string(spec(layer_of(v).scaled).name) : "none";
+    });
+    return written;
   }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
-    ExtentRange rows{small_range(wanted, rows_, draw), limits_.rows_multiple, kUnit};
-    const ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple, kUnit};
-    if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows, draw);
+    ExtentRange rows{small_range(wanted, rows_, draw), limits().rows_multiple, kUnit};
+    const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, kUnit};
+    if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows_, rows, draw);
     const bool any = !is_wanted(wanted, rows_) && !is_wanted(wanted, cols_) && attempt < 5;
     const Bin product{0, any ? std::min(most, kSmallElements) : most, {}};
     const auto extents = draw_extents(rows, cols, product, attempt, draw);
     if (!extents) return false;
     c.rows = extents->rows, c.cols = extents->cols;
     if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
-    return c.rows % limits_.rows_multiple == 0;
+    return c.rows % limits().rows_multiple == 0;
   }
 
-  // Rows of which such groups can be made.
-  void fit_rows_to(Groups kind, std::int64_t experts, ExtentRange& rows, Draw& draw) const {
-    const Bin all = range(Bins(axes().size(), kAnyBin), rows_);
-    const auto between = [&](std::int64_t low, std::int64_t high) {
-      return Bin{std::max(low, all.low), std::min(high, all.high), {}};
-    };
-    switch (kind) {
-      case Groups::none_has_rows: rows.range = {all.low, all.low, {}}; break;
-      case Groups::one_row_each: rows.range = between(2, experts); break;
-      case Groups::one_has_all: rows.range = between(1, 300); break;
-      case Groups::whole_units:
-        rows.multiple = std::lcm(rows.multiple, kUnit);
-        rows.range = between(experts * kUnit, (experts + draw.between(0, 8)) * kUnit);
-        break;
-      default: rows.range = between(experts, experts * 2 + draw.between(3, 300));
-    }
-  }
-
-  static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
-    for (int tries = 0; tries < 6; ++tries) {
-      const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
-      auto offsets = draw_groups(one, experts, c.rows, kUnit, draw);
-      if (offsets) return c.experts = *std::move(offsets), true;
-    }
-    if (kind) return false;
-    c.experts = *draw_groups(Groups::one_has_all, experts, c.rows, kUnit, draw);
-    return true;
-  }
-
-  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    const Variant& v = std::as_const(c).variant;
-    if (gap_ >= 0 && !has_coded_h(v) && (is_wanted(wanted, gap_) || draw.chance(20))) {
-      const std::int64_t gap = draw_small_value(wanted, gap_, draw);
-      c.stride = gap == 0 ? 0 : c.cols + gap;
-    }
-    const auto offset = [&](int axis, std::int64_t element) {
-      return draw_misalignment(wanted, axis, element, 30, draw);
-    };
-    c.misaligned.inputs[0] = offset(input_, width_of_h(v));
-    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
-    c.misaligned.outputs[0] = offset(output_, width_of_output(v));
-    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 1);
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
-  }
-
-  const Statement& statement_;
-  OperationInfo limits_;
-  bool backward_;
-  UsualAxes usual_;
-  BlockLayers layers_;
-  std::vector<BlockLayers::Use> uses_;
-  std::vector<VariantAxis> of_variant_;
-  int written_axis_ = -1, rows_ = -1, cols_ = -1, experts_ = -1, groups_ = -1, gap_ = -1, input_ = -1, other_ = -1;
-  int output_ = -1, others_ = -1, threads_ = -1, data_ = -1;
+  int rows_ = -1, cols_ = -1;
 };
 
 }  // namespace
@@ -251,61 +140,33 @@ std::int64_t rows_kind(const Case& c) {
   return y <= 1 ? y : y < slots ? 2 : y == slots ? 3 : 4;
 }
 
-class AggregateDomain final : public Domain {
+class AggregateDomain final : public LayeredDomain<BlockLayers> {
  public:
-  explicit AggregateDomain(const DomainRequest& request)
-      : statement_(request.statement), limits_(*request.process.operation(request.variants.front().operation)) {
-    weighted_.of(request.variants, [](const Variant& v) { return std::string(layer_of(v).weighted ? "yes" : "no"); });
-    add_of_variant("weighted", weighted_.bins());
-    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
-    cols_ = add("cols", extent_bins(kAggregateDomainCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
-    most_ = add("slots of a token, at most", extent_bins(kMostSlots, 512));
-    y_ = add("rows of y", word_bins({"none", "one", "fewer than slots", "as many", "more"}));
-    drops_ = add("dropped slots, %", extent_bins(kDrops, 100));
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add_option("y past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add_option("other inputs past it", usual_.few_offset_bins());
-    output_ = add_option("output past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    data_ = add("data", usual_.data_bins());
+  explicit AggregateDomain(const DomainRequest& request) : LayeredDomain(request, 1) {
+    add_of_variant("weighted", [](const Variant& v) { return layer_of(v).weighted ? "yes" : "no"; });
+    tokens_ = add_rows("tokens", kTokens, kMostTokens);
+    cols_ = add_cols("cols", kAggregateDomainCols, kMostCols);
+    most_ = add("slots of a token, at most", extent_bins(kMostSlots, 512),
+                [](const Case& c) { return layer_case(c).most; });
+    y_ = add("rows of y", word_bins({"none", "one", "fewer than slots", "as many", "more"}), rows_kind);
+    drops_ = add("dropped slots, %", extent_bins(kDrops, 100), [](const Case& c) { return layer_case(c).drops; });
+    const int input = add_place("y past a multiple of 64 bytes", {false, 0, 0}, 2);
+    add_place("other inputs past it", {false, 1, 3}, 1, true);
+    add_place("output past it", {true, 0, 0}, 2);
+    add_threads();
+    add_data();
     // Loads by columns and by where a row begins, rows in flight by the slots of a token.
-    interact({cols_, most_, input_});
-    layers_ = BlockLayers(limits_);
-    for (const BlockLayers::Use& use : layers_.uses()) {
-      if (!use.text.starts_with("d = ")) continue;
-      uses_.push_back(use);
-      add_layer_use(use.layer, use.text);
-    }
-    set_variants(request.variants);
+    interact({cols_, most_, input});
+    add_layers(BlockLayers(limits()), "d = ");
   }
 
   [[nodiscard]] std::string family_of(const Variant&) const override { return "aggregate"; }
-  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override { return layers_.is(uses_[use], c); }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 18 : 22);
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    std::vector<std::int64_t> values{weighted_.index_of(c.variant)};
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    set(tokens_, c.rows);
-    set(cols_, c.cols);
-    set(most_, layer_case(c).most);
-    set(y_, rows_kind(c));
-    set(drops_, layer_case(c).drops);
-    if (c.misaligned.inputs[0] % 2 == 0) set(input_, c.misaligned.inputs[0]);
-    set(other_, c.misaligned.inputs[1]);
-    if (c.misaligned.outputs[0] % 2 == 0) set(output_, c.misaligned.outputs[0]);
-    set(threads_, c.threads);
-    set(data_, static_cast<std::int64_t>(c.data));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     return std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows) *
            std::max<std::int64_t>(1, c.cols);
@@ -317,17 +178,12 @@ class AggregateDomain final : public Domain {
     LayerCase& own = layer_case(drawn);
     own.most = std::min<std::int64_t>(own.most, 8);
     const std::int64_t kind = rows_kind(drawn);
-    std::optional<Case> c = layers_.at(uses_[use], std::move(drawn), most / 8, draw);
+    std::optional<Case> c = LayeredDomain::at_layer(use, std::move(drawn), most / 8, draw);
     if (c) c->experts.clear(), c->gather = 0, layer_case(*c).y_rows = draw_rows(kind, *c, draw);
     return c;
   }
 
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;
     LayerCase& own = layer_case(c);
     const bool any = !is_wanted(wanted, tokens_) && !is_wanted(wanted, cols_) && attempt < 5;
@@ -335,18 +191,20 @@ class AggregateDomain final : public Domain {
     own.most = is_wanted(wanted, most_) ? attempt < 5 ? draw_value(wanted, most_, draw) : slots.low
                                         : draw.between(0, attempt < 5 ? 9 : 2);
     const std::int64_t limit = std::min(any ? kSmallWork : most, most) / std::max<std::int64_t>(1, own.most);
-    const ExtentRange rows{small_range(wanted, tokens_, draw), limits_.rows_multiple, 32};
-    const ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple, 32};
+    const ExtentRange rows{small_range(wanted, tokens_, draw), limits().rows_multiple, 32};
+    const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, 32};
     const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
-    if (!extents) return std::nullopt;
+    if (!extents) return false;
     c.rows = extents->rows, c.cols = extents->cols;
-    own.y_rows = draw_rows(is_wanted(wanted, y_)
-                               ? wanted[static_cast<std::size_t>(y_)]
-                               : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3) : draw.below(2)),
-                           c, draw);
+    const std::int64_t kind = is_wanted(wanted, y_)
+                                  ? bin(wanted, y_)
+                                  : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3) : draw.below(2));
+    own.y_rows = draw_rows(kind, c, draw);
     if (is_wanted(wanted, drops_) || draw.chance(40)) own.drops = static_cast<int>(draw_value(wanted, drops_, draw));
-    draw_options(c, wanted, draw);
-    return c;
+    draw_places(c, wanted, draw);
+    draw_threads(c, wanted, draw);
+    draw_data(c, wanted, draw);
+    return true;
   }
 
  private:
@@ -361,26 +219,7 @@ class AggregateDomain final : public Domain {
     }
   }
 
-  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    const auto offset = [&](int axis, std::int64_t element) {
-      return draw_misalignment(wanted, axis, element, 30, draw);
-    };
-    c.misaligned.inputs[0] = offset(input_, 2);
-    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
-    c.misaligned.outputs[0] = offset(output_, 2);
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
-  }
-
-  const Statement& statement_;
-  OperationInfo limits_;
-  UsualAxes usual_;
-  BlockLayers layers_;
-  std::vector<BlockLayers::Use> uses_;
-  VariantAxis weighted_;
-  int tokens_ = -1, cols_ = -1, most_ = -1, y_ = -1, drops_ = -1, input_ = -1, other_ = -1, output_ = -1;
-  int threads_ = -1, data_ = -1;
+  int tokens_ = -1, cols_ = -1, most_ = -1, y_ = -1, drops_ = -1;
 };
 
 }  // namespace
@@ -495,47 +334,25 @@ void check_step(const Case& c) {
 
 namespace {
 
-using Cases = std::vector<Case>;
-
-class Simpler {
- public:
-  explicit Simpler(const Case& c) : c_(c) {}
-
-  template <class Change>
-  void with(const Change& change) {
-    Case n = c_;
-    change(n);
-    fit_experts(n);
-    if (n.stride != 0) n.stride = n.cols + (c_.stride - c_.cols);
-    if (n != c_) all_.push_back(std::move(n));
+// Gates that are numbered row by row stay those that they are.
+void move(Case& n, std::int64_t row, std::int64_t col) {
+  if (n.data == Data::every_word) {
+    n.seed += static_cast<std::uint64_t>(row * n.cols + col);
+  } else {
+    layer_case(n).first_row += row, layer_case(n).first_col += col;
   }
-
-  // Gates that are numbered row by row stay those that they are.
-  static void move(Case& n, std::int64_t row, std::int64_t col) {
-    if (n.data == Data::every_word) {
-      n.seed += static_cast<std::uint64_t>(row * n.cols + col);
-    } else {
-      layer_case(n).first_row += row, layer_case(n).first_col += col;
-    }
-  }
-
-  Cases take() { return std::move(all_); }
-
- private:
-  const Case& c_;
-  Cases all_;
-};
+}
 
 // The row, the element or the block's beginning alone.
-void windows(const Case& c, const Finding& finding, Simpler& simpler) {
+void windows(const Case& c, const Finding& finding, SimplerCases& simpler) {
   for (const Plant& p : finding.relevant) {
     const std::int64_t col = std::max<std::int64_t>(0, p.col);
     for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{32}, std::int64_t{128}}) {
       for (const std::int64_t cols : {std::int64_t{1}, std::int64_t{32}, std::int64_t{128}, c.cols}) {
         if (p.row >= c.rows || col >= c.cols) continue;
         simpler.with([&](Case& n) {
-          if (cols != c.cols) Simpler::move(n, p.row, col), n.cols = std::min(cols, c.cols - col);
-          if (cols == c.cols) Simpler::move(n, p.row, 0);
+          if (cols != c.cols) move(n, p.row, col), n.cols = std::min(cols, c.cols - col);
+          if (cols == c.cols) move(n, p.row, 0);
           n.rows = std::min(rows, c.rows - p.row);
           n.experts.clear(), n.stride = 0, n.threads = 0, n.misaligned = {};
         });
@@ -544,46 +361,26 @@ void windows(const Case& c, const Finding& finding, Simpler& simpler) {
   }
 }
 
-void fewer_experts(const Case& c, Simpler& simpler) {
-  if (c.experts.empty()) return;
-  simpler.with([](Case& n) { n.experts.clear(); });
-  for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2}) {
-    if (end <= c.rows && c.experts.size() > 3) simpler.with([&](Case& n) { n.experts = {0, end, n.rows}; });
-  }
-  if (c.experts.size() <= 2) return;
-  simpler.with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
-  simpler.with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
-}
-
-void smaller_steps(const Case& c, Simpler& simpler) {
-  const LayerCase& own = layer_case(c);
-  if (c.rows > 1) simpler.with([](Case& n) { Simpler::move(n, n.rows / 2, 0), n.rows -= n.rows / 2; });
-  for (const std::int64_t rows : smaller_extents(c.rows)) simpler.with([&](Case& n) { n.rows = rows; });
-  for (const std::int64_t cols : smaller_extents(c.cols)) simpler.with([&](Case& n) { n.cols = cols; });
-  for (const std::int64_t rows : smaller_extents(own.y_rows))
-    simpler.with([&](Case& n) { layer_case(n).y_rows = rows; });
-  for (const std::int64_t most : smaller_extents(own.most)) simpler.with([&](Case& n) { layer_case(n).most = most; });
-  if (own.drops != 0) simpler.with([](Case& n) { layer_case(n).drops = 0; });
-}
-
 }  // namespace
 
 std::vector<Case> simpler_steps(const Case& c, const Finding& finding) {
-  Simpler simpler(c);
-  if (c.rows > 1 || c.cols > 1) windows(c, finding, simpler);
-  fewer_experts(c, simpler);
-  if (c.stride != 0) simpler.with([](Case& n) { n.stride = 0; });
-  if (c.threads != 0) simpler.with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned = {}; });
-  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned.inputs = {}; });
-  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned.outputs = {}; });
-  smaller_steps(c, simpler);
-  if (c.data != Data::zeros && c.data != Data::codes) simpler.with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) simpler.with([](Case& n) { n.data = Data::zeros; });
+  SimplerCases simpler(c, fit_experts);
   const LayerCase& own = layer_case(c);
-  if (own.first_row != 0) simpler.with([](Case& n) { layer_case(n).first_row = 0; });
-  if (own.first_col != 0) simpler.with([](Case& n) { layer_case(n).first_col = 0; });
-  if (c.seed > 1 && c.data != Data::every_word) simpler.with([](Case& n) { n.seed = 1; });
+  if (c.rows > 1 || c.cols > 1) windows(c, finding, simpler);
+  simpler.with([](Case& n) { n.experts.clear(); });
+  simpler.fewer_experts({0, 1, c.rows / 2});
+  simpler.plainer_call();
+  if (c.rows > 1) simpler.with([](Case& n) { move(n, n.rows / 2, 0), n.rows -= n.rows / 2; });
+  simpler.fewer_rows();
+  simpler.fewer_cols();
+  for (const std::int64_t rows : smaller_extents(own.y_rows))
+    simpler.with([&](Case& n) { layer_case(n).y_rows = rows; });
+  for (const std::int64_t most : smaller_extents(own.most)) simpler.with([&](Case& n) { layer_case(n).most = most; });
+  simpler.with([](Case& n) { layer_case(n).drops = 0; });
+  simpler.plainer_data();
+  simpler.with([](Case& n) { layer_case(n).first_row = 0; });
+  simpler.with([](Case& n) { layer_case(n).first_col = 0; });
+  if (c.data != Data::every_word) simpler.first_seed();
   return simpler.take();
 }
 

@@ -26,11 +26,6 @@
 namespace mxcheck {
 namespace {
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
-  return equals_answer(context, *posed.problem, posed.answer, {});
-}
-
 // Rows of 1024 columns: more elements than 20 bits count, where what quick draws has at most 18 bits of them. One
 // variant of each kind is enough to show an index that wraps.
 constexpr std::int64_t kBeyondAMillion = 1030;
@@ -132,7 +127,7 @@ Statement equality(std::string_view name, std::string_view operation, std::strin
   s.data = {Data::normal,   Data::boundaries, Data::boundaries, Data::codes,  Data::slots,
             Data::specials, Data::bits,       Data::wide,       Data::sparse, Data::real};
   s.experts = operation == "aggregate" ? 0 : 50;
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = corners;
   s.covers_pairs = true;
   return s;
@@ -157,7 +152,7 @@ Statement enumerated(std::string_view name, std::string_view sentence,
                      std::vector<Case> (*corners)(const Variant&, Suite)) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "reference/layer/swiglu.h";
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = corners;
   return s;
 }
@@ -304,34 +299,6 @@ void SwigluProblem::explain(std::size_t output, Finding& finding) const {
 
 namespace {
 
-class QuantizeTransposed final : public ScaledBlocksOperation {
- public:
-  QuantizeTransposed() : ScaledBlocksOperation("quantize_transposed", true) {}
-
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<TransposedProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<TransposedProblem>(call);
-  }
-  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }  // of FP32 scales
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_transposes(); }
-
-  [[nodiscard]] bool has_row_index(bool) const override { return true; }
-  // The codes and scales are computed as in quantize; the places, which are its own, do not need millions of elements.
-  [[nodiscard]] std::int64_t most_in_quick() const override { return std::int64_t{1} << 18; }
-
- protected:
-  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
-    const ScaledBlocksVariant& own = blocks_of(v);
-    return own.block.cols == 1 && own.layout == MXCHECK_COMPACT && v.dtype != Format::fp16;
-  }
-  [[nodiscard]] bool takes(const Recipe& recipe) const override {
-    return recipe.has_e8m0_scales() || recipe.name == "fp32";
-  }
-  [[nodiscard]] bool depends_on_recipe() const override { return true; }
-};
-
 Case without_gather(Case c) {
   c.gather = 0;
   return c;
@@ -340,7 +307,18 @@ Case without_gather(Case c) {
 }  // namespace
 
 const Operation& quantize_transposed_operation() {
-  static const QuantizeTransposed kOperation;
+  ScaledBlocksTraits traits{"quantize_transposed"};
+  traits.can_be_asked = [](const Variant& v) {
+    const ScaledBlocksVariant& own = blocks_of(v);
+    return own.block.cols == 1 && own.layout == MXCHECK_COMPACT && v.dtype != Format::fp16;
+  };
+  traits.invalid_calls = invalid_transposes;
+  traits.depends_on_recipe = traits.takes_fp32_scales = true;
+  traits.any_nan_is_equal = true;  // of FP32 scales
+  traits.has_row_index_on_host = true;
+  // The codes and scales are computed as in quantize; the places, which are its own, do not need millions of elements.
+  traits.most_in_quick = std::int64_t{1} << 18;
+  static const OperationOf<TransposedProblem, ScaledBlocksOperation> kOperation(traits);
   return kOperation;
 }
 
@@ -357,10 +335,9 @@ TransposedProblem::TransposedProblem(const Case& from) : Problem(from), x(expand
   x = std::move(source);
 }
 
-TransposedProblem::TransposedProblem(const Call& call) : Problem(case_of(call)) {
+TransposedProblem::TransposedProblem(const Call& call) : Problem(case_of(call, input_number(call, 0).dtype)) {
   const CallTensor& first = input_number(call, 0);
   if (first.shape.size() != 2) throw Error(ErrorKind::usage, "x is a matrix");
-  c.variant.dtype = first.dtype;
   x = {{first.data, first.data + first.bytes}, first.dtype, first.shape[0], c.cols, c.cols};
   if (first.row_stride > c.cols) x.stride = c.stride = first.row_stride;
   x.bytes.resize(static_cast<std::size_t>(x.rows) * x.row_bytes());  // without the gap after the last row
@@ -393,15 +370,12 @@ Input TransposedProblem::gathered() const {
   return all;
 }
 
-Call TransposedProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
-  call.inputs.push_back(values_tensor(x.dtype, x.rows, x.cols, x.stride, x.bytes));
-  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
-  if (c.gather != 0) call.inputs.push_back(index_tensor(index));
-  for (const TensorInfo& info : outputs) call.outputs.push_back(output_tensor(info, false));
-  return call;
+std::vector<ProblemInput> TransposedProblem::inputs() const {
+  std::vector<ProblemInput> all{
+      {values_tensor(x.dtype, x.rows, x.cols, x.stride, x.bytes), values_info("x", x.dtype, x.rows, x.stride)}};
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  if (c.gather != 0) all.push_back(vector_input("row_index", index));
+  return all;
 }
 
 std::vector<ExpectedTensor> TransposedProblem::answer() const {
@@ -440,14 +414,6 @@ void TransposedProblem::explain(std::size_t output, Finding& finding) const {
   finding.element.push_back("scale     " + notations(static_cast<double>(scale.scale)) + " by the reference");
   finding.element.push_back("expected  " + expected_text(*finding.difference));
   finding.element.push_back("observed  " + observed_text(*finding.difference));
-}
-
-std::vector<SavedTensor> TransposedProblem::saved() const {
-  std::vector<SavedTensor> saved;
-  save(saved, values_info("x", x.dtype, x.rows, x.stride), x.bytes);
-  save_vector(saved, "offsets", c.experts);
-  save_vector(saved, "row_index", index);
-  return saved;
 }
 
 }  // namespace mxcheck

@@ -55,19 +55,6 @@ class SwigluMaker {
     table_.add(role, name, Format::fp32, shape, fp32, more);
   }
 
-  // Gate and up side by side, or one after the other.
-  Words composed(const InputWords& gate, const InputWords& up) const {
-    Words h(2 * gate.words.size());
-    const auto n = static_cast<std::size_t>(gate.cols);
-    for (std::size_t i = 0; i < gate.words.size(); ++i) {
-      const std::size_t row = i / n * 2 * n, j = i % n;
-      const bool halves = spec_.gate_up == GateUp::halves;
-      h[row + (halves ? j : 2 * j)] = gate.words[i];
-      h[row + (halves ? n + j : 2 * j + 1)] = up.words[i];
-    }
-    return h;
-  }
-
   void read_h() {
     Words h;
     if (spec_.has_h) {
@@ -78,7 +65,7 @@ class SwigluMaker {
     } else {
       const InputWords gate = read_bf16(spec_.gate, directory_, "gate"), up = read_bf16(spec_.up, directory_, "up");
       check_size("up", up.rows, up.cols, gate.rows, gate.cols);
-      rows_ = gate.rows, n_ = gate.cols, h = composed(gate, up);
+      rows_ = gate.rows, n_ = gate.cols, h = gate_and_up(gate.words, up.words, n_, spec_.gate_up);
       attribute("source", "gate: " + gate.source + "; up: " + up.source);
     }
     attribute("rows", std::to_string(rows_));
@@ -193,7 +180,7 @@ SwigluCodes parse_codes(const Json& value, const std::string& place) {
   return codes;
 }
 
-SwigluGolden parse_swiglu(JsonObject& o) {
+std::any parse_swiglu(JsonObject& o) {
   SwigluGolden spec;
   spec.has_h = o.has("h");
   if (spec.has_h == (o.has("gate") || o.has("up"))) o.refuse("h", "or gate and up are needed, and not both");
@@ -221,19 +208,6 @@ SwigluGolden parse_swiglu(JsonObject& o) {
   return spec;
 }
 
-class SwigluKind final : public GoldenKind {
- public:
-  [[nodiscard]] std::string_view name() const override { return "swiglu"; }
-  [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_swiglu(o); }
-  [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const override {
-    return SwigluMaker(golden, options).run();
-  }
-  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
-                           const CandidateTensor& candidate) const override {
-    return rows_of_swiglu(golden, dataset, candidate);
-  }
-};
-
 }  // namespace
 
 std::string name_of(const SwigluCodes& c) {
@@ -249,6 +223,19 @@ GateUp parse_gate_up(JsonObject& o) {
   return order == "halves" ? GateUp::halves : GateUp::interleaved;
 }
 
+std::vector<std::uint16_t> gate_and_up(const std::vector<std::uint16_t>& gate, const std::vector<std::uint16_t>& up,
+                                       std::int64_t n, GateUp order) {
+  const auto width = static_cast<std::size_t>(n);
+  const bool halves = order == GateUp::halves;
+  std::vector<std::uint16_t> all(2 * gate.size());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const std::size_t row = i / width * 2 * width, j = i % width;
+    all[row + (halves ? j : 2 * j)] = gate[i];
+    all[row + (halves ? width + j : 2 * j + 1)] = up[i];
+  }
+  return all;
+}
+
 InputSpec input_at(JsonObject& o, const char* key) { return parse_input(o.required(key), o.place() + "." + key); }
 
 std::string size_text(std::int64_t rows, std::int64_t cols) {
@@ -256,7 +243,9 @@ std::string size_text(std::int64_t rows, std::int64_t cols) {
 }
 
 std::vector<const GoldenKind*> swiglu_golden_kinds() {
-  static const SwigluKind kKind;
+  static const GoldenKind kKind(
+      "swiglu", parse_swiglu, [](const GoldenSpec& g, const MakeOptions& o) { return SwigluMaker(g, o).run(); },
+      rows_of_swiglu);
   return {&kKind};
 }
 

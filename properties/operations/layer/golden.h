@@ -38,6 +38,9 @@ Table rows_of_swiglu(const GoldenTensors& golden, const DatasetInfo& dataset, co
 
 // Of specs that have gate and up values: their order, an input by its key, and what a refused size looks like.
 GateUp parse_gate_up(JsonObject& o);
+// Gate and up values of rows of n, side by side or one after the other.
+std::vector<std::uint16_t> gate_and_up(const std::vector<std::uint16_t>& gate, const std::vector<std::uint16_t>& up,
+                                       std::int64_t n, GateUp order);
 InputSpec input_at(JsonObject& o, const char* key);
 std::string size_text(std::int64_t rows, std::int64_t cols);
 

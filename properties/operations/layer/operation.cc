@@ -40,43 +40,21 @@ std::pair<std::int64_t, std::int64_t> place_field(std::string_view field, std::s
   return {number_field<std::int64_t>(field, parts[0]), number_field<std::int64_t>(field, parts[1])};
 }
 
-bool set_field_of_aggregate(Case& c, std::string_view field, std::string_view value) {
+bool set_field_of_aggregate(Case& c, const FieldText& f) {
   LayerCase& own = layer_case(c);
-  if (field == "weighted") {
-    layer_of(c.variant).weighted = word_field(field, value, kFlag) != 0;
-  } else if (field == "y") {
-    own.y_rows = number_field<std::int64_t>(field, value);
-  } else if (field == "k") {
-    own.most = number_field<std::int64_t>(field, value);
-  } else if (field == "drops") {
-    own.drops = number_field<int>(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  return f.word("weighted", layer_of(c.variant).weighted, kFlag) || f.number("y", own.y_rows) ||
+         f.number("k", own.most) || f.number("drops", own.drops);
 }
 
-bool set_field_of_swiglu(Case& c, std::string_view field, std::string_view value) {
+bool set_field_of_swiglu(Case& c, const FieldText& f) {
   LayerVariant& v = layer_of(c.variant);
-  if (field == "gate_up") {
-    v.gate_up = word_field(field, value, kGateUp);
-  } else if (field == "outputs") {
-    v.outputs = outputs_field(field, value);
-  } else if (field == "format") {
-    v.format = format_field(field, value);
-  } else if (field == "recipe") {
-    v.recipe = recipe_named(value).name;
-  } else if (field == "block") {
-    v.block = number_field<std::int64_t>(field, value);
-  } else if (field == "scaled") {
-    v.scaled = format_field(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  return f.word("gate_up", v.gate_up, kGateUp) ||
+         f.read("outputs", [&] { v.outputs = outputs_field(f.field, f.value); }) || f.format("format", v.format) ||
+         f.read("recipe", [&] { v.recipe = recipe_named(f.value).name; }) || f.number("block", v.block) ||
+         f.format("scaled", v.scaled);
 }
 
-class StepOperation final : public Operation {
+class StepOperation : public Operation {
  public:
   // weight: there are a thousand variants of swiglu and its gradient, which must not crowd out the rest.
   StepOperation(std::string_view name, std::size_t weight) : name_(name), weight_(weight) {}
@@ -99,14 +77,6 @@ class StepOperation final : public Operation {
     return simpler_steps(c, finding);
   }
 
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    if (aggregates()) return std::make_unique<AggregateProblem>(c);
-    return std::make_unique<SwigluProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    if (aggregates()) return std::make_unique<AggregateProblem>(call);
-    return std::make_unique<SwigluProblem>(call);
-  }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
   [[nodiscard]] std::int64_t work(const Case& c) const override {
     return aggregates()
@@ -174,7 +144,7 @@ bool StepOperation::set_field(Case& c, std::string_view field, std::string_view 
     std::tie(own.first_row, own.first_col) = place_field(field, value);
     return true;
   }
-  return aggregates() ? set_field_of_aggregate(c, field, value) : set_field_of_swiglu(c, field, value);
+  return aggregates() ? set_field_of_aggregate(c, {field, value}) : set_field_of_swiglu(c, {field, value});
 }
 
 std::vector<Case> StepOperation::large_cases(const Variant& v, Suite suite) const {
@@ -199,9 +169,9 @@ Case step_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data da
 }
 
 OperationModule layer_module() {
-  static const StepOperation kSwiglu("swiglu", 60);
-  static const StepOperation kBackward("swiglu_backward", 60);
-  static const StepOperation kAggregate("aggregate", 20);
+  static const OperationOf<SwigluProblem, StepOperation> kSwiglu("swiglu", 60);
+  static const OperationOf<SwigluProblem, StepOperation> kBackward("swiglu_backward", 60);
+  static const OperationOf<AggregateProblem, StepOperation> kAggregate("aggregate", 20);
   OperationModule module{{&kSwiglu, &kBackward, &kAggregate, &quantize_transposed_operation()},
                          step_equality_statements()};
   for (const auto& family : {swiglu_law_statements(), expert_law_statements(), aggregate_law_statements()})
@@ -209,13 +179,10 @@ OperationModule layer_module() {
   return module;
 }
 
-Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, Check* check) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/layer.md";
-  s.applies = applies;
-  s.data = {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::wide, Data::sparse};
-  s.check = check;
-  return s;
+Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, LawCheck* check) {
+  return law_statement(name, sentence, "docs/layer.md", applies,
+                       {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::wide, Data::sparse}, 30,
+                       true, check);
 }
 
 bool is_usual(const Variant& v) {

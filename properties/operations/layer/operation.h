@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/core/check.h"
+#include "properties/core/law.h"
 #include "properties/core/operation.h"
 #include "properties/operations/layer/fields.h"
 
@@ -37,11 +37,10 @@ std::vector<Statement> swiglu_law_statements();
 std::vector<Statement> expert_law_statements();
 std::vector<Statement> aggregate_law_statements();
 
-using Check = std::optional<Finding>(CheckContext&, const Case&);
 using Applies = bool(const Variant&, std::span<const Variant>);
 
 // A statement about drawn cases.
-Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, Check* check);
+Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, LawCheck* check);
 
 // One of each kind among variants that differ by recipe, format and block: those that every suite gives more.
 bool is_usual(const Variant& v);

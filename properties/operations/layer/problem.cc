@@ -179,6 +179,7 @@ void SwigluProblem::describe_outputs() {
     const Format format = o.what == What::scaled_a ? v.scaled : v.format;
     if (o.what == What::ds) {
       outputs.push_back(values_info(name, Format::fp32, 1, c.rows));
+      outputs.back().is_vector = true;
     } else if (o.part == Part::values) {
       outputs.push_back(values_info(name, Format::bf16, c.rows, cols));
     } else if (o.part == Part::codes) {
@@ -192,32 +193,20 @@ void SwigluProblem::describe_outputs() {
   }
 }
 
-Call SwigluProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
+std::vector<ProblemInput> SwigluProblem::inputs() const {
+  std::vector<ProblemInput> all;
   if (has_coded_h(c.variant)) {
-    call.inputs.push_back(byte_tensor(h_codes, {c.rows, 2 * c.cols}));
-    call.inputs.push_back(byte_tensor(h_scales, {c.rows, (2 * c.cols + 31) / 32}));
+    all.push_back(matrix_input({"codes of h", c.variant.dtype, c.rows, 2 * c.cols}, h_codes));
+    all.push_back(matrix_input({"scales of h", Format::e8m0, c.rows, (2 * c.cols + 31) / 32}, h_scales));
   } else {
-    CallTensor t;
-    t.dtype = Format::bf16;
-    t.shape = {c.rows, 2 * c.cols};
-    const std::int64_t stride = stride_of_h(c);
-    t.row_stride = stride > 2 * c.cols ? stride : 0;
-    t.data = reinterpret_cast<const std::byte*>(h.data());
-    if (c.elements() != 0) t.bytes = static_cast<std::uint64_t>((c.rows - 1) * stride + 2 * c.cols) * 2;
-    call.inputs.push_back(t);
+    all.push_back(matrix_input(values_info("h", Format::bf16, c.rows, 2 * c.cols), h, stride_of_h(c)));
   }
   if (is_backward(c.variant)) {
-    call.inputs.push_back(fp32_tensor(p, {c.rows, c.cols}));
-    call.inputs.push_back(fp32_tensor(weights, {c.rows}));
+    all.push_back(matrix_input(values_info("p", Format::fp32, c.rows, c.cols), p));
+    all.push_back(vector_input("weights", weights));
   }
-  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
-  const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    call.outputs.push_back(output_tensor(outputs[i], made_of[i].what == What::ds));
-  return call;
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  return all;
 }
 
 std::vector<float> SwigluProblem::values_of_h() const {
@@ -304,17 +293,6 @@ Table SwigluProblem::definitions(std::span<const Bytes>) const {
   return table;
 }
 
-std::vector<SavedTensor> SwigluProblem::saved() const {
-  std::vector<SavedTensor> saved;
-  save(saved, values_info("h", Format::bf16, c.rows, stride_of_h(c)), to_bytes(h));
-  save(saved, {"codes of h", c.variant.dtype, c.rows, 2 * c.cols}, to_bytes(h_codes));
-  save(saved, {"scales of h", Format::e8m0, c.rows, (2 * c.cols + 31) / 32}, to_bytes(h_scales));
-  save(saved, values_info("p", Format::fp32, c.rows, c.cols), to_bytes(p));
-  save_vector(saved, "weights", weights);
-  save_vector(saved, "offsets", c.experts);
-  return saved;
-}
-
 // Scales before the codes that follow from them.
 std::vector<std::size_t> SwigluProblem::order() const {
   std::vector<std::size_t> order = Problem::order();
@@ -331,36 +309,6 @@ const CallTensor& input_number(const Call& call, std::size_t number) {
   return call.inputs[number];
 }
 
-CallTensor fp32_tensor(const std::vector<float>& values, std::vector<std::int64_t> shape) {
-  CallTensor t;
-  t.dtype = Format::fp32;
-  t.shape = std::move(shape);
-  t.data = reinterpret_cast<const std::byte*>(values.data());
-  t.bytes = values.size() * sizeof(float);
-  return t;
-}
-
-CallTensor byte_tensor(const std::vector<std::uint8_t>& bytes, std::vector<std::int64_t> shape) {
-  CallTensor t;
-  t.dtype = Format::e4m3;
-  t.shape = std::move(shape);
-  t.data = reinterpret_cast<const std::byte*>(bytes.data());
-  t.bytes = bytes.size();
-  return t;
-}
-
-CallTensor output_tensor(const TensorInfo& info, bool is_vector) {
-  CallTensor t;
-  t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
-  t.shape = is_vector ? std::vector<std::int64_t>{info.cols} : std::vector<std::int64_t>{info.rows, info.cols};
-  t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) * bytes_of_element(info);
-  return t;
-}
-
-TensorInfo values_info(std::string name, Format format, std::int64_t rows, std::int64_t cols) {
-  return {std::move(name), format, rows, cols, 0, 0, true};
-}
-
 TensorInfo codes_info(std::string name, Format format, std::int64_t rows, std::int64_t cols, std::int64_t block) {
   return {std::move(name), format, rows, cols, 1, block, false};
 }
@@ -374,6 +322,18 @@ std::int64_t scales_along_rows(std::int64_t rows, std::int64_t block, std::span<
   return count_scale_rows(rows, block, experts);
 }
 
+std::vector<std::byte> in_halves(const std::vector<std::byte>& interleaved, std::int64_t n, std::size_t width) {
+  std::vector<std::byte> halves(interleaved.size());
+  const std::size_t row = 2 * static_cast<std::size_t>(n) * width;
+  for (std::size_t at = 0; at < halves.size(); at += width) {
+    const std::size_t column = at % row / width;
+    const std::size_t to = column / 2 + (column % 2 == 0 ? 0 : static_cast<std::size_t>(n));
+    std::copy_n(interleaved.begin() + static_cast<std::ptrdiff_t>(at), width,
+                halves.begin() + static_cast<std::ptrdiff_t>(at - at % row + to * width));
+  }
+  return halves;
+}
+
 CodedBytes coded_rows(const MatrixView& x, Format format, const Recipe& recipe, std::int64_t block) {
   const QuantizedTensor q = quantize(x, format, {1, block}, recipe);
   return {q.codes.data, q.scales().data};
@@ -383,12 +343,6 @@ CodedBytes coded_columns(const MatrixView& x, Format format, const Recipe& recip
                          std::span<const std::int64_t> experts) {
   const QuantizedTensor q = quantize(x, format, {block, 1}, recipe, experts);
   return {transposed(q.codes).data, transposed(q.scales()).data};
-}
-
-void save(std::vector<SavedTensor>& to, TensorInfo info, std::vector<std::byte> bytes, bool is_vector) {
-  if (bytes.empty()) return;
-  std::string name = info.name;
-  to.push_back({std::move(name), std::move(info), std::move(bytes), is_vector});
 }
 
 // aggregate: tensors, call, answer, and what an element is the sum of.
@@ -442,22 +396,12 @@ AggregateProblem::AggregateProblem(const Call& call) : Problem(case_of_aggregate
   outputs = {values_info("o", Format::bf16, c.rows, c.cols)};
 }
 
-Call AggregateProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
-  const std::int64_t rows = layer_case(c).y_rows;
-  CallTensor t;
-  t.dtype = Format::bf16;
-  t.shape = {rows, c.cols};
-  t.data = reinterpret_cast<const std::byte*>(y.data());
-  t.bytes = y.size() * sizeof(y[0]);
-  call.inputs.push_back(t);
-  if (layer_of(c.variant).weighted) call.inputs.push_back(fp32_tensor(weights, {rows}));
-  call.inputs.push_back(offsets_tensor(slots.token_offsets));
-  call.inputs.push_back(index_tensor(slots.token_rows));
-  call.outputs.push_back(output_tensor(outputs[0], false));
-  return call;
+std::vector<ProblemInput> AggregateProblem::inputs() const {
+  std::vector<ProblemInput> all{matrix_input(values_info("y", Format::bf16, layer_case(c).y_rows, c.cols), y)};
+  if (layer_of(c.variant).weighted) all.push_back(vector_input("weights", weights));
+  all.push_back(vector_input("token_offsets", slots.token_offsets));
+  all.push_back(vector_input("token_rows", slots.token_rows));
+  return all;
 }
 
 std::vector<ExpectedTensor> AggregateProblem::answer() const {
@@ -507,15 +451,6 @@ void AggregateProblem::explain(std::size_t, Finding& finding) const {
   finding.relevant.push_back({token, col, 0});
   finding.element.push_back("expected  " + expected_text(*finding.difference));
   finding.element.push_back("observed  " + observed_text(*finding.difference));
-}
-
-std::vector<SavedTensor> AggregateProblem::saved() const {
-  std::vector<SavedTensor> saved;
-  save(saved, values_info("y", Format::bf16, layer_case(c).y_rows, c.cols), to_bytes(y));
-  save_vector(saved, "weights", weights);
-  save_vector(saved, "token_offsets", slots.token_offsets);
-  save_vector(saved, "token_rows", slots.token_rows);
-  return saved;
 }
 
 }  // namespace mxcheck

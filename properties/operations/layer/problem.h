@@ -25,10 +25,8 @@ class SwigluProblem final : public Problem {
   std::vector<float> p;                // swiglu_backward
   std::vector<float> weights;
 
-  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
-  [[nodiscard]] std::vector<SavedTensor> saved() const override;
   [[nodiscard]] std::vector<std::size_t> order() const override;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
@@ -39,6 +37,9 @@ class SwigluProblem final : public Problem {
   // Where the gate and the up value of (i, j) stand in a row of h.
   [[nodiscard]] std::int64_t gate_column(std::int64_t j) const;
   [[nodiscard]] std::int64_t up_column(std::int64_t j) const;
+
+ protected:
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
 };
 
 // The contents of an output of SwigluProblem: which tensor, and its values, codes or scales.
@@ -59,11 +60,12 @@ class AggregateProblem final : public Problem {
   std::vector<float> weights;  // of the rows of y, where weighted
   DrawnSlots slots;
 
-  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
-  [[nodiscard]] std::vector<SavedTensor> saved() const override;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
+
+ protected:
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
 };
 
 // quantize_transposed as a problem of the gate.
@@ -76,14 +78,15 @@ class TransposedProblem final : public Problem {
   Input x;                          // as the candidate sees it: with an index, the rows that it names are among these
   std::vector<std::int32_t> index;  // row i of the matrix is row index[i] of x
 
-  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
-  [[nodiscard]] std::vector<SavedTensor> saved() const override;
   [[nodiscard]] std::vector<std::size_t> order() const override { return {1, 0}; }
 
   void describe_outputs();
   [[nodiscard]] Input gathered() const;  // the matrix that is quantized
+
+ protected:
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
 };
 
 }  // namespace mxcheck

@@ -48,38 +48,32 @@ std::vector<int> kinds_of(const Variant& v) {
   return kinds;
 }
 
-const Bytes* output_of(const Variant& v, const CallOutputs& got, const SwigluOutput& wanted) {
+const Bytes* output_of(const Variant& v, const Law::Outputs& got, const SwigluOutput& wanted) {
   const std::vector<SwigluOutput> made_of = swiglu_outputs(v);
   const auto at = std::find(made_of.begin(), made_of.end(), wanted);
-  return at == made_of.end() ? nullptr : &got.outputs[static_cast<std::size_t>(at - made_of.begin())];
+  return at == made_of.end() ? nullptr : &got[static_cast<std::size_t>(at - made_of.begin())];
 }
 
-std::optional<Finding> together_as_alone(CheckContext& context, const Case& c) {
+void together_as_alone(const Law& law, const Case& c) {
   const SwigluProblem together(c);
-  const CallOutputs all = run_problem(context, together);
-  if (!all.usable()) return propagate(context, all);
+  const Law::Outputs all = law.outputs(together);
   for (const int what : kinds_of(c.variant)) {
     const SwigluProblem alone = with_outputs(together, what);
-    const CallOutputs one = run_problem(context, alone);
-    if (!one.usable()) return propagate(context, one);
+    const Law::Outputs one = law.outputs(alone);
     const std::vector<SwigluOutput> made_of = swiglu_outputs(alone.c.variant);
     for (std::size_t i = 0; i < made_of.size(); ++i) {
-      if (auto f = differ(alone.outputs[i], one.outputs[i], *output_of(c.variant, all, made_of[i]),
-                          alone.outputs[i].name + " asked for with other outputs are not those asked for alone"))
-        return f;
+      law.equal(alone.outputs[i], one[i], *output_of(c.variant, all, made_of[i]),
+                alone.outputs[i].name + " asked for with other outputs are not those asked for alone");
     }
   }
-  return std::nullopt;
 }
 
 // Each code and scale against the candidate's own values, which the reference quantizes.
-std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
+void codes_of_values(const Law& law, const Case& c) {
   const SwigluProblem coded(c);
-  const CallOutputs codes = run_problem(context, coded);
-  if (!codes.usable()) return propagate(context, codes);
+  const Law::Outputs codes = law.outputs(coded);
   const SwigluProblem plain = with_outputs(coded, MXCHECK_VALUES);
-  const CallOutputs values = run_problem(context, plain);
-  if (!values.usable()) return propagate(context, values);
+  const Law::Outputs values = law.outputs(plain);
   const LayerVariant& v = layer_of(c.variant);
   const Recipe recipe = recipe_named(v.recipe);
   const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
@@ -93,11 +87,9 @@ std::optional<Finding> codes_of_values(CheckContext& context, const Case& c) {
     const CodedBytes want = o.transposed ? coded_columns(view, format, recipe, v.block, c.experts)
                                          : coded_rows(view, format, recipe, v.block);
     const std::string of = " are not those of the values that the candidate gives";
-    if (auto f = differ(coded.outputs[i + 1], want.scales, codes.outputs[i + 1], coded.outputs[i + 1].name + of))
-      return f;
-    if (auto f = differ(coded.outputs[i], want.codes, codes.outputs[i], coded.outputs[i].name + of)) return f;
+    law.equal(coded.outputs[i + 1], want.scales, codes[i + 1], coded.outputs[i + 1].name + of);
+    law.equal(coded.outputs[i], want.codes, codes[i], coded.outputs[i].name + of);
   }
-  return std::nullopt;
 }
 
 template <class T>
@@ -115,11 +107,10 @@ void copy_row(std::vector<T>& to, const std::vector<T>& from, std::int64_t rows,
 bool is_replaced(std::int64_t row) { return row % 3 == 1; }
 
 // Rows moved a third of the way round, and every third of them another one.
-std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return not_applicable(context);
+void rows_alone(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
   const SwigluProblem p(c);
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
+  const Law::Outputs before = law.outputs(p);
   Case others = c;
   others.seed = mix64(c.seed), others.data = Data::specials;
   const SwigluProblem replacing(others);
@@ -134,68 +125,44 @@ std::optional<Finding> rows_alone(CheckContext& context, const Case& c) {
   };
   change(&SwigluProblem::h), change(&SwigluProblem::h_codes), change(&SwigluProblem::h_scales);
   change(&SwigluProblem::p), change(&SwigluProblem::weights);
-  const CallOutputs after = run_problem(context, moved);
-  if (!after.usable()) return propagate(context, after);
+  const Law::Outputs after = law.outputs(moved);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    Bytes want = rotated(before.outputs[i], c.rows, by);
+    Bytes want = rotated(before[i], c.rows, by);
     for (std::int64_t row = 0; row < c.rows; ++row) {
-      if (is_replaced(row)) copy_row(want, after.outputs[i], c.rows, row);
+      if (is_replaced(row)) copy_row(want, after[i], c.rows, row);
     }
-    if (auto f = differ(p.outputs[i], want, after.outputs[i],
-                        p.outputs[i].name + " of a row are others where it stands elsewhere among other rows"))
-      return f;
+    law.equal(p.outputs[i], want, after[i],
+              p.outputs[i].name + " of a row are others where it stands elsewhere among other rows");
   }
-  return std::nullopt;
-}
-
-// dH's columns in halves, where they were interleaved. elements: bytes of a line that are one column's.
-Bytes in_halves(const Bytes& from, std::int64_t lines, std::int64_t n, std::size_t element) {
-  Bytes to(from.size());
-  const std::size_t line = 2 * static_cast<std::size_t>(n) * element;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(lines); ++i) {
-    for (std::size_t j = 0; j < 2 * static_cast<std::size_t>(n); ++j) {
-      const std::size_t column = j / 2 + (j % 2 == 0 ? 0 : static_cast<std::size_t>(n));
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * line + j * element), element,
-                  to.begin() + static_cast<std::ptrdiff_t>(i * line + column * element));
-    }
-  }
-  return to;
 }
 
 // Gate and up value (i, j) of a case are the same in either order.
-std::optional<Finding> either_order(CheckContext& context, const Case& c) {
+void either_order(const Law& law, const Case& c) {
   Case halves = c;
   layer_of(halves.variant).gate_up = MXCHECK_HALVES;
   const SwigluProblem p(halves);
-  const CallOutputs by_halves = run_problem(context, p);
-  if (!by_halves.usable()) return propagate(context, by_halves);
-  const CallOutputs interleaved = run_problem(context, SwigluProblem(c));
-  if (!interleaved.usable()) return propagate(context, interleaved);
+  const Law::Outputs by_halves = law.outputs(p);
+  const Law::Outputs interleaved = law.outputs(SwigluProblem(c));
   const std::vector<SwigluOutput> made_of = swiglu_outputs(c.variant);
   for (std::size_t i = 0; i < made_of.size(); ++i) {
     const bool of_dh = made_of[i].what == What::dh;
     if (of_dh && !made_of[i].transposed && made_of[i].part != Part::values) continue;  // blocks of other columns
-    Bytes got = interleaved.outputs[i];
-    if (of_dh && made_of[i].transposed && c.cols != 0)
-      got = in_halves(got, 1, c.cols, got.size() / static_cast<std::size_t>(2 * c.cols));
-    else if (of_dh)
-      got = in_halves(got, c.rows, c.cols, 2);
-    if (auto f = differ(p.outputs[i], by_halves.outputs[i], got,
-                        p.outputs[i].name + " of an interleaved h are not those of the same h in halves"))
-      return f;
+    Bytes got = interleaved[i];
+    if (of_dh && c.cols != 0)
+      got = in_halves(got, c.cols, made_of[i].transposed ? got.size() / static_cast<std::size_t>(2 * c.cols) : 2);
+    law.equal(p.outputs[i], by_halves[i], got,
+              p.outputs[i].name + " of an interleaved h are not those of the same h in halves");
   }
-  return std::nullopt;
 }
 
 constexpr int kExponent = 7;  // where it begins in BF16
 
 int exponent_of(std::uint16_t word) { return word >> kExponent & 0xFF; }
 
-std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
+void scaled_up_value(const Law& law, const Case& c) {
   const int k = 1 + static_cast<int>(c.seed % 8);
   const SwigluProblem p(c);
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
+  const Law::Outputs before = law.outputs(p);
   SwigluProblem other = p;
   const std::int64_t stride = stride_of_h(c);
   const auto word_of_up = [&](std::int64_t i, std::int64_t j) -> std::uint16_t& {
@@ -210,19 +177,18 @@ std::optional<Finding> scaled_up_value(CheckContext& context, const Case& c) {
       if (moved.back()) up = static_cast<std::uint16_t>(up + (k << kExponent));
     }
   }
-  const CallOutputs after = run_problem(context, other);
-  if (!after.usable()) return propagate(context, after);
-  auto want = values_in<std::uint16_t>(after.outputs[0]);
-  const auto was = values_in<std::uint16_t>(before.outputs[0]);
+  const Law::Outputs after = law.outputs(other);
+  auto want = values_in<std::uint16_t>(after[0]);
+  const auto was = values_in<std::uint16_t>(before[0]);
   std::int64_t claimed = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     // Not where a product is subnormal or too large.
     if (!moved[i] || exponent_of(was[i]) < 16 || exponent_of(was[i]) > 240) continue;
     want[i] = static_cast<std::uint16_t>(was[i] + (k << kExponent)), ++claimed;
   }
-  if (claimed == 0) return not_applicable(context);
-  return differ(p.outputs[0], to_bytes(want), after.outputs[0],
-                fmt::format("A of 2^{} times the up values is not 2^{} times A", k, k));
+  if (claimed == 0) law.says_nothing();
+  law.equal(p.outputs[0], to_bytes(want), after[0],
+            fmt::format("A of 2^{} times the up values is not 2^{} times A", k, k));
 }
 
 bool asks_together(const Variant& v, std::span<const Variant> all) {
@@ -276,20 +242,16 @@ std::vector<Statement> swiglu_law_statements() {
 namespace {
 
 // The outputs of both are the same.
-std::optional<Finding> same(CheckContext& context, const AggregateProblem& one, const AggregateProblem& other,
-                            const char* what) {
-  const CallOutputs a = run_problem(context, one);
-  if (!a.usable()) return propagate(context, a);
-  const CallOutputs b = run_problem(context, other);
-  if (!b.usable()) return propagate(context, b);
-  return differ(one.outputs[0], a.outputs[0], b.outputs[0], what);
+void same(const Law& law, const AggregateProblem& one, const AggregateProblem& other, const char* what) {
+  const Law::Outputs a = law.outputs(one);
+  const Law::Outputs b = law.outputs(other);
+  law.equal(one.outputs[0], a[0], b[0], what);
 }
 
-std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return not_applicable(context);
+void tokens_permuted(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
   const AggregateProblem p(c);
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
+  const Law::Outputs before = law.outputs(p);
   const std::int64_t by = 1 + c.rows / 3;
   AggregateProblem moved = p;
   moved.slots = {{0}, {}};
@@ -300,13 +262,11 @@ std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
                                   first + p.slots.token_offsets[from + 1]);
     moved.slots.token_offsets.push_back(std::ssize(moved.slots.token_rows));
   }
-  const CallOutputs after = run_problem(context, moved);
-  if (!after.usable()) return propagate(context, after);
-  return differ(p.outputs[0], rotated(before.outputs[0], c.rows, by), after.outputs[0],
-                "o of tokens that moved is another");
+  const Law::Outputs after = law.outputs(moved);
+  law.equal(p.outputs[0], rotated(before[0], c.rows, by), after[0], "o of tokens that moved is another");
 }
 
-std::optional<Finding> without_dropped(CheckContext& context, const Case& c) {
+void without_dropped(const Law& law, const Case& c) {
   const AggregateProblem p(c);
   AggregateProblem less = p;
   less.slots = {{0}, {}};
@@ -317,18 +277,18 @@ std::optional<Finding> without_dropped(CheckContext& context, const Case& c) {
     }
     less.slots.token_offsets.push_back(std::ssize(less.slots.token_rows));
   }
-  if (less.slots.token_rows.size() == p.slots.token_rows.size()) return not_applicable(context);
-  return same(context, p, less, "o is another where slots that were dropped are left out");
+  if (less.slots.token_rows.size() == p.slots.token_rows.size()) law.says_nothing();
+  same(law, p, less, "o is another where slots that were dropped are left out");
 }
 
 // Rows of y that no slot names, and their weights, made NaN.
-std::optional<Finding> unused_rows(CheckContext& context, const Case& c) {
+void unused_rows(const Law& law, const Case& c) {
   const AggregateProblem p(c);
   std::vector<bool> used(static_cast<std::size_t>(layer_case(c).y_rows));
   for (const std::int32_t row : p.slots.token_rows) {
     if (row >= 0) used[static_cast<std::size_t>(row)] = true;
   }
-  if (std::find(used.begin(), used.end(), false) == used.end()) return not_applicable(context);
+  if (std::find(used.begin(), used.end(), false) == used.end()) law.says_nothing();
   AggregateProblem other = p;
   for (std::size_t row = 0; row < used.size(); ++row) {
     if (used[row]) continue;
@@ -336,16 +296,16 @@ std::optional<Finding> unused_rows(CheckContext& context, const Case& c) {
     std::fill(first, first + c.cols, std::uint16_t{0x7FC0});
     if (!other.weights.empty()) other.weights[row] = std::numeric_limits<float>::quiet_NaN();
   }
-  return same(context, p, other, "o is another where rows of y that no token has hold NaN");
+  same(law, p, other, "o is another where rows of y that no token has hold NaN");
 }
 
-std::optional<Finding> weights_of_one(CheckContext& context, const Case& c) {
+void weights_of_one(const Law& law, const Case& c) {
   AggregateProblem weighted(c);
   std::fill(weighted.weights.begin(), weighted.weights.end(), 1.0F);
   AggregateProblem plain = weighted;
   plain.weights.clear();
   layer_of(plain.c.variant).weighted = false;
-  return same(context, plain, weighted, "o with weights of 1 is not that without weights");
+  same(law, plain, weighted, "o with weights of 1 is not that without weights");
 }
 
 bool aggregates(const Variant& v, std::span<const Variant>) { return is_aggregate(v); }
@@ -391,20 +351,13 @@ std::vector<std::int64_t> with_empty_experts(const Case& c) {
   return all;
 }
 
-std::optional<Finding> empty_experts(CheckContext& context, const Case& c) {
+void empty_experts(const Law& law, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
-  const CallOutputs before = run_problem(context, *p);
-  if (!before.usable()) return propagate(context, before);
+  const Law::Outputs before = law.outputs(*p);
   Case more = c;
   more.experts = with_empty_experts(c);
-  const CallOutputs after = run_problem(context, *make_problem(more));
-  if (!after.usable()) return propagate(context, after);
-  for (std::size_t i = 0; i < p->outputs.size(); ++i) {
-    if (auto f = differ(p->outputs[i], before.outputs[i], after.outputs[i],
-                        p->outputs[i].name + " are others with experts that have no rows"))
-      return f;
-  }
-  return std::nullopt;
+  const Law::Outputs after = law.outputs(*make_problem(more));
+  law.all_equal(*p, before, after, "are others with experts that have no rows");
 }
 
 // Columns [first, first + count) of a tensor of `cols` columns, whose lines are all that is known of it.
@@ -436,11 +389,10 @@ std::unique_ptr<Problem> alone(const Case& c, std::int64_t first, std::int64_t r
   return p;
 }
 
-std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
-  if (c.experts.size() < 3) return not_applicable(context);
+void expert_alone(const Law& law, const Case& c) {
+  if (c.experts.size() < 3) law.says_nothing();
   const std::unique_ptr<Problem> p = make_problem(c);
-  const CallOutputs all = run_problem(context, *p);
-  if (!all.usable()) return propagate(context, all);
+  const Law::Outputs all = law.outputs(*p);
   const auto rows_of = [&](std::size_t e) { return c.experts[e + 1] - c.experts[e]; };
   std::size_t largest = 0;
   for (std::size_t e = 1; e + 1 < c.experts.size(); ++e) {
@@ -450,18 +402,14 @@ std::optional<Finding> expert_alone(CheckContext& context, const Case& c) {
   const std::int64_t block = swiglu_laws_block_of(c.variant);
   const std::int64_t scales_before = scales_along_rows(first, block, std::span(c.experts).first(largest + 1));
   const std::unique_ptr<Problem> one = alone(c, first, rows_of(largest));
-  const CallOutputs got = run_problem(context, *one);
-  if (!got.usable()) return propagate(context, got);
+  const Law::Outputs got = law.outputs(*one);
   for (std::size_t i = 0; i < p->outputs.size(); ++i) {
     const TensorInfo& info = p->outputs[i];
     if (info.name.find("transposed") == std::string::npos) continue;
     const bool is_codes = info.name.find("codes") != std::string::npos;
-    const Bytes part = columns_of(all.outputs[i], info, is_codes ? first : scales_before, one->outputs[i].cols);
-    if (auto f = differ(one->outputs[i], got.outputs[i], part,
-                        info.name + " of an expert among others are not those of it alone"))
-      return f;
+    const Bytes part = columns_of(all[i], info, is_codes ? first : scales_before, one->outputs[i].cols);
+    law.equal(one->outputs[i], got[i], part, info.name + " of an expert among others are not those of it alone");
   }
-  return std::nullopt;
 }
 
 bool has_offsets(const Variant& v, std::span<const Variant>) { return is_swiglu(v) || is_transpose(v); }

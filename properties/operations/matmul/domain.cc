@@ -13,10 +13,10 @@
 
 #include "kernels/candidate_matmul.h"
 #include "properties/core/case_text.h"
-#include "properties/core/domain/domain.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/matmul/operation.h"
@@ -49,57 +49,49 @@ constexpr std::int64_t kOutputWork = 2;
 constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
 constexpr std::array<float, 8> kAlphas{1, 0.5F, -1, 1.0F / 3, 0, -0.0F, 0x1p100F, 0x1p-140F};
 
-class MatmulDomain final : public Domain {
+// The number of the one with these bits; kNotOnAxis for another.
+std::int64_t number_of_alpha(const Case& c) {
+  const auto bits = std::bit_cast<std::uint32_t>(matmul_case(c).alpha);
+  const auto found = std::ranges::find(kAlphas, bits, [](float a) { return std::bit_cast<std::uint32_t>(a); });
+  return found == kAlphas.end() ? kNotOnAxis : found - kAlphas.begin();
+}
+
+class MatmulDomain final : public LayeredDomain<MatmulLayers> {
  public:
   explicit MatmulDomain(const DomainRequest& request)
-      : statement_(request.statement),
-        limits_(*request.process.operation(request.variants.front().operation)),
+      : LayeredDomain(request, kUnit),
         contract_(parse_matmul_contract(contract_text(request.variants.front().operation))),
-        integers_(
-            std::all_of(statement_.data.begin(), statement_.data.end(), [](Data d) { return d == Data::codes; })) {
-    constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
-    constexpr std::string_view kGroups[] = {"none", "rows", "depth"};
-    a_.of(request.variants, [](const Variant& v) { return std::string(spec(matmul_of(v).format).name); });
-    b_.of(request.variants, [](const Variant& v) { return std::string(spec(matmul_of(v).format_b).name); });
-    blocks_.of(request.variants, [](const Variant& v) {
-      return block_field_text(matmul_of(v).block) + " " + block_field_text(matmul_of(v).block_b);
-    });
-    scales_.of(request.variants, [=](const Variant& v) { return std::string(kScales[matmul_of(v).scales]); });
-    grouping_.of(request.variants, [=](const Variant& v) { return std::string(kGroups[matmul_of(v).groups]); });
-    d_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
-    add_of_variant("a", a_.bins());
-    add_of_variant("b", b_.bins());
-    add_of_variant("blocks", blocks_.bins());
-    add_of_variant("scales", scales_.bins());
-    const int grouping = add_of_variant("groups", grouping_.bins());
-    add_of_variant("d", d_.bins());
-    m_ = add("m", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
-    n_ = add("n", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
-    k_ = add("k", extent_bins(kDepth, kMostDepth, 1, integers_ ? kMostIntegerDepth : 0));
-    outputs_ = add("outputs", extent_bins(kOutputs, kMostOutputs));
-    multiplications_ = add("multiplications", extent_bins(kMultiplications, kMostMultiplications));
-    experts_ = add("experts", expert_count_bins());
-    ends_ = add("experts' rows", word_bins(group_kind_labels()));
-    adds_ = add_option("C", word_bins({"none", "added"}));
+        integers_(std::ranges::all_of(statement().data, [](Data d) { return d == Data::codes; })) {
+    const int grouping = add_variant_axes();
+    m_ = add_rows("m", kRows, kMostRows);
+    n_ = add_cols("n", kCols, kMostCols);
+    const auto depth = [](const Case& c) { return matmul_case(c).depth; };
+    k_ = add("k", extent_bins(kDepth, kMostDepth, 1, integers_ ? kMostIntegerDepth : 0), depth);
+    outputs_ = add("outputs", extent_bins(kOutputs, kMostOutputs), [](const Case& c) { return c.elements(); });
+    multiplications_ = add("multiplications", extent_bins(kMultiplications, kMostMultiplications),
+                           [](const Case& c) { return c.elements() * matmul_case(c).depth; });
+    add_experts(expert_count_bins());
+    adds_ = add_option("C", word_bins({"none", "added"}), [](const Case& c) { return matmul_case(c).adds ? 1 : 0; });
     if (!contract_.from_c) {
       std::vector<std::string> texts;
       for (const float alpha : kAlphas) texts.push_back(fmt::format("{}", alpha));
-      alpha_ = add_option("alpha", word_bins(texts));
+      alpha_ = add_option("alpha", word_bins(texts), number_of_alpha);
     }
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    offset_a_ = add_option("a past a multiple of 64 bytes", usual_.offset_bins());
-    offset_b_ = add_option("b past it", usual_.offset_bins());
-    offset_others_ = add_option("other inputs past it", usual_.few_offset_bins());
-    offset_d_ = add_option("d past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    data_ = add("data", usual_.data_bins());
-    index_ = add_option("row index", usual_.index_bins());
+    // Few: a library may leave out operands that are not at multiples of 16 bytes.
+    const auto width_of_a = [](const Variant& v) { return width(matmul_of(v).format); };
+    const auto width_of_b = [](const Variant& v) { return width(matmul_of(v).format_b); };
+    const auto width_of_d = [](const Variant& v) { return width(v.dtype); };
+    add_place("a past a multiple of 64 bytes", {false, 0, 0}, width_of_a, false, 5);
+    add_place("b past it", {false, 1, 1}, width_of_b, false, 5);
+    add_place("other inputs past it", {false, 2, 3}, 1, true);
+    add_place("d past it", {true, 0, 0}, width_of_d);
+    add_threads();
+    add_data();
+    add_row_index([](const Variant& v) { return matmul_of(v).groups != MXCHECK_DEPTH; });
     // A schedule by the kind of groups and their sizes, tiles by n, the main loop and its tail by k: kernels are chosen
     // by these together. m is the groups' business where there are any.
-    interact({grouping, n_, k_, ends_});
-    layers_ = MatmulLayers(limits_);
-    for (const MatmulLayers::Use& use : layers_.uses()) add_layer_use(use.layer, use.text);
-    set_variants(request.variants);
+    interact({grouping, n_, k_, groups_axis()});
+    add_layers(MatmulLayers(limits()));
   }
 
   [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick); }
@@ -107,10 +99,6 @@ class MatmulDomain final : public Domain {
     constexpr std::string_view kNames[] = {"dense", "groups of rows", "groups of depth"};
     return std::string(kNames[matmul_of(v).groups]) + ", " + std::string(spec(matmul_of(v).format).name);
   }
-  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
-    return layers_.is(layers_.uses()[use], c);
-  }
-
   [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 21; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     if (integers_) return kMostExact;
@@ -118,39 +106,6 @@ class MatmulDomain final : public Domain {
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    const Variant& v = c.variant;
-    std::vector<std::int64_t> values{a_.index_of(v),      b_.index_of(v),        blocks_.index_of(v),
-                                     scales_.index_of(v), grouping_.index_of(v), d_.index_of(v)};
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    const MatmulCase& own = matmul_case(c);
-    set(m_, c.rows);
-    set(n_, c.cols);
-    set(k_, own.depth);
-    set(outputs_, c.elements());
-    set(multiplications_, c.elements() * own.depth);
-    if (!c.experts.empty()) {
-      set(experts_, static_cast<std::int64_t>(c.experts.size()) - 1);
-      set(ends_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
-    }
-    set(adds_, own.adds ? 1 : 0);
-    for (std::size_t i = 0; i < kAlphas.size(); ++i) {
-      if (std::bit_cast<std::uint32_t>(kAlphas[i]) == std::bit_cast<std::uint32_t>(own.alpha))
-        set(alpha_, static_cast<std::int64_t>(i));
-    }
-    if (c.misaligned.inputs[0] % width(matmul_of(v).format) == 0) set(offset_a_, c.misaligned.inputs[0]);
-    if (c.misaligned.inputs[1] % width(matmul_of(v).format_b) == 0) set(offset_b_, c.misaligned.inputs[1]);
-    set(offset_others_, c.misaligned.inputs[2]);
-    if (c.misaligned.outputs[0] % width(v.dtype) == 0) set(offset_d_, c.misaligned.outputs[0]);
-    set(threads_, c.threads);
-    set(data_, static_cast<std::int64_t>(c.data));
-    if (matmul_of(v).groups != MXCHECK_DEPTH) set(index_, UsualAxes::index_kind(c));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     const int groups = matmul_of(c.variant).groups;
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
@@ -161,32 +116,36 @@ class MatmulDomain final : public Domain {
     return std::max(c.elements() * depth, read * kElementWork + written * kOutputWork);
   }
 
-  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
-                                             Draw& draw) const override {
-    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
-  }
-
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;
-    const int groups = matmul_of(*v).groups;
-    const bool grouped = groups != MXCHECK_DENSE;
-    if (!grouped && (is_wanted(wanted, experts_) || is_wanted(wanted, ends_))) return std::nullopt;
-    std::int64_t experts = grouped ? draw_small_value(wanted, experts_, draw) : 0;
-    std::optional<Groups> kind;
-    if (is_wanted(wanted, ends_)) kind = static_cast<Groups>(wanted[static_cast<std::size_t>(ends_)]);
-    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return std::nullopt;
-    if (grouped && !draw_offsets(c, experts, kind, draw)) return std::nullopt;
+    const bool grouped = matmul_of(std::as_const(c).variant).groups != MXCHECK_DENSE;
+    if (!grouped && (is_wanted(wanted, experts_axis()) || is_wanted(wanted, groups_axis()))) return false;
+    const std::int64_t experts = grouped ? draw_small_value(wanted, experts_axis(), draw) : 0;
+    const std::optional<Groups> kind = wanted_groups(wanted);
+    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return false;
+    if (grouped && !draw_ends(c, experts, kind, draw)) return false;
     draw_options(c, wanted, draw);
-    return c;
+    return true;
   }
 
  private:
   static std::int64_t width(Format format) { return static_cast<std::int64_t>(code_width(format)); }
+
+  // The axis of groups.
+  int add_variant_axes() {
+    static constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
+    static constexpr std::string_view kGroups[] = {"none", "rows", "depth"};
+    add_of_variant("a", [](const Variant& v) { return std::string(spec(matmul_of(v).format).name); });
+    add_of_variant("b", [](const Variant& v) { return std::string(spec(matmul_of(v).format_b).name); });
+    add_of_variant("blocks", [](const Variant& v) {
+      return block_field_text(matmul_of(v).block) + " " + block_field_text(matmul_of(v).block_b);
+    });
+    add_of_variant("scales", [](const Variant& v) { return std::string(kScales[matmul_of(v).scales]); });
+    const int groups =
+        add_of_variant("groups", [](const Variant& v) { return std::string(kGroups[matmul_of(v).groups]); });
+    add_of_variant("d", [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    return groups;
+  }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
@@ -194,8 +153,8 @@ class MatmulDomain final : public Domain {
     const std::int64_t matrices = groups == MXCHECK_ROWS ? std::max<std::int64_t>(1, experts) : 1;
     const std::int64_t copies = groups == MXCHECK_DEPTH ? std::max<std::int64_t>(1, experts) : 1;
     ExtentRange depth{small_range(wanted, k_, draw), 1, kUnit};
-    ExtentRange rows{small_range(wanted, m_, draw), limits_.rows_multiple, 64};
-    ExtentRange cols{small_range(wanted, n_, draw), limits_.cols_multiple, 64};
+    ExtentRange rows{small_range(wanted, m_, draw), limits().rows_multiple, 64};
+    ExtentRange cols{small_range(wanted, n_, draw), limits().cols_multiple, 64};
     if (kind && groups == MXCHECK_ROWS && !is_wanted(wanted, m_)) fit_to(*kind, experts, m_, rows, draw);
     if (kind && groups == MXCHECK_DEPTH && !is_wanted(wanted, k_)) fit_to(*kind, experts, k_, depth, draw);
     if (!is_wanted(wanted, k_) && attempt >= 6) depth.range = {1, 128, {}};
@@ -243,7 +202,7 @@ class MatmulDomain final : public Domain {
     return draw.chance(50) ? kBeginning : 1;
   }
 
-  static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
+  static bool draw_ends(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
     const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
     const std::int64_t end = by_depth ? matmul_case(c).depth : c.rows;
     for (int tries = 0; tries < 8; ++tries) {
@@ -263,42 +222,22 @@ class MatmulDomain final : public Domain {
   }
 
   void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    const auto offset = [&](int axis, std::int64_t element, int percent) {
-      return draw_misalignment(wanted, axis, element, percent, draw);
-    };
-    const Variant& v = std::as_const(c).variant;
-    // Few: a library may leave out operands that are not at multiples of 16 bytes.
-    c.misaligned.inputs[0] = offset(offset_a_, width(matmul_of(v).format), 5);
-    c.misaligned.inputs[1] = offset(offset_b_, width(matmul_of(v).format_b), 5);
-    c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(offset_others_, 1, 30);
-    c.misaligned.outputs[0] = offset(offset_d_, width(v.dtype), 30);
+    draw_places(c, wanted, draw);
     if (is_wanted(wanted, adds_) || draw.chance(contract_.from_c ? 60 : 25))
-      matmul_case(c).adds = !is_wanted(wanted, adds_) || wanted[static_cast<std::size_t>(adds_)] == 1;
+      matmul_case(c).adds = !is_wanted(wanted, adds_) || bin(wanted, adds_) == 1;
     if (alpha_ >= 0 && (is_wanted(wanted, alpha_) || draw.chance(5)))
       matmul_case(c).alpha = kAlphas[static_cast<std::size_t>(draw_value(wanted, alpha_, draw))];
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+    draw_threads(c, wanted, draw);
+    draw_data(c, wanted, draw);
     // Which NaN a C that is NaN becomes where no step is taken is not defined.
     const bool is_any_bits = c.data == Data::bits || c.data == Data::wide;
     if (contract_.from_c && matmul_case(c).depth == 0 && matmul_case(c).adds && is_any_bits) c.data = Data::normal;
-    if (matmul_of(v).groups != MXCHECK_DEPTH && (is_wanted(wanted, index_) || draw.chance(15))) {
-      const int kind =
-          is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
-      c.gather = UsualAxes::source_rows(kind, c.rows, draw);
-    }
+    if (matmul_of(std::as_const(c).variant).groups != MXCHECK_DEPTH) draw_row_index(c, wanted, 15, draw);
   }
 
-  const Statement& statement_;
-  OperationInfo limits_;
   MatmulContract contract_;
   bool integers_;
-  UsualAxes usual_;
-  MatmulLayers layers_;
-  VariantAxis a_, b_, blocks_, scales_, grouping_, d_;
-  int m_ = -1, n_ = -1, k_ = -1, outputs_ = -1, multiplications_ = -1, experts_ = -1, ends_ = -1, adds_ = -1;
-  int alpha_ = -1, offset_a_ = -1, offset_b_ = -1, offset_others_ = -1, offset_d_ = -1, threads_ = -1, data_ = -1;
-  int index_ = -1;
+  int m_ = -1, n_ = -1, k_ = -1, outputs_ = -1, multiplications_ = -1, adds_ = -1, alpha_ = -1;
 };
 
 }  // namespace
@@ -434,7 +373,7 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   const bool grouped = groups != MXCHECK_DENSE;
   if ((groups == MXCHECK_DEPTH) != use.gradient || (use.whole == Whole::experts && !grouped)) return std::nullopt;
   const std::int64_t elements = most / kLayersElementWork / 2;
-  const int index = static_cast<int>(UsualAxes::index_kind(drawn));
+  const std::int64_t index = index_kind(drawn);
   drawn.gather = 0;
   if (use.gradient) matmul_case(drawn).depth = kBlock * draw.between(1, 2);
   bool sliced = false;
@@ -460,7 +399,7 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   if (!rows) return std::nullopt;
   drawn.rows = *rows;
   if (grouped) drawn.experts = sparse_offsets(experts, drawn.rows, 1, draw);
-  drawn.gather = UsualAxes::source_rows(index, drawn.rows, draw);
+  drawn.gather = source_rows(index, drawn.rows, draw);
   return drawn;
 }
 
@@ -521,41 +460,24 @@ Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::
 }
 
 std::vector<Case> simpler_matmuls(const Case& c, const Finding&) {
-  std::vector<Case> simpler;
+  SimplerCases simpler(c, fit_experts);
   const std::int64_t depth = matmul_case(c).depth;
   const std::int64_t whole = matmul_of(c.variant).groups == MXCHECK_DEPTH ? depth : c.rows;
-  const auto with = [&](const auto& change) {
-    Case n = c;
-    change(n);
-    fit_experts(n);
-    if (n != c) simpler.push_back(std::move(n));
-  };
-  if (c.experts.size() > 2) with([&](Case& n) { n.experts = {0, whole}; });
+  const auto with_depth = [&](std::int64_t less) { simpler.with([&](Case& n) { matmul_case(n).depth = less; }); };
+  if (c.experts.size() > 2) simpler.with([&](Case& n) { n.experts = {0, whole}; });
   for (const std::int64_t less : {depth / 256 * 128, depth / 2, std::int64_t{128}, std::int64_t{32}}) {
-    if (less > 0 && less < depth) with([&](Case& n) { matmul_case(n).depth = less; });
+    if (less > 0 && less < depth) with_depth(less);
   }
-  for (const std::int64_t less : smaller_extents(depth)) with([&](Case& n) { matmul_case(n).depth = less; });
-  if (matmul_case(c).adds) with([](Case& n) { matmul_case(n).adds = false; });
-  if (matmul_case(c).alpha != 1) with([](Case& n) { matmul_case(n).alpha = 1; });
-  if (!c.experts.empty()) {
-    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, whole / 2, whole / 256 * 128}) {
-      if (end <= whole && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, whole}; });
-    }
-    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
-    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
-  }
-  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
-  if (c.gather != 0) with([](Case& n) { n.gather = 0; });
-  if (c.gather > c.rows) with([](Case& n) { n.gather = std::max<std::int64_t>(1, n.rows); });
-  for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
-  for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
-  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
-  if (c.seed > 1) with([](Case& n) { n.seed = 1; });
-  return simpler;
+  for (const std::int64_t less : smaller_extents(depth)) with_depth(less);
+  simpler.with([](Case& n) { matmul_case(n).adds = false; });
+  simpler.with([](Case& n) { matmul_case(n).alpha = 1; });
+  simpler.fewer_experts({0, 1, whole / 2, whole / 256 * 128});
+  simpler.plainer_call();
+  simpler.fewer_rows();
+  simpler.fewer_cols();
+  simpler.plainer_data();
+  simpler.first_seed();
+  return simpler.take();
 }
 
 }  // namespace mxcheck

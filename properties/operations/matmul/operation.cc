@@ -60,7 +60,7 @@ std::vector<InvalidCall> invalid_matmuls() {
   };
 }
 
-class MatmulOperation final : public Operation {
+class MatmulOperation final : public OperationOf<MatmulProblem> {
  public:
   [[nodiscard]] std::string_view name() const override { return "matmul"; }
   [[nodiscard]] std::string variant_name(std::string_view contract) const override {
@@ -125,12 +125,6 @@ class MatmulOperation final : public Operation {
   }
   [[nodiscard]] std::int64_t work(const Case& c) const override { return c.elements() * matmul_case(c).depth; }
 
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<MatmulProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<MatmulProblem>(call);
-  }
   [[nodiscard]] bool any_nan_is_equal(std::string_view operation) const override {
     return any_nan_in_d_is_equal(operation);
   }
@@ -172,28 +166,13 @@ class MatmulOperation final : public Operation {
 
 bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   MatmulVariant& v = matmul_of(c.variant);
-  if (field == "format") {
-    v.format = format_field(field, value);
-  } else if (field == "format_b") {
-    v.format_b = format_field(field, value);
-  } else if (field == "block") {
-    v.block = block_field(value);
-  } else if (field == "block_b") {
-    v.block_b = block_field(value);
-  } else if (field == "scales") {
-    v.scales = word_field(field, value, kScales);
-  } else if (field == "groups") {
-    v.groups = word_field(field, value, kGroups);
-  } else if (field == "depth") {
-    matmul_case(c).depth = number_field<std::int64_t>(field, value);
-  } else if (field == "adds") {
-    matmul_case(c).adds = number_field<int>(field, value) != 0;
-  } else if (field == "alpha") {
-    matmul_case(c).alpha = number_field<float>(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  MatmulCase& own = matmul_case(c);
+  const FieldText f{field, value};
+  return f.format("format", v.format) || f.format("format_b", v.format_b) ||
+         f.read("block", [&] { v.block = block_field(value); }) ||
+         f.read("block_b", [&] { v.block_b = block_field(value); }) || f.word("scales", v.scales, kScales) ||
+         f.word("groups", v.groups, kGroups) || f.number("depth", own.depth) ||
+         f.read("adds", [&] { own.adds = number_field<int>(field, value) != 0; }) || f.number("alpha", own.alpha);
 }
 
 void MatmulOperation::check(const Case& c) const {

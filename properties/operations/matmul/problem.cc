@@ -55,13 +55,8 @@ Shapes shapes_of(const Case& c) {
   return s;
 }
 
-CallTensor tensor(Format format, std::int64_t rows, std::int64_t cols, const std::vector<std::byte>& bytes) {
-  CallTensor t;
-  t.dtype = code_width(format) == 1 ? Format::e4m3 : format;
-  t.shape = {rows, cols};
-  t.bytes = static_cast<std::uint64_t>(rows * cols) * code_width(format);
-  t.data = bytes.data();
-  return t;
+ProblemInput tensor(Format format, std::int64_t rows, std::int64_t cols, const std::vector<std::byte>& bytes) {
+  return matrix_input({"", format, rows, cols}, bytes);
 }
 
 Format scale_format(const MatmulVariant& v) { return v.scales == MXCHECK_FP32 ? Format::fp32 : Format::e8m0; }
@@ -130,25 +125,19 @@ MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
   outputs = {output_info(c)};
 }
 
-Call MatmulProblem::call() const {
+std::vector<ProblemInput> MatmulProblem::inputs() const {
   const MatmulVariant& v = matmul_of(c.variant);
   const std::int64_t depth = matmul_case(c).depth;
   const Shapes s = shapes_of(c);
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
-  call.inputs.push_back(tensor(v.format, s.a_rows, depth, a));
-  call.inputs.push_back(tensor(v.format_b, s.b_rows, depth, b));
+  std::vector<ProblemInput> all{tensor(v.format, s.a_rows, depth, a), tensor(v.format_b, s.b_rows, depth, b)};
   if (v.scales != MXCHECK_NO_SCALES) {
-    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
-    call.inputs.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
+    all.push_back(tensor(scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
+    all.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
   }
-  if (matmul_case(c).adds) call.inputs.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, c_values));
-  if (v.groups != MXCHECK_DENSE) call.inputs.push_back(offsets_tensor(c.experts));
-  if (c.gather != 0) call.inputs.push_back(index_tensor(index));
-  static const std::vector<std::byte> kNothing;
-  call.outputs.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, kNothing));
-  return call;
+  if (matmul_case(c).adds) all.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, c_values));
+  if (v.groups != MXCHECK_DENSE) all.push_back(vector_input("offsets", c.experts));
+  if (c.gather != 0) all.push_back(vector_input("row_index", index));
+  return all;
 }
 
 Matmul MatmulProblem::matmul(const MatmulContract& contract) const {

@@ -23,7 +23,7 @@ class MatmulProblem final : public Problem {
   std::vector<std::byte> a, b, scales_a, scales_b, c_values;
   std::vector<std::int32_t> index;  // gather: row i of A is row index[i]
 
-  [[nodiscard]] Call call() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   [[nodiscard]] ExpectedTensor answer(const MatmulContract& contract) const;
   void explain(std::size_t output, Finding& finding) const override;

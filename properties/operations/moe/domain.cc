@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "numerics/error.h"
-#include "properties/core/domain/domain.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/moe/operation.h"
 
@@ -40,89 +40,63 @@ int plain_width(const std::vector<Bin>& bins) {
   return found == bins.end() ? kAnyBin : static_cast<int>(found - bins.begin());
 }
 
-class MoeDomain final : public Domain {
+class MoeDomain final : public UsualDomain {
  public:
-  explicit MoeDomain(const DomainRequest& request)
-      : statement_(request.statement), limits_(*request.process.operation(request.variants.front().operation)) {
-    recipe_.of(request.variants, [](const Variant& v) { return moe_of(v).recipe; });
-    gate_up_.of(request.variants,
-                [](const Variant& v) { return moe_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; });
-    const int recipe = add_of_variant("recipe", recipe_.bins());
-    add_of_variant("gate and up", gate_up_.bins());
-    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
-    const std::vector<Bin> widths = extent_bins(kWidths, kMostWidth, limits_.cols_multiple, limits_.max_cols);
-    cols_ = add_option("d", widths, plain_width(widths));
-    inner_ = add_option("inner", extent_bins(kWidths, kMostWidth), plain_width(extent_bins(kWidths, kMostWidth)));
-    experts_ = add("experts", extent_bins(kExpertCounts, 512));
-    groups_ = add("experts' rows", word_bins(group_kind_labels()));
-    k_ = add("slots of a token, 0 for any", extent_bins(kSlots, kMostSlots));
-    drops_ = add("tokens with a dropped slot more, %", extent_bins(kDrops, 100));
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add_option("first input past a multiple of 64 bytes", usual_.few_offset_bins());
-    weights_ = add_option("W1 and W2 past it", usual_.few_offset_bins());
-    others_ = add_option("other inputs past it", usual_.few_offset_bins());
-    output_ = add_option("outputs past it", usual_.few_offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    data_ = add("data", usual_.data_bins());
+  explicit MoeDomain(const DomainRequest& request) : UsualDomain(request, kUnit) {
+    const int recipe = add_of_variant("recipe", [](const Variant& v) { return moe_of(v).recipe; });
+    add_of_variant("gate and up",
+                   [](const Variant& v) { return moe_of(v).gate_up == MXCHECK_HALVES ? "halves" : "interleaved"; });
+    tokens_ = add_rows("tokens", kTokens, kMostTokens);
+    const std::vector<Bin> widths = extent_bins(kWidths, kMostWidth, limits().cols_multiple, limits().max_cols);
+    cols_ = add_option(
+        "d", widths, [](const Case& c) { return c.cols; }, plain_width(widths));
+    const std::vector<Bin> all_widths = extent_bins(kWidths, kMostWidth);
+    inner_ = add_option(
+        "inner", all_widths, [](const Case& c) { return moe_case(c).inner; }, plain_width(all_widths));
+    add_experts(extent_bins(kExpertCounts, 512));
+    k_ = add("slots of a token, 0 for any", extent_bins(kSlots, kMostSlots),
+             [](const Case& c) { return moe_case(c).k; });
+    drops_ = add("tokens with a dropped slot more, %", extent_bins(kDrops, 100),
+                 [](const Case& c) { return moe_case(c).k == 0 ? moe_case(c).drops : kNotOnAxis; });
+    // Few: a library may leave out tensors that are not at multiples of 16 bytes.
+    add_place("first input past a multiple of 64 bytes", {false, 0, 0}, 2, true, 8);
+    add_place("W1 and W2 past it", {false, 1, 2}, 2, true, 8);
+    add_place("other inputs past it", {false, 3, 3}, 1, true, 8);
+    add_place("outputs past it", {true, 0, 3}, 2, true, 8);
+    add_threads();
+    add_data();
     // GEMMs are compiled for a recipe's operands, their tiles and tails follow from the width and the experts' rows.
-    interact({recipe, inner_, groups_});
-    set_variants(request.variants);
+    interact({recipe, inner_, groups_axis()});
+    set_variants();
   }
 
   [[nodiscard]] std::string family_of(const Variant& v) const override { return moe_of(v).recipe; }
   [[nodiscard]] std::int64_t small_work() const override {
-    return usual_.cuda() ? kSmallCudaWork : statement_.covers_pairs ? kSmallEqualityWork : kSmallWork;
+    return cuda() ? kSmallCudaWork : statement().covers_pairs ? kSmallEqualityWork : kSmallWork;
   }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite != Suite::quick ? 28 : usual_.cuda() ? 26 : 24);
+    return std::int64_t{1} << (suite != Suite::quick ? 28 : cuda() ? 26 : 24);
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    std::vector<std::int64_t> values{recipe_.index_of(c.variant), gate_up_.index_of(c.variant)};
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    set(tokens_, c.rows);
-    set(cols_, c.cols);
-    set(inner_, moe_case(c).inner);
-    if (!c.experts.empty()) {
-      set(experts_, moe_experts(c));
-      set(groups_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
-    }
-    set(k_, moe_case(c).k);
-    if (moe_case(c).k == 0) set(drops_, moe_case(c).drops);
-    if (c.misaligned.inputs[0] % 2 == 0) set(input_, c.misaligned.inputs[0]);
-    if (c.misaligned.inputs[1] % 2 == 0) set(weights_, c.misaligned.inputs[1]);
-    set(others_, c.misaligned.inputs[3]);
-    if (c.misaligned.outputs[0] % 2 == 0) set(output_, c.misaligned.outputs[0]);
-    set(threads_, c.threads);
-    set(data_, static_cast<std::int64_t>(c.data));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return moe_work(c); }
 
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;
     draw_widths(c, wanted, attempt, draw);
     const bool is_small = attempt >= 5;
-    c.rows = draw_extent_of(wanted, tokens_, is_small ? 8 : 40, limits_.rows_multiple, draw);
+    c.rows = draw_extent_of(wanted, tokens_, is_small ? 8 : 40, limits().rows_multiple, draw);
     moe_case(c).k = is_wanted(wanted, k_)                          ? draw_value(wanted, k_, draw)
                     : is_wanted(wanted, drops_) || draw.chance(40) ? 0
                                                                    : draw.between(1, is_small ? 2 : 4);
-    if (is_wanted(wanted, drops_) && moe_case(c).k != 0) return std::nullopt;
-    if (!draw_experts(c, wanted, most, is_small, draw)) return std::nullopt;
+    if (is_wanted(wanted, drops_) && moe_case(c).k != 0) return false;
+    if (!draw_sizes(c, wanted, most, is_small, draw)) return false;
     if (moe_case(c).k == 0 && (is_wanted(wanted, drops_) || draw.chance(60)))
       moe_case(c).drops = static_cast<int>(draw_value(wanted, drops_, draw));
-    draw_options(c, wanted, draw);
-    return c;
+    draw_places(c, wanted, draw);
+    draw_threads(c, wanted, draw);
+    draw_data(c, wanted, draw);
+    return true;
   }
 
  private:
@@ -141,7 +115,7 @@ class MoeDomain final : public Domain {
     const std::uint64_t kind = draw.below(100);
     const bool in_blocks_of_128 =
         layer_recipe_of(std::as_const(c).variant).gemm(LayerGemm::up).contract.find("promote") != std::string::npos;
-    const std::uint64_t of_128 = !statement_.covers_pairs ? 20 : in_blocks_of_128 ? 75 : 45;
+    const std::uint64_t of_128 = !statement().covers_pairs ? 20 : in_blocks_of_128 ? 75 : 45;
     const auto one = [&](int axis, std::int64_t multiple_of_library) {
       const bool wants = is_wanted(wanted, axis);
       const Bin all = range(wanted, axis);
@@ -154,25 +128,24 @@ class MoeDomain final : public Domain {
       if (drawn) return *drawn;
       return draw_extent(low, all.high, multiple_of_library, 32, draw).value_or(multiple_of_library);
     };
-    c.cols = one(cols_, limits_.cols_multiple);
+    c.cols = one(cols_, limits().cols_multiple);
     moe_case(c).inner = one(inner_, 1);
   }
 
-  [[nodiscard]] bool draw_experts(Case& c, const Bins& wanted, std::int64_t most, bool is_small, Draw& draw) const {
+  [[nodiscard]] bool draw_sizes(Case& c, const Bins& wanted, std::int64_t most, bool is_small, Draw& draw) const {
     const std::int64_t matrix = c.cols * moe_case(c).inner;
     const std::int64_t passes = is_moe_backward(c.variant) ? 3 : 1;
     const std::int64_t affordable = most / passes / matrix;  // of 3 rows + the experts' weights
-    const Bin counts = range(wanted, experts_);
+    const Bin counts = range(wanted, experts_axis());
     const std::int64_t most_experts =
-        std::min({counts.high, affordable / (kMoeWorkOfWeight + 1), is_wanted(wanted, experts_) ? 512 : 9L});
+        std::min({counts.high, affordable / (kMoeWorkOfWeight + 1), is_wanted(wanted, experts_axis()) ? 512 : 9L});
     if (counts.low > most_experts) return false;
     const std::int64_t experts = draw_extent(counts.low, most_experts, 1, 1, draw).value_or(counts.low);
     std::int64_t most_rows = std::min(c.rows * experts, (affordable - kMoeWorkOfWeight * experts) / 3);
     if (moe_case(c).k > 0) most_rows = std::min(most_rows, c.rows * moe_case(c).k);
     if (is_small) most_rows = std::min<std::int64_t>(most_rows, 32);
     if (most_rows < 0) return false;
-    std::optional<Groups> kind;
-    if (is_wanted(wanted, groups_)) kind = static_cast<Groups>(wanted[static_cast<std::size_t>(groups_)]);
+    const std::optional<Groups> kind = wanted_groups(wanted);
     for (int tries = 0; tries < 8; ++tries) {
       const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
       std::int64_t rows = draw.chance(30) ? most_rows : draw.between(0, most_rows);
@@ -189,27 +162,7 @@ class MoeDomain final : public Domain {
     return false;
   }
 
-  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    // Few: a library may leave out tensors that are not at multiples of 16 bytes.
-    const auto offset = [&](int axis, std::int64_t element) {
-      return draw_misalignment(wanted, axis, element, 8, draw);
-    };
-    c.misaligned.inputs[0] = offset(input_, 2);
-    c.misaligned.inputs[1] = c.misaligned.inputs[2] = offset(weights_, 2);
-    c.misaligned.inputs[3] = offset(others_, 1);
-    c.misaligned.outputs[0] = offset(output_, 2);
-    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = c.misaligned.outputs[0];
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
-  }
-
-  const Statement& statement_;
-  OperationInfo limits_;
-  UsualAxes usual_;
-  VariantAxis recipe_, gate_up_;
-  int tokens_ = -1, cols_ = -1, inner_ = -1, experts_ = -1, groups_ = -1, k_ = -1, drops_ = -1, input_ = -1;
-  int weights_ = -1, others_ = -1, output_ = -1, threads_ = -1, data_ = -1;
+  int tokens_ = -1, cols_ = -1, inner_ = -1, k_ = -1, drops_ = -1;
 };
 
 }  // namespace
@@ -310,60 +263,42 @@ Sizes sizes_of(const Case& c) {
   return sizes;
 }
 
-class SimplerLayers {
- public:
-  explicit SimplerLayers(const Case& c) : c_(c) {}
+void with_sizes(SimplerCases& simpler, const Sizes& sizes) {
+  simpler.with([&](Case& n) {
+    n.experts.assign(1, 0);
+    for (const std::int64_t size : sizes) n.experts.push_back(n.experts.back() + size);
+  });
+}
 
-  template <class Change>
-  void with(const Change& change) {
-    Case n = c_;
-    change(n);
-    fit_moe(n);
-    if (n != c_) all_.push_back(std::move(n));
-  }
-  void with_sizes(const Sizes& sizes) {
-    with([&](Case& n) {
-      n.experts.assign(1, 0);
-      for (const std::int64_t size : sizes) n.experts.push_back(n.experts.back() + size);
-    });
-  }
-
-  std::vector<Case> take() { return std::move(all_); }
-
- private:
-  const Case& c_;
-  std::vector<Case> all_;
-};
-
-void fewer_experts(const Case& c, SimplerLayers& simpler) {
+void fewer_experts(const Case& c, SimplerCases& simpler) {
   const Sizes sizes = sizes_of(c);
   const std::size_t count = sizes.size();
-  simpler.with_sizes({*std::max_element(sizes.begin(), sizes.end())});
-  if (count > 2) simpler.with_sizes({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count / 2)});
-  if (count > 2) simpler.with_sizes({sizes.begin() + static_cast<std::ptrdiff_t>(count / 2), sizes.end()});
-  if (count > 1) simpler.with_sizes({sizes.begin() + 1, sizes.end()});
-  if (count > 1) simpler.with_sizes({sizes.begin(), sizes.end() - 1});
+  with_sizes(simpler, {*std::max_element(sizes.begin(), sizes.end())});
+  if (count > 2) with_sizes(simpler, {sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(count / 2)});
+  if (count > 2) with_sizes(simpler, {sizes.begin() + static_cast<std::ptrdiff_t>(count / 2), sizes.end()});
+  if (count > 1) with_sizes(simpler, {sizes.begin() + 1, sizes.end()});
+  if (count > 1) with_sizes(simpler, {sizes.begin(), sizes.end() - 1});
 }
 
 // All that an expert can lose at once, then half of it, then a row.
-void fewer_rows(const Case& c, SimplerLayers& simpler) {
+void fewer_rows(const Case& c, SimplerCases& simpler) {
   const Sizes sizes = sizes_of(c);
   Sizes ones = sizes;
   for (std::int64_t& size : ones) size = std::min<std::int64_t>(size, 1);
-  simpler.with_sizes(ones);
+  with_sizes(simpler, ones);
   const std::size_t shown = std::min<std::size_t>(sizes.size(), 4);
   for (std::size_t e = 0; e < shown; ++e) {
     for (const std::int64_t size : {std::int64_t{0}, sizes[e] / 2, sizes[e] - 1}) {
       if (size < 0 || size >= sizes[e]) continue;
       Sizes fewer = sizes;
       fewer[e] = size;
-      simpler.with_sizes(fewer);
+      with_sizes(simpler, fewer);
     }
   }
 }
 
 // Multiples of 128 before others: a library may take no others.
-void narrower(const Case& c, SimplerLayers& simpler) {
+void narrower(const Case& c, SimplerCases& simpler) {
   const auto widths = [](std::int64_t width) {
     std::vector<std::int64_t> all;
     for (const std::int64_t to : {std::int64_t{128}, std::int64_t{32}, std::int64_t{8}, std::int64_t{1}, width / 2}) {
@@ -379,21 +314,20 @@ void narrower(const Case& c, SimplerLayers& simpler) {
 
 std::vector<Case> simpler_layers(const Case& c, const Finding&) {
   if (c.experts.size() < 2) return {};
-  SimplerLayers simpler(c);
+  SimplerCases simpler(c, fit_moe);
   const MoeCase& own = moe_case(c);
   fewer_experts(c, simpler);
-  for (const std::int64_t rows : smaller_extents(c.rows)) simpler.with([&](Case& n) { n.rows = rows; });
+  simpler.fewer_rows();
   narrower(c, simpler);
   fewer_rows(c, simpler);
-  if (c.threads != 0) simpler.with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) simpler.with([](Case& n) { n.misaligned = {}; });
-  if (own.drops != 0) simpler.with([](Case& n) { moe_case(n).drops = 0; });
+  simpler.with([](Case& n) { n.threads = 0; });
+  simpler.with([](Case& n) { n.misaligned = {}; });
+  simpler.with([](Case& n) { moe_case(n).drops = 0; });
   if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k = 1; });
   if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k -= 1; });
-  if (own.k != 0) simpler.with([](Case& n) { moe_case(n).k = 0; });
-  if (c.data != Data::zeros && c.data != Data::codes) simpler.with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) simpler.with([](Case& n) { n.data = Data::zeros; });
-  if (c.seed > 1) simpler.with([](Case& n) { n.seed = 1; });
+  simpler.with([](Case& n) { moe_case(n).k = 0; });
+  simpler.plainer_data();
+  simpler.first_seed();
   return simpler.take();
 }
 

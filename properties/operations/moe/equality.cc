@@ -16,12 +16,6 @@
 namespace mxcheck {
 namespace {
 
-std::optional<Finding> layer_equals_reference(CheckContext& context, const Case& c) {
-  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
-  EqualityOptions options;
-  return equals_answer(context, *posed.problem, posed.answer, options);
-}
-
 // The variants that every run gives more: one of each way to quantize, in one order of gate and up value.
 bool is_usual_layer(const Variant& v) {
   const MoeVariant& own = moe_of(v);
@@ -83,7 +77,7 @@ Statement layer_equality(std::string_view name, std::string_view operation, std:
   s.data = {Data::normal, Data::normal,     Data::boundaries, Data::codes, Data::slots,
             Data::wide,   Data::every_word, Data::specials,   Data::real,  Data::sparse};
   s.strides = false;
-  s.check = layer_equals_reference;
+  s.check = equals_the_reference;
   s.corners = layer_corners;
   s.shared_corners = beyond_16_bits;
   s.covers_pairs = true;

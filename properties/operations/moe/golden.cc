@@ -66,22 +66,11 @@ class Maker {
                      " columns, and as many are needed");
       const InputWords up = sized(spec_.up[e], "up" + at, s.width, s.inner);
       const InputWords down = sized(spec_.down[e], "down" + at, s.inner, s.width);
-      append_w1(gate.words, up.words);
+      const std::vector<std::uint16_t> w1 = gate_and_up(gate.words, up.words, s.inner, spec_.gate_up);
+      data_.w1.insert(data_.w1.end(), w1.begin(), w1.end());
       data_.w2.insert(data_.w2.end(), down.words.begin(), down.words.end());
       sources_.emplace_back("source_expert_" + std::to_string(e),
                             "gate: " + gate.source + "; up: " + up.source + "; down: " + down.source);
-    }
-  }
-
-  void append_w1(const std::vector<std::uint16_t>& gate, const std::vector<std::uint16_t>& up) {
-    const auto n = static_cast<std::size_t>(data_.shape.inner);
-    const std::size_t begin = data_.w1.size();
-    data_.w1.resize(begin + 2 * gate.size());
-    const bool halves = spec_.gate_up == GateUp::halves;
-    for (std::size_t i = 0; i < gate.size(); ++i) {
-      const std::size_t row = begin + i / n * 2 * n, j = i % n;
-      data_.w1[row + (halves ? j : 2 * j)] = gate[i];
-      data_.w1[row + (halves ? n + j : 2 * j + 1)] = up[i];
     }
   }
 
@@ -178,7 +167,7 @@ void check_closed(const JsonObject& o, const LayerGolden& layer) {
   if (seen.size() == layer.gate.size()) o.refuse("closed", "leaves no expert");
 }
 
-LayerGolden parse_layer(JsonObject& o) {
+std::any parse_layer(JsonObject& o) {
   LayerGolden layer;
   layer.recipe = at_place(o, "recipe", [&] { return &layer_recipe_named(o.text("recipe")); });
   layer.gate_up = parse_gate_up(o);
@@ -198,19 +187,11 @@ LayerGolden parse_layer(JsonObject& o) {
   return layer;
 }
 
-class LayerKind final : public GoldenKind {
- public:
-  [[nodiscard]] std::string_view name() const override { return "layer"; }
-  [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_layer(o); }
-  [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const override {
-    return Maker(golden, options).run();
-  }
-};
-
 }  // namespace
 
 std::vector<const GoldenKind*> layer_golden_kinds() {
-  static const LayerKind kKind;
+  static const GoldenKind kKind("layer", parse_layer,
+                                [](const GoldenSpec& g, const MakeOptions& o) { return Maker(g, o).run(); });
   return {&kKind};
 }
 

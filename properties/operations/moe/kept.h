@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "properties/core/call.h"
 #include "properties/core/compare.h"
 #include "reference/layer/layer.h"
 
@@ -16,7 +15,6 @@ namespace mxcheck {
 struct KeptTensor {
   TensorInfo info;
   std::vector<std::byte> bytes;
-  [[nodiscard]] CallTensor call_tensor() const;  // a pointer into bytes
 };
 
 // The tensors in which a rule keeps `rows` rows of `cols` columns: names, types and sizes; no bytes.

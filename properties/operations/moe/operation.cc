@@ -29,7 +29,7 @@ std::vector<std::size_t> output_matrices(const Variant& v) {
   return {0, 1, std::size_t{recipe.kept_h.quantized() ? 3U : 2U}};
 }
 
-class MoeOperation final : public Operation {
+class MoeOperation final : public OperationOf<MoeProblem> {
  public:
   explicit MoeOperation(std::string_view name) : name_(name) {}
 
@@ -66,12 +66,6 @@ class MoeOperation final : public Operation {
   }
   [[nodiscard]] std::int64_t work(const Case& c) const override { return moe_work(c); }
 
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<MoeProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<MoeProblem>(call);
-  }
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
 
   // Widths that are no multiple of 128, matrices that are not at multiples of 16 bytes: nothing else may be refused as
@@ -119,20 +113,11 @@ Policy MoeOperation::policy(const Case& c) const {
 }
 
 bool MoeOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
-  if (field == "recipe") {
-    moe_of(c.variant).recipe = layer_recipe_named(value).name;
-  } else if (field == "gate_up") {
-    moe_of(c.variant).gate_up = word_field(field, value, kGateUp);
-  } else if (field == "inner") {
-    moe_case(c).inner = number_field<std::int64_t>(field, value);
-  } else if (field == "k") {
-    moe_case(c).k = number_field<std::int64_t>(field, value);
-  } else if (field == "drops") {
-    moe_case(c).drops = number_field<int>(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  MoeCase& own = moe_case(c);
+  const FieldText f{field, value};
+  return f.read("recipe", [&] { moe_of(c.variant).recipe = layer_recipe_named(value).name; }) ||
+         f.word("gate_up", moe_of(c.variant).gate_up, kGateUp) || f.number("inner", own.inner) ||
+         f.number("k", own.k) || f.number("drops", own.drops);
 }
 
 std::vector<Case> MoeOperation::large_cases(const Variant& v, Suite suite) const {
@@ -153,24 +138,11 @@ OperationModule moe_module() {
   return module;
 }
 
-Statement moe_law(std::string_view name, std::string_view sentence, bool (*applies)(const Variant&), MoeCheck* check) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/layer.md, What holds for any layer";
-  s.applies = [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && applies(v); };
-  s.data = {Data::normal, Data::normal, Data::slots, Data::boundaries, Data::sparse};
-  s.strides = false;
-  s.check = check;
-  return s;
-}
-
-MoePair run_both(CheckContext& context, const Problem& one, const Problem& other) {
-  MoePair pair;
-  pair.before = run_problem(context, one);
-  if (!pair.before.usable()) return pair.finding = propagate(context, pair.before), pair;
-  pair.after = run_problem(context, other);
-  if (!pair.after.usable()) return pair.finding = propagate(context, pair.after), pair;
-  pair.usable = true;
-  return pair;
+Statement moe_law(std::string_view name, std::string_view sentence, bool (*applies)(const Variant&), LawCheck* check) {
+  return law_statement(
+      name, sentence, "docs/layer.md, What holds for any layer",
+      [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && applies(v); },
+      {Data::normal, Data::normal, Data::slots, Data::boundaries, Data::sparse}, 30, false, check);
 }
 
 // Calls of a layer that must be refused, beside those of every operation.

@@ -31,15 +31,6 @@ using Words = std::vector<std::uint16_t>;
 
 GateUp order_of(const Variant& v) { return moe_of(v).gate_up == MXCHECK_HALVES ? GateUp::halves : GateUp::interleaved; }
 
-CallTensor bf16_tensor(const Words& words, std::int64_t rows, std::int64_t cols) {
-  CallTensor t;
-  t.dtype = Format::bf16;
-  t.shape = {rows, cols};
-  t.data = reinterpret_cast<const std::byte*>(words.data());
-  t.bytes = words.size() * sizeof(words[0]);
-  return t;
-}
-
 Case case_of_moe(const Call& call) {
   const auto policy = read<mxcheck_moe_policy>(call.policy);
   Case c;
@@ -133,6 +124,7 @@ void MoeProblem::describe_outputs() {
     outputs = {values_info("dx", Format::bf16, c.rows, c.cols),
                values_info("dw1", Format::fp32, experts * c.cols, 2 * n),
                values_info("dw2", Format::fp32, experts * n, c.cols), values_info("ds", Format::fp32, 1, routed)};
+    outputs.back().is_vector = true;
     return;
   }
   outputs = {values_info("o", Format::bf16, c.rows, c.cols)};
@@ -152,23 +144,24 @@ Layer MoeProblem::layer() const {
   return l;
 }
 
-Call MoeProblem::call() const {
+std::vector<ProblemInput> MoeProblem::inputs() const {
   const std::int64_t n = moe_case(c).inner;
+  const auto matrix = [](const char* name, std::int64_t rows, std::int64_t cols, const Words& words) {
+    return matrix_input(values_info(name, Format::bf16, rows, cols), words);
+  };
   const bool backward = is_moe_backward(c.variant);
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
-  call.inputs = {bf16_tensor(backward ? in.d_o : in.x, c.rows, c.cols),
-                 bf16_tensor(in.w1, moe_experts(c) * c.cols, 2 * n), bf16_tensor(in.w2, moe_experts(c) * n, c.cols)};
-  for (const KeptTensor& t : h) call.inputs.push_back(t.call_tensor());
-  for (const KeptTensor& t : x) call.inputs.push_back(t.call_tensor());
-  call.inputs.push_back(index_tensor(routes.row_token));
-  call.inputs.push_back(fp32_tensor(routes.row_weight, {std::ssize(routes.row_weight)}));
-  call.inputs.push_back(offsets_tensor(routes.token_offsets));
-  call.inputs.push_back(index_tensor(routes.token_rows));
-  call.inputs.push_back(offsets_tensor(routes.offsets));
-  for (const TensorInfo& info : outputs) call.outputs.push_back(output_tensor(info, info.name == "ds"));
-  return call;
+  std::vector<ProblemInput> all{matrix(backward ? "d_o" : "x", c.rows, c.cols, backward ? in.d_o : in.x),
+                                matrix("w1", moe_experts(c) * c.cols, 2 * n, in.w1),
+                                matrix("w2", moe_experts(c) * n, c.cols, in.w2)};
+  for (const std::vector<KeptTensor>* kept : {&h, &x}) {
+    for (const KeptTensor& t : *kept) all.push_back(matrix_input(t.info, t.bytes));
+  }
+  all.push_back(vector_input("row_token", routes.row_token));
+  all.push_back(vector_input("row_weight", routes.row_weight));
+  all.push_back(vector_input("token_offsets", routes.token_offsets));
+  all.push_back(vector_input("token_rows", routes.token_rows));
+  all.push_back(vector_input("offsets", routes.offsets));
+  return all;
 }
 
 std::vector<ExpectedTensor> MoeProblem::answer() const { return answer_with(layer(), routes); }
@@ -192,27 +185,6 @@ std::vector<ExpectedTensor> MoeProblem::answer_with(const Layer& of, const Layer
   if (!recipe.keeps_quantized_x) return answer;
   for (KeptTensor& t : kept_tensors("x", kept_x_rule(recipe), f.kept.x)) add(std::move(t.bytes));
   return answer;
-}
-
-std::vector<SavedTensor> MoeProblem::saved() const {
-  const std::int64_t n = moe_case(c).inner;
-  std::vector<SavedTensor> saved;
-  if (is_moe_backward(c.variant)) {
-    save(saved, values_info("d_o", Format::bf16, c.rows, c.cols), to_bytes(in.d_o));
-    for (const std::vector<KeptTensor>* kept : {&h, &x}) {
-      for (const KeptTensor& t : *kept) save(saved, t.info, t.bytes);
-    }
-  } else {
-    save(saved, values_info("x", Format::bf16, c.rows, c.cols), to_bytes(in.x));
-  }
-  save(saved, values_info("w1", Format::bf16, moe_experts(c) * c.cols, 2 * n), to_bytes(in.w1));
-  save(saved, values_info("w2", Format::bf16, moe_experts(c) * n, c.cols), to_bytes(in.w2));
-  save_vector(saved, "row_token", routes.row_token);
-  save_vector(saved, "row_weight", routes.row_weight);
-  save_vector(saved, "token_offsets", routes.token_offsets);
-  save_vector(saved, "token_rows", routes.token_rows);
-  save_vector(saved, "offsets", routes.offsets);
-  return saved;
 }
 
 namespace {
@@ -528,12 +500,6 @@ std::vector<std::byte> unpacked_rows(std::span<const std::byte> bytes, std::int6
 }
 
 }  // namespace
-
-CallTensor KeptTensor::call_tensor() const {
-  CallTensor t = output_tensor(info, false);
-  t.data = bytes.data();
-  return t;
-}
 
 OperandRule kept_x_rule(const LayerRecipe& recipe) {
   return recipe.keeps_quantized_x ? recipe.gemm(LayerGemm::up).a : OperandRule();

@@ -24,10 +24,8 @@ class MoeProblem final : public Problem {
   LayerRoutes routes;
   std::vector<KeptTensor> h, x;  // moe_backward: as they were kept
 
-  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
-  [[nodiscard]] std::vector<SavedTensor> saved() const override;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   [[nodiscard]] Layer layer() const;  // pointers into this
@@ -35,6 +33,7 @@ class MoeProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer_with(const Layer& of, const LayerRoutes& with) const;
 
  private:
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   void describe_outputs();
 };
 

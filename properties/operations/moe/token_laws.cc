@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "numerics/bytes.h"
-#include "properties/core/check.h"
+#include "properties/operations/layer/tensors.h"
 #include "properties/operations/moe/operation.h"
 #include "reference/layer/swiglu.h"
 
@@ -74,8 +74,8 @@ std::vector<float> by_slot(const MoeProblem& p, const Bytes& ds) {
   return slot_gradient(p.routes, values_in<float>(ds));
 }
 
-std::optional<Finding> slots_differ(const MoeProblem& one, const MoeProblem& other, const Bytes& expected,
-                                    const Bytes& observed, std::span<const std::int64_t> tokens, const char* what) {
+void same_slots(const Law& law, const MoeProblem& one, const MoeProblem& other, const Bytes& expected,
+                const Bytes& observed, std::span<const std::int64_t> tokens, const char* what) {
   const std::vector<float> all = by_slot(one, expected);
   std::vector<float> want;
   for (const std::int64_t t : tokens) {
@@ -84,42 +84,40 @@ std::optional<Finding> slots_differ(const MoeProblem& one, const MoeProblem& oth
   }
   TensorInfo info = one.outputs[3];
   info.cols = std::ssize(want);
-  return differ(info, to_bytes(want), to_bytes(by_slot(other, observed)), std::string("ds ") + what);
+  law.equal(info, to_bytes(want), to_bytes(by_slot(other, observed)), std::string("ds ") + what);
 }
 
 // O or dX of these tokens, and dS of their slots, are those of the same tokens elsewhere.
-std::optional<Finding> same_for_tokens(CheckContext& context, const Layered& from, std::span<const std::int64_t> tokens,
-                                       const char* what) {
+void same_for_tokens(const Law& law, const Layered& from, std::span<const std::int64_t> tokens, const char* what) {
   const Layered moved = with_tokens(from, tokens);
   const MoeProblem one(from.c, from.in);
   const MoeProblem other(moved.c, moved.in);
-  const MoePair pair = run_both(context, one, other);
-  if (!pair.usable) return pair.finding;
-  const Bytes want = lines_of(pair.before.outputs[0], from.c.rows, tokens);
-  if (auto f = differ(other.outputs[0], want, pair.after.outputs[0], one.outputs[0].name + " " + what)) return f;
-  if (!is_moe_backward(from.c.variant)) return std::nullopt;
-  return slots_differ(one, other, pair.before.outputs[3], pair.after.outputs[3], tokens, what);
+  const Law::Outputs before = law.outputs(one);
+  const Law::Outputs after = law.outputs(other);
+  const Bytes want = lines_of(before[0], from.c.rows, tokens);
+  law.equal(other.outputs[0], want, after[0], one.outputs[0].name + " " + what);
+  if (is_moe_backward(from.c.variant)) same_slots(law, one, other, before[3], after[3], tokens, what);
 }
 
-std::optional<Finding> tokens_permuted(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return not_applicable(context);
+void tokens_permuted(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
   std::vector<std::int64_t> tokens;
   const std::int64_t by = 1 + c.rows / 3;
   for (std::int64_t t = 0; t < c.rows; ++t) tokens.push_back((t + by) % c.rows);
   if (c.seed % 2 == 0) std::reverse(tokens.begin(), tokens.end());
-  return same_for_tokens(context, {c, expand_moe(c)}, tokens, "of tokens that stand in another order are others");
+  same_for_tokens(law, {c, expand_moe(c)}, tokens, "of tokens that stand in another order are others");
 }
 
-std::optional<Finding> tokens_left_out(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return not_applicable(context);
+void tokens_left_out(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
   std::vector<std::int64_t> tokens;
   for (std::int64_t t = static_cast<std::int64_t>(c.seed % 2); t < c.rows; t += 2) tokens.push_back(t);
-  return same_for_tokens(context, {c, expand_moe(c)}, tokens, "of tokens are others where there are fewer beside them");
+  same_for_tokens(law, {c, expand_moe(c)}, tokens, "of tokens are others where there are fewer beside them");
 }
 
 // Every other token has NaN for X, and dO.
-std::optional<Finding> tokens_replaced(CheckContext& context, const Case& c) {
-  if (c.rows < 2) return not_applicable(context);
+void tokens_replaced(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
   const MoeProblem one(c);
   MoeInputs changed = one.in;
   std::vector<std::int64_t> kept;
@@ -133,12 +131,12 @@ std::optional<Finding> tokens_replaced(CheckContext& context, const Case& c) {
     }
   }
   const MoeProblem other(c, std::move(changed));
-  const MoePair pair = run_both(context, one, other);
-  if (!pair.usable) return pair.finding;
+  const Law::Outputs before = law.outputs(one);
+  const Law::Outputs after = law.outputs(other);
   TensorInfo info = one.outputs[0];
   info.rows = std::ssize(kept);
-  return differ(info, lines_of(pair.before.outputs[0], c.rows, kept), lines_of(pair.after.outputs[0], c.rows, kept),
-                info.name + " of tokens are others where those beside them are NaN");
+  law.equal(info, lines_of(before[0], c.rows, kept), lines_of(after[0], c.rows, kept),
+            info.name + " of tokens are others where those beside them are NaN");
 }
 
 bool has_linear_gradients(const Variant& v) { return is_moe_backward(v) && moe_of(v).recipe != "broken"; }
@@ -156,20 +154,18 @@ Bytes scaled(const TensorInfo& info, const Bytes& from, float by) {
   return to_bytes(words);
 }
 
-std::optional<Finding> powers_of_two(CheckContext& context, const Case& c) {
+void powers_of_two(const Law& law, const Case& c) {
   const MoeProblem one(c);
   MoeProblem other = one;
   const int power = c.seed % 2 == 0 ? 5 : -4;
   const float by = std::ldexp(1.0F, power);
   for (std::uint16_t& w : other.in.d_o) w = layer_bf16(fp32_of(w) * by);
-  const MoePair pair = run_both(context, one, other);
-  if (!pair.usable) return pair.finding;
+  const Law::Outputs before = law.outputs(one);
+  const Law::Outputs after = law.outputs(other);
   for (std::size_t i = 0; i < one.outputs.size(); ++i) {
-    if (auto f = differ(one.outputs[i], scaled(one.outputs[i], pair.before.outputs[i], by), pair.after.outputs[i],
-                        fmt::format("{} of 2^{} dO is not 2^{} times that of dO", one.outputs[i].name, power, power)))
-      return f;
+    law.equal(one.outputs[i], scaled(one.outputs[i], before[i], by), after[i],
+              fmt::format("{} of 2^{} dO is not 2^{} times that of dO", one.outputs[i].name, power, power));
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -238,36 +234,34 @@ Bytes rows_in(const Bytes& from, const Places& rows) {
 
 // The other problem's outputs are the first's: rows where they are now, weights' gradients by expert; `from` as above,
 // and +0 for experts that are new (from number `first_new` on of those that are the same one).
-std::optional<Finding> same_outputs(CheckContext& context, const MoeProblem& one, const MoeProblem& other,
-                                    const Places& to, const std::string& what) {
-  const MoePair pair = run_both(context, one, other);
-  if (!pair.usable) return pair.finding;
+void same_outputs(const Law& law, const MoeProblem& one, const MoeProblem& other, const Places& to,
+                  const std::string& what) {
+  const Law::Outputs before = law.outputs(one);
+  const Law::Outputs after = law.outputs(other);
   const Places rows = rows_of(one.routes, other.routes);
   for (std::size_t i = 0; i < one.outputs.size(); ++i) {
     const TensorInfo& info = one.outputs[i];
-    Bytes observed = pair.after.outputs[i];
+    Bytes observed = after[i];
     if (info.name.front() == 'h' || info.name == "ds") observed = rows_in(observed, rows);
     if (info.name == "dw1" || info.name == "dw2") observed = matrices_of(observed, moe_experts(other.c), to);
-    if (auto f = differ(info, pair.before.outputs[i], observed, info.name + " " + what)) return f;
+    law.equal(info, before[i], observed, info.name + " " + what);
   }
-  if (!is_moe_backward(one.c.variant)) return std::nullopt;
+  if (!is_moe_backward(one.c.variant)) return;
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     const auto is_old = [&](std::int64_t e) { return std::find(to.begin(), to.end(), e) != to.end(); };
     for (std::int64_t e = 0; e < moe_experts(other.c); ++e) {
       if (is_old(e)) continue;
-      const Bytes added = matrices_of(pair.after.outputs[i], moe_experts(other.c), {e});
+      const Bytes added = matrices_of(after[i], moe_experts(other.c), {e});
       TensorInfo info = one.outputs[i];
       info.rows = info.rows / moe_experts(one.c);
-      if (auto f = differ(info, Bytes(added.size()), added, info.name + " of an expert without tokens is not zero"))
-        return f;
+      law.equal(info, Bytes(added.size()), added, info.name + " of an expert without tokens is not zero");
     }
   }
-  return std::nullopt;
 }
 
-std::optional<Finding> experts_permuted(CheckContext& context, const Case& c) {
+void experts_permuted(const Law& law, const Case& c) {
   const std::int64_t experts = moe_experts(c);
-  if (experts < 2) return not_applicable(context);
+  if (experts < 2) law.says_nothing();
   const MoeProblem one(c);
   Places from(static_cast<std::size_t>(experts));
   std::iota(from.begin(), from.end(), std::int64_t{0});
@@ -275,12 +269,12 @@ std::optional<Finding> experts_permuted(CheckContext& context, const Case& c) {
   if (c.seed % 2 == 0) std::reverse(from.begin(), from.end());
   Places to(from.size());
   for (std::size_t e = 0; e < from.size(); ++e) to[static_cast<std::size_t>(from[e])] = static_cast<std::int64_t>(e);
-  return same_outputs(context, one, with_experts(one, from, to), to, "are others where experts have other numbers");
+  same_outputs(law, one, with_experts(one, from, to), to, "are others where experts have other numbers");
 }
 
 // Experts without tokens before, between or after the others. They have the weights of one that there is, so that a
 // scale of all experts' weights stays what it is.
-std::optional<Finding> experts_added(CheckContext& context, const Case& c) {
+void experts_added(const Law& law, const Case& c) {
   const MoeProblem one(c);
   Places from;
   Places to;
@@ -291,8 +285,7 @@ std::optional<Finding> experts_added(CheckContext& context, const Case& c) {
     from.push_back(e);
   }
   if (c.seed % 2 == 0 || std::ssize(from) == moe_experts(c)) from.push_back(0);
-  return same_outputs(context, one, with_experts(one, from, to), to,
-                      "are others with further experts that have no tokens");
+  same_outputs(law, one, with_experts(one, from, to), to, "are others with further experts that have no tokens");
 }
 
 bool is_any(const Variant&) { return true; }
@@ -342,20 +335,7 @@ bool has_both_orders(const Variant& v, std::span<const Variant> offered) {
   return offers(offered, halves);
 }
 
-// Rows of n pairs as they are in halves.
-Bytes in_halves(const Bytes& interleaved, std::int64_t n, std::size_t width) {
-  Bytes halves(interleaved.size());
-  const std::size_t row = 2 * static_cast<std::size_t>(n) * width;
-  for (std::size_t at = 0; at < halves.size(); at += width) {
-    const std::size_t column = at % row / width;
-    const std::size_t to = column / 2 + (column % 2 == 0 ? 0 : static_cast<std::size_t>(n));
-    std::copy_n(interleaved.begin() + static_cast<std::ptrdiff_t>(at), width,
-                halves.begin() + static_cast<std::ptrdiff_t>(at - at % row + to * width));
-  }
-  return halves;
-}
-
-std::optional<Finding> either_order(CheckContext& context, const Case& c) {
+void either_order(const Law& law, const Case& c) {
   const std::int64_t n = moe_case(c).inner;
   const LayerRecipe& recipe = layer_recipe_of(c.variant);
   const MoeProblem interleaved(c);
@@ -364,18 +344,15 @@ std::optional<Finding> either_order(CheckContext& context, const Case& c) {
   MoeProblem halves(other);  // its W1 is drawn as the same gates and up values
   // The same H too, where that of W1 in blocks of several columns would be another.
   if (is_moe_backward(c.variant)) halves.h[0].bytes = in_halves(interleaved.h[0].bytes, n, 2);
-  const MoePair pair = run_both(context, halves, interleaved);
-  if (!pair.usable) return pair.finding;
+  const Law::Outputs before = law.outputs(halves);
+  const Law::Outputs after = law.outputs(interleaved);
   for (std::size_t i = 0; i < halves.outputs.size(); ++i) {
     const TensorInfo& info = halves.outputs[i];
     if (info.name == "dx" || (info.name == "dw1" && !has_dw1_in_any_order(recipe))) continue;
-    Bytes observed = pair.after.outputs[i];
+    Bytes observed = after[i];
     if (info.name == "h" || info.name == "dw1") observed = in_halves(observed, n, bytes_of_element(info));
-    if (auto f = differ(info, pair.before.outputs[i], observed,
-                        info.name + " of gates and up values interleaved is not that of halves"))
-      return f;
+    law.equal(info, before[i], observed, info.name + " of gates and up values interleaved is not that of halves");
   }
-  return std::nullopt;
 }
 
 }  // namespace

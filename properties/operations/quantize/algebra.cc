@@ -10,7 +10,7 @@
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
-#include "properties/core/check.h"
+#include "properties/core/law.h"
 #include "properties/operations/dequantize/problem.h"
 #include "properties/operations/quantize/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
@@ -89,16 +89,13 @@ bool comes_back(const Variant& v, float amax, double x) {
   return scale <= 127 && decode(format, nearest_bits(format, scaled)) == scaled;
 }
 
-std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
+void round_trip(const Law& law, const Case& c) {
   const QuantizeProblem p(c, expand(c));  // a row that came twice would bring another block's scale along
-  const CallOutputs quantized = run_problem(context, p);
-  if (!quantized.usable()) return propagate(context, quantized);
+  const Law::Outputs quantized = law.outputs(p);
   Case back = c;
   back.variant.operation = "dequantize", blocks_of(back.variant).recipe = "rceil";
-  const DequantizeProblem returning(back, values_in<std::uint8_t>(quantized.outputs[0]),
-                                    values_in<std::uint8_t>(quantized.outputs[1]));
-  const CallOutputs returned = run_problem(context, returning);
-  if (!returned.usable()) return propagate(context, returned);
+  const DequantizeProblem returning(back, values_in<std::uint8_t>(quantized[0]), values_in<std::uint8_t>(quantized[1]));
+  const Law::Outputs returned = law.outputs(returning);
   Input dense = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return p.input.bits(i, j); });
   const std::vector<BlockAmax> blocks = block_amaxes(c, dense);
   const std::size_t bytes = value_bytes(c.variant.dtype);
@@ -107,36 +104,31 @@ std::optional<Finding> round_trip(CheckContext& context, const Case& c) {
     if (comes_back(c.variant, blocks[block].amax, decode(c.variant.dtype, word)))
       ++claimed;
     else
-      std::memcpy(dense.bytes.data() + at * bytes, returned.outputs[0].data() + at * bytes, bytes);
+      std::memcpy(dense.bytes.data() + at * bytes, returned[0].data() + at * bytes, bytes);
   });
-  if (claimed == 0) return not_applicable(context);
-  return differ(returning.outputs[0], dense.bytes, returned.outputs[0],
-                "x is exactly representable, and dequantize(quantize(x)) is not x");
+  if (claimed == 0) law.says_nothing();
+  law.equal(returning.outputs[0], dense.bytes, returned[0],
+            "x is exactly representable, and dequantize(quantize(x)) is not x");
 }
 
-std::optional<Finding> transpose(CheckContext& context, const Case& c) {
+void transpose(const Law& law, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem column(c, x);
-  const CallOutputs by_column = run_problem(context, column);
-  if (!by_column.usable()) return propagate(context, by_column);
+  const Law::Outputs by_column = law.outputs(column);
   Case t = c;
   t.rows = c.cols, t.cols = c.rows, t.stride = 0, t.plants.clear();
   const BlockShape block = blocks_of(c.variant).block;
   blocks_of(t.variant).block = block.transposed();
   const Input turned = dense_input(c, t.rows, t.cols, [&](auto i, auto j) { return x.bits(j, i); });
-  const CallOutputs by_row = run_problem(context, QuantizeProblem(t, turned));
-  if (!by_row.usable()) return propagate(context, by_row);
-  std::vector<std::byte> codes(by_row.outputs[0].size());
+  const Law::Outputs by_row = law.outputs(QuantizeProblem(t, turned));
+  std::vector<std::byte> codes(by_row[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t j = 0; j < c.cols; ++j) {
-      codes[static_cast<std::size_t>(i * c.cols + j)] = by_row.outputs[0][static_cast<std::size_t>(j * c.rows + i)];
+      codes[static_cast<std::size_t>(i * c.cols + j)] = by_row[0][static_cast<std::size_t>(j * c.rows + i)];
     }
   }
-  if (auto f = differ(column.outputs[0], codes, by_column.outputs[0],
-                      "column codes are not the row codes of the transpose")) {
-    return f;
-  }
-  const std::vector<std::uint8_t> rows = compact(t, block.transposed(), by_row.outputs[1]);
+  law.equal(column.outputs[0], codes, by_column[0], "column codes are not the row codes of the transpose");
+  const std::vector<std::uint8_t> rows = compact(t, block.transposed(), by_row[1]);
   const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
   std::vector<std::uint8_t> scales(rows.size());
   for (std::int64_t i = 0; i < g.rows; ++i) {
@@ -144,29 +136,24 @@ std::optional<Finding> transpose(CheckContext& context, const Case& c) {
       scales[static_cast<std::size_t>(i * g.cols + j)] = rows[static_cast<std::size_t>(j * g.rows + i)];
     }
   }
-  return differ(compact_scales_info(c), bytes_of(scales), bytes_of(compact(c, block, by_column.outputs[1])),
-                "column scales are not the row scales of the transpose");
+  law.equal(compact_scales_info(c), bytes_of(scales), bytes_of(compact(c, block, by_column[1])),
+            "column scales are not the row scales of the transpose");
 }
 
-std::optional<Finding> dual_is_both(CheckContext& context, const Case& c) {
+void dual_is_both(const Law& law, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem dual(c, x);
-  const CallOutputs both = run_problem(context, dual);
-  if (!both.usable()) return propagate(context, both);
+  const Law::Outputs both = law.outputs(dual);
   for (std::size_t side = 0; side < 2; ++side) {
     Case single = c;
     single.variant.operation = "quantize";
     if (side == 1) blocks_of(single.variant).block = blocks_of(c.variant).block.transposed();
-    const CallOutputs one = run_problem(context, QuantizeProblem(single, x));
-    if (!one.usable()) return propagate(context, one);
+    const Law::Outputs one = law.outputs(QuantizeProblem(single, x));
     for (std::size_t i = 0; i < 2; ++i) {
-      if (auto f = differ(dual.outputs[2 * side + i], one.outputs[i], both.outputs[2 * side + i],
-                          dual.outputs[2 * side + i].name + " differ from the single cast's")) {
-        return f;
-      }
+      law.equal(dual.outputs[2 * side + i], one[i], both[2 * side + i],
+                dual.outputs[2 * side + i].name + " differ from the single cast's");
     }
   }
-  return std::nullopt;
 }
 
 // x * 2^k where that is exact, nothing elsewhere.
@@ -178,7 +165,7 @@ std::optional<std::uint32_t> shifted(Format dtype, std::uint32_t bits, int k) {
   return moved;
 }
 
-std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
+void power_of_two(const Law& law, const Case& c) {
   const int k = static_cast<int>(c.seed % 17) - 8;
   const Input x = expand(c);
   const QuantizeProblem p(c, x);
@@ -189,58 +176,51 @@ std::optional<Finding> power_of_two(CheckContext& context, const Case& c) {
     if (!bits) exact = false;
     return bits.value_or(0);
   });
-  if (!exact) return not_applicable(context);  // some element would overflow or lose bits
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
+  if (!exact) law.says_nothing();  // some element would overflow or lose bits
+  const Law::Outputs before = law.outputs(p);
   Case dense = c;
   dense.stride = 0;
-  const CallOutputs after = run_problem(context, QuantizeProblem(dense, moved));
-  if (!after.usable()) return propagate(context, after);
-  std::vector<std::uint8_t> want = compact(c, blocks_of(c.variant).block, before.outputs[1]);
-  const std::vector<std::uint8_t> got = compact(c, blocks_of(c.variant).block, after.outputs[1]);
+  const Law::Outputs after = law.outputs(QuantizeProblem(dense, moved));
+  std::vector<std::uint8_t> want = compact(c, blocks_of(c.variant).block, before[1]);
+  const std::vector<std::uint8_t> got = compact(c, blocks_of(c.variant).block, after[1]);
   for (std::size_t b = 0; b < want.size(); ++b) {
     const int byte = want[b] + k;
     // Nothing is claimed near the clamps and for blocks of zeros. What the second run gave has no say in it: a wrong
     // scale must not excuse itself.
-    if (want[b] < 4 || want[b] > 251 || byte < 4 || byte > 251) return not_applicable(context);
+    if (want[b] < 4 || want[b] > 251 || byte < 4 || byte > 251) law.says_nothing();
     want[b] = static_cast<std::uint8_t>(byte);
   }
-  if (g.count() == 0) return not_applicable(context);
-  if (auto f = differ(compact_scales_info(c), bytes_of(want), bytes_of(got),
-                      "scales of x * 2^" + std::to_string(k) + " are not those of x plus " + std::to_string(k))) {
-    return f;
-  }
-  return differ(p.outputs[0], before.outputs[0], after.outputs[0],
-                "codes of x * 2^" + std::to_string(k) + " are not those of x");
+  if (g.count() == 0) law.says_nothing();
+  law.equal(compact_scales_info(c), bytes_of(want), bytes_of(got),
+            "scales of x * 2^" + std::to_string(k) + " are not those of x plus " + std::to_string(k));
+  law.equal(p.outputs[0], before[0], after[0], "codes of x * 2^" + std::to_string(k) + " are not those of x");
 }
 
-std::optional<Finding> sign_symmetry(CheckContext& context, const Case& c) {
+void sign_symmetry(const Law& law, const Case& c) {
   const Input x = expand(c);
   const QuantizeProblem p(c, x);
-  const CallOutputs plus = run_problem(context, p);
-  if (!plus.usable()) return propagate(context, plus);
+  const Law::Outputs plus = law.outputs(p);
   const std::uint32_t sign = sign_bit(c.variant.dtype);
   Case dense = c;
   dense.stride = 0;
   const Input negated = dense_input(c, c.rows, c.cols, [&](auto i, auto j) { return x.bits(i, j) ^ sign; });
-  const CallOutputs minus = run_problem(context, QuantizeProblem(dense, negated));
-  if (!minus.usable()) return propagate(context, minus);
+  const Law::Outputs minus = law.outputs(QuantizeProblem(dense, negated));
   const Format format = blocks_of(c.variant).format;
   // Elements that are made NaN have one code, which in a format without NaN is a number; all others turn.
   const Recipe recipe = recipe_named(blocks_of(c.variant).recipe);
   std::vector<bool> is_nan;
   for (const BlockAmax& block : block_amaxes(c, x)) is_nan.push_back(block_scale(recipe, format, block).poisoned);
-  std::vector<std::byte> want = plus.outputs[0];
+  std::vector<std::byte> want = plus[0];
   const std::byte turned{static_cast<unsigned char>(1U << (spec(format).bits - 1))};
   for_each_element(c, x, [&](std::size_t block, std::size_t at, std::uint32_t word) {
     if (!is_nan[block] && !std::isnan(decode(c.variant.dtype, word))) want[at] ^= turned;
   });
-  if (auto d = differ(p.outputs[1], plus.outputs[1], minus.outputs[1], "scales of -x are not those of x")) return d;
-  return differ(p.outputs[0], want, minus.outputs[0], "codes of -x are not those of x with the sign turned");
+  law.equal(p.outputs[1], plus[1], minus[1], "scales of -x are not those of x");
+  law.equal(p.outputs[0], want, minus[0], "codes of -x are not those of x with the sign turned");
 }
 
 // Whole block rows and whole block columns moved one place on, cyclically.
-std::optional<Finding> permutation(CheckContext& context, const Case& c) {
+void permutation(const Law& law, const Case& c) {
   const BlockShape shape = blocks_of(c.variant).block;
   const BlockShape block{shape.height(c.rows), shape.width(c.cols)};
   const auto moved = [](std::int64_t at, std::int64_t size, std::int64_t extent) {
@@ -249,25 +229,23 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
   };
   const Input x = expand(c);
   const QuantizeProblem p(c, x);
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
+  const Law::Outputs before = law.outputs(p);
   Case dense = c;
   dense.stride = 0;
   const Input permuted = dense_input(c, c.rows, c.cols, [&](auto i, auto j) {
     return x.bits(moved(i, block.rows, c.rows), moved(j, block.cols, c.cols));
   });
-  const CallOutputs after = run_problem(context, QuantizeProblem(dense, permuted));
-  if (!after.usable()) return propagate(context, after);
-  std::vector<std::byte> codes(before.outputs[0].size());
+  const Law::Outputs after = law.outputs(QuantizeProblem(dense, permuted));
+  std::vector<std::byte> codes(before[0].size());
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t j = 0; j < c.cols; ++j) {
       const std::int64_t from = moved(i, block.rows, c.rows) * c.cols + moved(j, block.cols, c.cols);
-      codes[static_cast<std::size_t>(i * c.cols + j)] = before.outputs[0][static_cast<std::size_t>(from)];
+      codes[static_cast<std::size_t>(i * c.cols + j)] = before[0][static_cast<std::size_t>(from)];
     }
   }
-  if (auto f = differ(p.outputs[0], codes, after.outputs[0], "blocks that moved got other codes")) return f;
+  law.equal(p.outputs[0], codes, after[0], "blocks that moved got other codes");
   const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
-  const std::vector<std::uint8_t> scales = compact(c, blocks_of(c.variant).block, before.outputs[1]);
+  const std::vector<std::uint8_t> scales = compact(c, blocks_of(c.variant).block, before[1]);
   std::vector<std::uint8_t> want(scales.size());
   for (std::int64_t i = 0; i < g.rows; ++i) {
     for (std::int64_t j = 0; j < g.cols; ++j) {
@@ -276,9 +254,8 @@ std::optional<Finding> permutation(CheckContext& context, const Case& c) {
       want[static_cast<std::size_t>(i * g.cols + j)] = scales[static_cast<std::size_t>(from_row * g.cols + from_col)];
     }
   }
-  return differ(compact_scales_info(c), bytes_of(want),
-                bytes_of(compact(c, blocks_of(c.variant).block, after.outputs[1])),
-                "blocks that moved got other scales");
+  law.equal(compact_scales_info(c), bytes_of(want), bytes_of(compact(c, blocks_of(c.variant).block, after[1])),
+            "blocks that moved got other scales");
 }
 
 }  // namespace
@@ -310,57 +287,30 @@ std::vector<Statement> quantize_algebra_statements() {
   const auto signed_codes = [](const Variant& v, std::span<const Variant>) {  // MXINT8 is two's complement
     return quantizes(v) && spec(blocks_of(v).format).encoding != Encoding::fixed_point;
   };
-  std::vector<Statement> s(6);
-  s[0] = {"dequantize_inverts_quantize_on_representable_values",
+  return {
+      law_statement(
+          "dequantize_inverts_quantize_on_representable_values",
           "an element that is a code times its block's scale comes back from dequantize(quantize(x)), bit for bit",
-          "OCP MX 1.0 section 6.3",
-          with_dequantize,
-          {Data::codes},
-          30,
-          true,
-          round_trip};
-  s[1] = {"column_cast_equals_row_cast_of_the_transpose",
-          "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales",
-          "reference/quantize/quantize.h",
-          columns,
-          mixture,
-          0,
-          true,
-          transpose};
-  s[2] = {"dual_cast_equals_the_two_single_casts",
-          "one read gives what the row cast and the column cast give",
-          "kernels/candidate.h",
-          dual,
-          mixture,
-          30,
-          true,
-          dual_is_both};
-  s[3] = {"scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
+          "OCP MX 1.0 section 6.3", with_dequantize, {Data::codes}, 30, true, round_trip),
+      law_statement("column_cast_equals_row_cast_of_the_transpose",
+                    "n x 1 blocks of x are 1 x n blocks of the transpose: same codes, same scales",
+                    "reference/quantize/quantize.h", columns, mixture, 0, true, transpose),
+      law_statement("dual_cast_equals_the_two_single_casts",
+                    "one read gives what the row cast and the column cast give", "kernels/candidate.h", dual, mixture,
+                    30, true, dual_is_both),
+      law_statement(
+          "scaling_by_a_power_of_two_shifts_scales_and_keeps_codes",
           "where x * 2^k is exact and no scale is at a clamp, every scale byte grows by k and no code changes",
-          "numerics/scale/scale_rule.h",
-          any,
-          {Data::slots, Data::normal, Data::real, Data::slots},
-          30,
-          true,
-          power_of_two};
-  s[4] = {"permuting_blocks_permutes_results",
-          "a block's scale and codes do not depend on where the block is",
-          "reference/quantize/quantize.h",
-          any,
-          mixture,
-          0,
-          true,
-          permutation};
-  s[5] = {"the_sign_changes_codes_and_nothing_else",
-          "-x has the scales of x and its codes with the sign bit turned; those of NaN, and of blocks whose scale is "
-          "NaN, stay",
-          "OFP8 1.0 section 5",
-          signed_codes,
-          mixture,
-          30,
-          true,
-          sign_symmetry};
-  return s;
+          "numerics/scale/scale_rule.h", any, {Data::slots, Data::normal, Data::real, Data::slots}, 30, true,
+          power_of_two),
+      law_statement("permuting_blocks_permutes_results",
+                    "a block's scale and codes do not depend on where the block is", "reference/quantize/quantize.h",
+                    any, mixture, 0, true, permutation),
+      law_statement("the_sign_changes_codes_and_nothing_else",
+                    "-x has the scales of x and its codes with the sign bit turned; those of NaN, and of blocks whose "
+                    "scale is NaN, stay",
+                    "OFP8 1.0 section 5", signed_codes, mixture, 30, true, sign_symmetry),
+  };
 }
 
 }  // namespace mxcheck

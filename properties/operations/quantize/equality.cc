@@ -6,7 +6,7 @@
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/scale/recipe.h"
-#include "properties/core/check.h"
+#include "properties/core/law.h"
 #include "properties/core/notation.h"
 #include "properties/operations/quantize/problem.h"
 #include "properties/operations/scale_layout/problem.h"
@@ -21,11 +21,10 @@ namespace {
 constexpr std::uint64_t kChunk = std::uint64_t{1} << 24;
 
 std::optional<Finding> quantize_equals_reference(CheckContext& context, const Case& c) {
-  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
   EqualityOptions options;
   const bool one_of_many = c.data == Data::every_amax || c.data == Data::every_word;  // chunks of a whole domain
   if (one_of_many) options.poison_of_large = kPoisons[c.seed >> 24 & 1];
-  return equals_answer(context, *posed.problem, posed.answer, options);
+  return equals_reference(context, c, options);
 }
 
 bool is_quantize(const Variant& v, BlockShape block) {
@@ -238,84 +237,68 @@ std::vector<std::byte> compact_bytes(const Case& c, const std::vector<std::byte>
   return to_bytes(to_compact(scale_geometry(c, v.block), values_in<std::uint8_t>(scales), v.layout));
 }
 
-std::optional<Finding> tiled_equals_compact(CheckContext& context, const Case& c) {
+void tiled_equals_compact(const Law& law, const Case& c) {
   Case compact = c;
   blocks_of(compact.variant).layout = MXCHECK_COMPACT;
   const Input input = expand(c);
   const QuantizeProblem tiled_problem(c, input);
-  const CallOutputs tiled = run_problem(context, tiled_problem);
-  if (!tiled.usable()) return propagate(context, tiled);
-  const CallOutputs plain = run_problem(context, QuantizeProblem(compact, input));
-  if (!plain.usable()) return propagate(context, plain);
-  if (auto f = differ(tiled_problem.outputs[0], plain.outputs[0], tiled.outputs[0],
-                      "codes depend on the layout of the scales")) {
-    return f;
-  }
+  const Law::Outputs tiled = law.outputs(tiled_problem);
+  const Law::Outputs plain = law.outputs(QuantizeProblem(compact, input));
+  law.equal(tiled_problem.outputs[0], plain[0], tiled[0], "codes depend on the layout of the scales");
   Case changing = c;
   changing.variant.operation = "scale_layout", changing.variant.dtype = Format::bf16;
   blocks_of(changing.variant).format = Format::e4m3, blocks_of(changing.variant).recipe = "rceil";
-  const ScaleLayoutProblem change(changing, values_in<std::uint8_t>(plain.outputs[1]));
-  if (!offers(context.variants, changing.variant)) {
-    return differ(tiled_problem.outputs[1], change.answer()[0].bytes, tiled.outputs[1],
-                  "tiled scales are not the compact scales in tiles");
+  const ScaleLayoutProblem change(changing, values_in<std::uint8_t>(plain[1]));
+  if (!offers(law.context().variants, changing.variant)) {
+    return law.equal(tiled_problem.outputs[1], change.answer()[0].bytes, tiled[1],
+                     "tiled scales are not the compact scales in tiles");
   }
-  const CallOutputs changed = run_problem(context, change);
-  if (!changed.usable()) return propagate(context, changed);
-  return differ(tiled_problem.outputs[1], changed.outputs[0], tiled.outputs[1],
-                "tiled scales differ from compact scales after scale_layout");
+  const Law::Outputs changed = law.outputs(change);
+  law.equal(tiled_problem.outputs[1], changed[0], tiled[1],
+            "tiled scales differ from compact scales after scale_layout");
 }
 
-std::optional<Finding> padding_has_no_influence(CheckContext& context, const Case& c) {
+void padding_has_no_influence(const Law& law, const Case& c) {
   Case tight = c;
   tight.stride = 0;
   const Input input = expand(c);  // NaN after each row
-  const CallOutputs strided = run_problem(context, QuantizeProblem(c, input));
-  if (!strided.usable()) return propagate(context, strided);
+  const Law::Outputs strided = law.outputs(QuantizeProblem(c, input));
   Case other_pad = tight;
   blocks_case(other_pad).pad = static_cast<std::uint8_t>(blocks_case(c).pad ^ 0xFF);
   const QuantizeProblem plain(other_pad, padded(input, c.rows, c.cols));
-  const CallOutputs dense = run_problem(context, plain);
-  if (!dense.usable()) return propagate(context, dense);
-  if (auto f =
-          differ(plain.outputs[0], dense.outputs[0], strided.outputs[0], "codes depend on what lies behind the rows")) {
-    return f;
-  }
-  return differ(compact_scales_info(c), compact_bytes(other_pad, dense.outputs[1]),
-                compact_bytes(c, strided.outputs[1]), "scales depend on what lies behind the rows or on the pad byte");
+  const Law::Outputs dense = law.outputs(plain);
+  law.equal(plain.outputs[0], dense[0], strided[0], "codes depend on what lies behind the rows");
+  law.equal(compact_scales_info(c), compact_bytes(other_pad, dense[1]), compact_bytes(c, strided[1]),
+            "scales depend on what lies behind the rows or on the pad byte");
 }
 
-std::optional<Finding> tails_equal_padded(CheckContext& context, const Case& c) {
-  if (c.elements() == 0) return not_applicable(context);
+void tails_equal_padded(const Law& law, const Case& c) {
+  if (c.elements() == 0) law.says_nothing();
   const Input input = expand(c);
   const QuantizeProblem plain(c, padded(input, c.rows, c.cols));
-  const CallOutputs cut = run_problem(context, plain);
-  if (!cut.usable()) return propagate(context, cut);
-  const OperationInfo& limits = *context.process.operation(c.variant.operation);
+  const Law::Outputs cut = law.outputs(plain);
+  const OperationInfo& limits = *law.context().process.operation(c.variant.operation);
   const auto up = [](std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; };
   const BlockShape block = blocks_of(c.variant).block;
   Case whole = c;  // whole blocks, and a shape that the candidate takes
   whole.rows = up(c.rows, std::lcm(std::max<std::int64_t>(1, block.rows), limits.rows_multiple));
   whole.cols =
       block.cols == 0 ? up(c.cols + 5, limits.cols_multiple) : up(c.cols, std::lcm(block.cols, limits.cols_multiple));
-  const CallOutputs full = run_problem(context, QuantizeProblem(whole, padded(input, whole.rows, whole.cols)));
-  if (!full.usable()) return propagate(context, full);
-  if (auto f = differ(plain.outputs[0], corner_of(full.outputs[0], whole.cols, c.rows, c.cols), cut.outputs[0],
-                      "codes of a cut block differ from the same block filled up with zeros")) {
-    return f;
-  }
+  const Law::Outputs full = law.outputs(QuantizeProblem(whole, padded(input, whole.rows, whole.cols)));
+  law.equal(plain.outputs[0], corner_of(full[0], whole.cols, c.rows, c.cols), cut[0],
+            "codes of a cut block differ from the same block filled up with zeros");
   const TensorInfo scales = compact_scales_info(c);
   const std::vector<std::byte> full_scales =
-      corner_of(compact_bytes(whole, full.outputs[1]), compact_scales_info(whole).cols, scales.rows, scales.cols);
-  return differ(scales, full_scales, compact_bytes(c, cut.outputs[1]),
-                "the scale of a cut block differs from the same block filled up with zeros");
+      corner_of(compact_bytes(whole, full[1]), compact_scales_info(whole).cols, scales.rows, scales.cols);
+  law.equal(scales, full_scales, compact_bytes(c, cut[1]),
+            "the scale of a cut block differs from the same block filled up with zeros");
 }
 
-std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
-  if (c.experts.empty()) return not_applicable(context);
+void experts_are_alone(const Law& law, const Case& c) {
+  if (c.experts.empty()) law.says_nothing();
   const Input input = expand(c);
   const QuantizeProblem together_problem(c, input);
-  const CallOutputs together = run_problem(context, together_problem);
-  if (!together.usable()) return propagate(context, together);
+  const Law::Outputs together = law.outputs(together_problem);
   std::vector<std::byte> codes;
   std::vector<std::byte> scales;
   for (std::size_t e = 1; e < c.experts.size(); ++e) {
@@ -328,17 +311,12 @@ std::optional<Finding> experts_are_alone(CheckContext& context, const Case& c) {
     part.bytes.assign(input.bytes.begin() + c.experts[e - 1] * row_bytes,
                       input.bytes.begin() + c.experts[e] * row_bytes);
     part.rows = alone.rows;
-    const CallOutputs got = run_problem(context, QuantizeProblem(alone, part));
-    if (!got.usable()) return propagate(context, got);
-    codes.insert(codes.end(), got.outputs[0].begin(), got.outputs[0].end());
-    scales.insert(scales.end(), got.outputs[1].begin(), got.outputs[1].end());
+    const Law::Outputs got = law.outputs(QuantizeProblem(alone, part));
+    codes.insert(codes.end(), got[0].begin(), got[0].end());
+    scales.insert(scales.end(), got[1].begin(), got[1].end());
   }
-  if (auto f = differ(together_problem.outputs[1], scales, together.outputs[1],
-                      "scales of an expert depend on the rows of another")) {
-    return f;
-  }
-  return differ(together_problem.outputs[0], codes, together.outputs[0],
-                "codes of an expert depend on the rows of another");
+  law.equal(together_problem.outputs[1], scales, together[1], "scales of an expert depend on the rows of another");
+  law.equal(together_problem.outputs[0], codes, together[0], "codes of an expert depend on the rows of another");
 }
 
 // Cases of this statement always have experts.
@@ -366,41 +344,23 @@ std::vector<Statement> quantize_layout_statements() {
     return offers(all, compact);
   };
   const auto any = [](const Variant& v, std::span<const Variant>) { return is_quantize(v); };
-  std::vector<Statement> s(4);
-  s[0] = {"tiled_scales_equal_compact_scales_after_the_layout_change",
-          "scales written straight in tiles are the compact scales after scale_layout, padding included",
-          "cuBLAS documentation, 1D block scaling factors layout",
-          tiled,
-          usual_data(),
-          30,
-          true,
-          tiled_equals_compact};
-  s[1] = {"padding_has_no_influence",
-          "what lies behind the rows of x, and the pad byte of the tiles, change no code and no scale",
-          "kernels/candidate.h",
-          any,
-          usual_data(),
-          30,
-          true,
-          padding_has_no_influence};
-  s[2] = {"tails_equal_the_same_rows_padded_with_zeros",
-          "a block cut by the edge has the scale and codes that it has when zeros fill it up",
-          "reference/quantize/quantize.h",
-          any,
-          usual_data(),
-          0,
-          false,
-          tails_equal_padded};
-  s[3] = {"experts_do_not_see_each_other",
+  std::vector<Statement> s{
+      law_statement("tiled_scales_equal_compact_scales_after_the_layout_change",
+                    "scales written straight in tiles are the compact scales after scale_layout, padding included",
+                    "cuBLAS documentation, 1D block scaling factors layout", tiled, usual_data(), 30, true,
+                    tiled_equals_compact),
+      law_statement("padding_has_no_influence",
+                    "what lies behind the rows of x, and the pad byte of the tiles, change no code and no scale",
+                    "kernels/candidate.h", any, usual_data(), 30, true, padding_has_no_influence),
+      law_statement("tails_equal_the_same_rows_padded_with_zeros",
+                    "a block cut by the edge has the scale and codes that it has when zeros fill it up",
+                    "reference/quantize/quantize.h", any, usual_data(), 0, false, tails_equal_padded),
+      law_statement(
+          "experts_do_not_see_each_other",
           "quantizing with expert offsets gives what each expert gives alone: no block crosses an expert's end",
-          "reference/quantize/quantize.h",
-          any,
-          usual_data(),
-          100,
-          false,
-          experts_are_alone,
-          expert_corners,
-          1};
+          "reference/quantize/quantize.h", any, usual_data(), 100, false, experts_are_alone),
+  };
+  s[3].corners = expert_corners, s[3].cases_per_variant = 1;
   return s;
 }
 

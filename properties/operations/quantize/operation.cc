@@ -17,38 +17,21 @@
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
-namespace {
-
-class Quantize final : public ScaledBlocksOperation {
- public:
-  explicit Quantize(std::string_view name) : ScaledBlocksOperation(name, true) {}
-
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<QuantizeProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return quantize_problem_of(call);
-  }
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unknown_recipe()};
-    add_invalid(all, {blocks_and_layouts(), offsets(), invalid_row_index()});
-    return all;
-  }
-
- protected:
-  // The columns of quantize_dual are the rows turned: its blocks have one row.
-  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
-    const BlockShape block = blocks_of(v).block;
-    return name() == "quantize" || (block.rows == 1 && block.cols > 1);
-  }
-  [[nodiscard]] bool depends_on_recipe() const override { return true; }
-};
-
-}  // namespace
-
 OperationModule quantize_module() {
-  static const Quantize kQuantize("quantize");
-  static const Quantize kDual("quantize_dual");
+  ScaledBlocksTraits traits{"quantize"};
+  traits.can_be_asked = [](const Variant&) { return true; };
+  traits.invalid_calls = [] {
+    std::vector<InvalidCall> all =
+        invalid_scaled_blocks({disagreeing_cols(), huge_cols(), unknown_format(), unknown_recipe()});
+    add_invalid(all, {invalid_row_index()});
+    return all;
+  };
+  traits.depends_on_recipe = true;
+  static const OperationOf<QuantizeProblem, ScaledBlocksOperation> kQuantize(traits);
+  traits.name = "quantize_dual";
+  // Its columns are the rows turned: its blocks have one row.
+  traits.can_be_asked = [](const Variant& v) { return blocks_of(v).block.rows == 1 && blocks_of(v).block.cols > 1; };
+  static const OperationOf<QuantizeProblem, ScaledBlocksOperation> kDual(traits);
   OperationModule module{{&kQuantize, &kDual}, quantize_equality_statements()};
   for (const auto& family : {quantize_algebra_statements(), quantize_layout_statements(), large_tensor_statements()}) {
     module.statements.insert(module.statements.end(), family.begin(), family.end());
@@ -80,6 +63,33 @@ Case without_gather(Case c) {
   return c;
 }
 
+// x of a call, its rows gathered.
+Input input_of(const Call& call, const Case& c) {
+  const CallTensor& x = call.inputs[0];
+  const CallTensor* index = nullptr;
+  for (const CallTensor& tensor : call.inputs) {
+    if (tensor.is_index) index = &tensor;
+  }
+  // Rows by index, if there is one, with the stride that the call has.
+  std::vector<std::int32_t> from;
+  if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
+  Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
+  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
+  const std::size_t step = input.row_bytes();
+  const std::size_t bytes = static_cast<std::size_t>(c.rows) * step;
+  if (index == nullptr && step == line && bytes <= x.bytes) {  // every row where it is, and no gaps between them
+    input.bytes.assign(x.data, x.data + bytes);
+    return input;
+  }
+  input.bytes.resize(bytes);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(c.rows) && line != 0; ++i) {
+    const std::size_t row = index != nullptr ? static_cast<std::size_t>(from[i]) : i;
+    if (row * step + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
+    std::memcpy(input.bytes.data() + i * step, x.data + row * step, line);
+  }
+  return input;
+}
+
 }  // namespace
 
 QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(expand(without_gather(c))) {
@@ -91,6 +101,9 @@ QuantizeProblem::QuantizeProblem(const Case& c, Input x) : Problem(c), input(std
   if (c.gather != 0) gather_from(std::max(c.gather, c.rows));
   describe_outputs();
 }
+
+QuantizeProblem::QuantizeProblem(const Call& call)
+    : QuantizeProblem(case_of(call, call.inputs[0].dtype), input_of(call, case_of(call, call.inputs[0].dtype))) {}
 
 void QuantizeProblem::describe_outputs() {
   const BlockShape block = blocks_of(std::as_const(c.variant)).block;
@@ -120,17 +133,14 @@ void QuantizeProblem::gather_from(std::int64_t source_rows) {
   }
 }
 
-Call QuantizeProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
+std::vector<ProblemInput> QuantizeProblem::inputs() const {
   const bool gathers = c.gather != 0;
-  call.inputs.push_back(values_tensor(c.variant.dtype, gathers ? c.gather : c.rows, c.cols, input.stride,
-                                      gathers ? source : input.bytes));
-  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
-  if (gathers) call.inputs.push_back(index_tensor(index));
-  call.outputs = output_tensors(outputs, blocks_of(c.variant).layout);
-  return call;
+  std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, gathers ? c.gather : c.rows, c.cols, input.stride,
+                                               gathers ? source : input.bytes),
+                                 {}}};
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  if (gathers) all.push_back(vector_input("row_index", index));
+  return all;
 }
 
 std::vector<ExpectedTensor> QuantizeProblem::answer() const {
@@ -213,34 +223,6 @@ std::vector<std::size_t> QuantizeProblem::order() const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < outputs.size(); i += 2) order.insert(order.end(), {i + 1, i});
   return order;
-}
-
-std::unique_ptr<Problem> quantize_problem_of(const Call& call) {
-  Case c = case_of(call);
-  const CallTensor& x = call.inputs[0];
-  c.variant.dtype = x.dtype;
-  const CallTensor* index = nullptr;
-  for (const CallTensor& tensor : call.inputs) {
-    if (tensor.is_index) index = &tensor;
-  }
-  // Rows by index, if there is one, with the stride that the call has.
-  std::vector<std::int32_t> from;
-  if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
-  Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
-  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
-  const std::size_t step = input.row_bytes();
-  const std::size_t bytes = static_cast<std::size_t>(c.rows) * step;
-  if (index == nullptr && step == line && bytes <= x.bytes) {  // every row where it is, and no gaps between them
-    input.bytes.assign(x.data, x.data + bytes);
-    return std::make_unique<QuantizeProblem>(c, std::move(input));
-  }
-  input.bytes.resize(bytes);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.rows) && line != 0; ++i) {
-    const std::size_t row = index != nullptr ? static_cast<std::size_t>(from[i]) : i;
-    if (row * step + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
-    std::memcpy(input.bytes.data() + i * step, x.data + row * step, line);
-  }
-  return std::make_unique<QuantizeProblem>(c, std::move(input));
 }
 
 }  // namespace mxcheck

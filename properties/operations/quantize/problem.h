@@ -14,7 +14,8 @@ namespace mxcheck {
 
 class QuantizeProblem final : public Problem {
  public:
-  explicit QuantizeProblem(const Case& c);  // x drawn from the case
+  explicit QuantizeProblem(const Case& c);     // x drawn from the case
+  explicit QuantizeProblem(const Call& call);  // that a call poses
   // x given; where the case gathers, from rows of which none comes twice.
   QuantizeProblem(const Case& c, Input x);
 
@@ -22,7 +23,7 @@ class QuantizeProblem final : public Problem {
   std::vector<std::int32_t> index;  // gather: row i of input is row index[i] of source
   std::vector<std::byte> source;    // gather: rows that nothing names hold NaN
 
-  [[nodiscard]] Call call() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer(const Recipe& recipe) const;
   void explain(std::size_t output, Finding& finding) const override;
@@ -37,8 +38,5 @@ class QuantizeProblem final : public Problem {
   void explain_code(BlockShape block, Finding& finding) const;
   void explain_scale(BlockShape block, Finding& finding) const;
 };
-
-// The problem that a call of quantize, quantize_dual or cast poses.
-std::unique_ptr<Problem> quantize_problem_of(const Call& call);
 
 }  // namespace mxcheck

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
-#include "properties/core/domain/domain.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/router/fields.h"
 #include "reference/router/router.h"
@@ -65,182 +65,140 @@ std::uint64_t draw_sized(std::int64_t kind, int bits, Draw& draw) {
   return kind == 1 ? std::max<std::uint64_t>(1, word % half) : word | half << (bits / 2 - 1);
 }
 
-class RouteDomain final : public Domain {
+// The number of the one with these bits; kNotOnAxis for another.
+std::int64_t number_of_scale(const Case& c) {
+  const auto bits = std::bit_cast<std::uint32_t>(route_case(c).scale);
+  const auto found = std::ranges::find(kScales, bits, [](float scale) { return std::bit_cast<std::uint32_t>(scale); });
+  return found == kScales.end() ? kNotOnAxis : found - kScales.begin();
+}
+
+TokenRoundingRule rule_of(const Variant& v) { return token_rounding_rule_named(route_of(v).rule); }
+bool domain_has_tile(const Variant& v) {
+  const RouteKind& kind = kind_of(v);
+  return !kind.reads_logits || (kind.rounds && rounds_to_tiles(rule_of(v)));
+}
+
+class RouteDomain final : public LayeredDomain<RouteLayers> {
  public:
   explicit RouteDomain(const DomainRequest& request)
-      : statement_(request.statement),
+      : LayeredDomain(request, 1),
         kind_(kind_of(request.variants.front())),
-        limits_(*request.process.operation(std::string(kind_.name))),
         metadata_(!kind_.reads_logits),
         rounds_(kind_.rounds) {
-    const auto flag = [](bool holds) { return std::string(holds ? "yes" : "no"); };
-    router_.of(request.variants, [](const Variant& v) { return route_of(v).router; });
-    dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
-    nan_.of(request.variants, [](const Variant& v) { return std::string(route_of(v).nan_last ? "last" : "refuse"); });
-    bias_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).bias); });
-    limited_.of(request.variants, [=](const Variant& v) { return flag(route_of(v).limited); });
-    rule_.of(request.variants, [](const Variant& v) { return route_of(v).rule; });
-    weights_.of(request.variants,
-                [](const Variant& v) { return std::string(route_of(v).renormalize ? "renorm" : "raw"); });
-    const VariantAxis* of_variants[] = {&router_, &dtype_, &nan_, &bias_, &limited_, &rule_, &weights_};
-    const char* names[] = {"variant", "x", "nan", "bias", "group-limited", "rule", "weights"};
-    std::array<int, 7> of_variant{};
-    for (std::size_t i = 0; i < 7; ++i) of_variant[i] = add_of_variant(names[i], of_variants[i]->bins());
-    tokens_ = add("tokens", extent_bins(kTokens, kMostTokens, limits_.rows_multiple, limits_.max_rows));
-    experts_ = add("experts", expert_bins());
-    logits_ = add("tokens x experts", extent_bins(kLogits, std::int64_t{1} << 30));
-    top_k_ = add("top-k", extent_bins(metadata_ ? std::span(kTopK) : std::span(kTopK).subspan(1), 512));
-    if (!metadata_) every_ = add("chosen", word_bins({"some experts", "every expert"}));
-    if (has_limited(request)) {
-      groups_ = add("groups", extent_bins(kGroups, 32));
-      kept_ = add("groups kept", word_bins({"one", "some", "all"}));
-    }
-    if (rounds_ || metadata_) tile_ = add("tile", extent_bins(kTiles, 512));
+    const auto [router, rule] = add_variant_axes();
+    tokens_ = add_rows("tokens", kTokens, kMostTokens);
+    experts_ = add("experts", expert_bins(), [](const Case& c) { return c.cols; });
+    logits_ = add("tokens x experts", extent_bins(kLogits, std::int64_t{1} << 30),
+                  [](const Case& c) { return c.elements(); });
+    top_k_ = add("top-k", extent_bins(metadata_ ? std::span(kTopK) : std::span(kTopK).subspan(1), 512),
+                 [](const Case& c) { return route_case(c).top_k; });
+    if (!metadata_)
+      every_ = add("chosen", word_bins({"some experts", "every expert"}),
+                   [](const Case& c) { return route_case(c).top_k == c.cols ? 1 : 0; });
+    if (std::ranges::any_of(variants(), [](const Variant& v) { return route_of(v).limited; })) add_groups();
+    if (rounds_ || metadata_)
+      tile_ = add("tile", extent_bins(kTiles, 512),
+                  [](const Case& c) { return domain_has_tile(c.variant) ? route_case(c).tile : kNotOnAxis; });
     if (rounds_) add_rounding();
     if (!metadata_) add_scale();
-    if (!kind_.chooses) drops_ = add("dropped routes, %", extent_bins(kDrops, 100));
-    if (!metadata_ && statement_.strides)
-      gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add_option("first input past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add_option("other inputs past it", usual_.few_offset_bins());
-    output_ = add_option("first output past it", usual_.offset_bins());
-    others_ = add_option("other outputs past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    data_ = add("data", usual_.data_bins());
+    if (!kind_.chooses)
+      drops_ = add("dropped routes, %", extent_bins(kDrops, 100), [](const Case& c) { return route_case(c).drops; });
+    if (!metadata_ && statement().strides) add_gap();
+    const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
+    const auto first_width = [=](const Variant& v) { return kind_of(v).reads_logits ? width(v) : 4; };
+    const auto output_width = [=](const Variant& v) { return kind_of(v).has_gradient ? width(v) : 4; };
+    add_place("first input past a multiple of 64 bytes", {false, 0, 0}, first_width);
+    add_place("other inputs past it", {false, 1, 3}, 1, true);
+    add_place("first output past it", {true, 0, 0}, output_width);
+    add_place("other outputs past it", {true, 1, 3}, 4);
+    add_threads();
+    add_data();
     // A row in registers, in shared memory or in passes by the experts, a selection network by top-k, warps by tokens,
     // each compiled for a variant; rounding by its rule over counts of as many experts as share a tile.
-    interact({of_variant[0], tokens_, experts_, top_k_});
-    if (rounds_) interact({of_variant[5], experts_, tile_});
+    interact({router, tokens_, experts_, top_k_});
+    if (rounds_) interact({rule, experts_, tile_});
     if (metadata_) interact({tokens_, experts_, tile_});
-    layers_ = RouteLayers(limits_, !metadata_);
-    for (const RouteLayers::Use& use : layers_.uses()) add_layer_use(use.layer->model, use.text);
-    set_variants(request.variants);
+    add_layers(RouteLayers(limits(), !metadata_));
   }
 
   [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick) / 4; }
   [[nodiscard]] std::string family_of(const Variant& v) const override {
     return route_of(v).router + (route_of(v).limited ? ", group-limited" : "");
   }
-  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
-    return layers_.is(layers_.uses()[use], c);
-  }
-
   [[nodiscard]] std::int64_t small_work() const override { return metadata_ ? 20'000 : kMostRandomLogits; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 19 : 22);
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    const Variant& v = c.variant;
-    std::vector<std::int64_t> values{router_.index_of(v),  dtype_.index_of(v), nan_.index_of(v),    bias_.index_of(v),
-                                     limited_.index_of(v), rule_.index_of(v),  weights_.index_of(v)};
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    const RouteCase& own = route_case(c);
-    set(tokens_, c.rows);
-    set(experts_, c.cols);
-    set(logits_, c.elements());
-    set(top_k_, own.top_k);
-    set(every_, own.top_k == c.cols ? 1 : 0);
-    if (route_of(v).limited) {
-      set(groups_, own.groups);
-      set(kept_, own.groups_kept == own.groups ? 2 : own.groups_kept == 1 ? 0 : 1);
-    }
-    if (has_tile(v)) set(tile_, own.tile);
-    if (rounds_) {
-      if (takes_capacity(rule_of(v)) && c.cols > 0) set(capacity_, capacity_kind(c));
-      set(seed_, c.seed >> 48 == 0 ? 0 : 1);
-      set(step_, size_kind(own.step, 64));
-      set(layer_, size_kind(own.layer, 32));
-    }
-    for (std::size_t i = 0; i < kScales.size(); ++i) {
-      if (std::bit_cast<std::uint32_t>(kScales[i]) == std::bit_cast<std::uint32_t>(own.scale))
-        set(scale_, static_cast<std::int64_t>(i));
-    }
-    set(drops_, own.drops);
-    set(gap_, std::max<std::int64_t>(0, c.stride - c.cols));
-    if (c.misaligned.inputs[0] % first_width(v) == 0) set(input_, c.misaligned.inputs[0]);
-    set(other_, c.misaligned.inputs[1]);
-    if (c.misaligned.outputs[0] % output_width(v) == 0) set(output_, c.misaligned.outputs[0]);
-    if (c.misaligned.outputs[1] % 4 == 0) set(others_, c.misaligned.outputs[1]);
-    set(threads_, c.threads);
-    set(data_, static_cast<std::int64_t>(c.data));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     const std::int64_t slots = c.rows * (route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
-    const std::int64_t padding = has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
+    const std::int64_t padding = domain_has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
     return std::max({c.rows * std::max(metadata_ ? 1 : c.cols, c.stride), slots, padding});
   }
 
-  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
-                                             Draw& draw) const override {
-    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
-  }
-
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     const bool high = seed_ >= 0 && (is_wanted(wanted, seed_) ? bin(wanted, seed_) == 1 : draw.chance(20));
     c.seed = high ? draw.word() | std::uint64_t{1} << 63 : draw.word() >> 16;
-    if (!draw_shape(c, wanted, most, attempt, draw) || !draw_choice(c, wanted, draw)) return std::nullopt;
+    if (!draw_shape(c, wanted, most, attempt, draw) || !draw_choice(c, wanted, draw)) return false;
     if (rounds_) draw_rounding(c, wanted, draw);
-    if (has_tile(*v) && (is_wanted(wanted, tile_) || !rounds_ || draw.chance(90)))
+    if (domain_has_tile(std::as_const(c).variant) && (is_wanted(wanted, tile_) || !rounds_ || draw.chance(90)))
       route_case(c).tile = draw_small_value(wanted, tile_, draw);
     draw_options(c, wanted, draw);
-    return c;
+    return true;
   }
 
  private:
-  static int bin(const Bins& wanted, int axis) { return wanted[static_cast<std::size_t>(axis)]; }
-  static bool has_limited(const DomainRequest& request) {
-    return std::any_of(request.variants.begin(), request.variants.end(),
-                       [](const Variant& v) { return route_of(v).limited; });
+  // The axes of the router and of the rule.
+  std::pair<int, int> add_variant_axes() {
+    const auto flag = [](bool holds) { return std::string(holds ? "yes" : "no"); };
+    const int router = add_of_variant("variant", [](const Variant& v) { return route_of(v).router; });
+    add_of_variant("x", [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    add_of_variant("nan", [](const Variant& v) { return route_of(v).nan_last ? "last" : "refuse"; });
+    add_of_variant("bias", [=](const Variant& v) { return flag(route_of(v).bias); });
+    add_of_variant("group-limited", [=](const Variant& v) { return flag(route_of(v).limited); });
+    const int rule = add_of_variant("rule", [](const Variant& v) { return route_of(v).rule; });
+    add_of_variant("weights", [](const Variant& v) { return route_of(v).renormalize ? "renorm" : "raw"; });
+    return {router, rule};
   }
-  [[nodiscard]] TokenRoundingRule rule_of(const Variant& v) const {
-    return token_rounding_rule_named(route_of(v).rule);
-  }
-  [[nodiscard]] bool has_tile(const Variant& v) const { return metadata_ || (rounds_ && rounds_to_tiles(rule_of(v))); }
-  [[nodiscard]] std::int64_t first_width(const Variant& v) const {
-    return metadata_ ? 4 : static_cast<std::int64_t>(value_bytes(v.dtype));
-  }
-  [[nodiscard]] std::int64_t output_width(const Variant& v) const {
-    return kind_.has_gradient ? static_cast<std::int64_t>(value_bytes(v.dtype)) : 4;
-  }
-
   std::vector<Bin> expert_bins() const {
     std::vector<Bin> bins;
     for (const Bin& b : expert_count_bins()) {
       const std::int64_t starts[] = {b.low};
-      for (Bin& cut : extent_bins(starts, b.high, limits_.cols_multiple, limits_.max_cols))
+      for (Bin& cut : extent_bins(starts, b.high, limits().cols_multiple, limits().max_cols))
         bins.push_back(std::move(cut));
     }
     return bins;
   }
+  void add_groups() {
+    groups_ = add("groups", extent_bins(kGroups, 32),
+                  [](const Case& c) { return route_of(c.variant).limited ? route_case(c).groups : kNotOnAxis; });
+    kept_ = add("groups kept", word_bins({"one", "some", "all"}), [](const Case& c) {
+      const RouteCase& own = route_case(c);
+      if (!route_of(c.variant).limited) return kNotOnAxis;
+      return std::int64_t{own.groups_kept == own.groups ? 2 : own.groups_kept == 1 ? 0 : 1};
+    });
+  }
   void add_rounding() {
-    capacity_ =
-        add("capacity", word_bins({"none", "1", "below the fair share", "the fair share", "above it", "all tokens"}));
-    seed_ = add("seed", word_bins({"below 2^48", "from 2^63"}));
-    step_ = add("step", word_bins({"0", "below 2^32", "from 2^63"}));
-    layer_ = add("layer", word_bins({"0", "below 2^16", "from 2^31"}));
+    capacity_ = add(
+        "capacity", word_bins({"none", "1", "below the fair share", "the fair share", "above it", "all tokens"}),
+        [](const Case& c) { return takes_capacity(rule_of(c.variant)) && c.cols > 0 ? capacity_kind(c) : kNotOnAxis; });
+    seed_ =
+        add("seed", word_bins({"below 2^48", "from 2^63"}), [](const Case& c) { return c.seed >> 48 == 0 ? 0 : 1; });
+    step_ = add("step", word_bins({"0", "below 2^32", "from 2^63"}),
+                [](const Case& c) { return size_kind(route_case(c).step, 64); });
+    layer_ = add("layer", word_bins({"0", "below 2^16", "from 2^31"}),
+                 [](const Case& c) { return size_kind(route_case(c).layer, 32); });
   }
   void add_scale() {
     std::vector<std::string> texts;
     for (const float scale : kScales) texts.push_back(fmt::format("{}", scale));
-    scale_ = add_option("scale", word_bins(texts));
+    scale_ = add_option("scale", word_bins(texts), number_of_scale);
   }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const {
-    const ExtentRange rows{small_range(wanted, tokens_, draw), limits_.rows_multiple, 32};
-    ExtentRange cols{small_range(wanted, experts_, draw), limits_.cols_multiple, 8};
+    const ExtentRange rows{small_range(wanted, tokens_, draw), limits().rows_multiple, 32};
+    ExtentRange cols{small_range(wanted, experts_, draw), limits().cols_multiple, 8};
     Bin product = range(wanted, logits_);
     product.high =
         std::min(product.high, is_wanted(wanted, logits_) || attempt >= 5 ? most : std::min(most, small_work()));
@@ -262,7 +220,7 @@ class RouteDomain final : public Domain {
       }
       if (divisors.empty()) return false;
       const std::int64_t groups = draw.pick(divisors);
-      const int kind = is_wanted(wanted, kept_) ? bin(wanted, kept_) : static_cast<int>(draw.below(3));
+      const std::int64_t kind = draw_kind(wanted, kept_, 3, draw);
       const std::int64_t kept = kind == 2 ? groups : kind == 0 || groups < 3 ? 1 : draw.between(2, groups - 1);
       route_case(c).groups = groups, route_case(c).groups_kept = kept;
       most = kept * (c.cols / groups);
@@ -277,50 +235,27 @@ class RouteDomain final : public Domain {
   }
 
   void draw_rounding(Case& c, const Bins& wanted, Draw& draw) const {
-    if (takes_capacity(rule_of(c.variant))) {
-      const std::int64_t kind =
-          is_wanted(wanted, capacity_) ? bin(wanted, capacity_) : static_cast<std::int64_t>(draw.below(6));
-      route_case(c).capacity = draw_capacity(kind, c, draw);
-    }
-    const auto kind = [&](int axis) {
-      return is_wanted(wanted, axis) ? bin(wanted, axis) : static_cast<int>(draw.below(3));
-    };
-    route_case(c).step = draw_sized(kind(step_), 64, draw);
-    route_case(c).layer = static_cast<std::uint32_t>(draw_sized(kind(layer_), 32, draw));
+    if (takes_capacity(rule_of(c.variant)))
+      route_case(c).capacity = draw_capacity(draw_kind(wanted, capacity_, 6, draw), c, draw);
+    route_case(c).step = draw_sized(draw_kind(wanted, step_, 3, draw), 64, draw);
+    route_case(c).layer = static_cast<std::uint32_t>(draw_sized(draw_kind(wanted, layer_, 3, draw), 32, draw));
   }
 
   void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    const Variant& v = std::as_const(c).variant;
     if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(20)))
       route_case(c).scale = kScales[static_cast<std::size_t>(draw_value(wanted, scale_, draw))];
     if (drops_ >= 0 && (is_wanted(wanted, drops_) || draw.chance(40)))
       route_case(c).drops = static_cast<int>(draw_value(wanted, drops_, draw));
-    if (gap_ >= 0 && (is_wanted(wanted, gap_) || draw.chance(20))) {
-      const std::int64_t gap = draw_small_value(wanted, gap_, draw);
-      c.stride = gap == 0 ? 0 : c.cols + gap;
-    }
-    const auto offset = [&](int axis, std::int64_t element) {
-      return draw_misalignment(wanted, axis, element, 30, draw);
-    };
-    c.misaligned.inputs[0] = offset(input_, first_width(v));
-    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
-    c.misaligned.outputs[0] = offset(output_, output_width(v));
-    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 4);
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.data = is_wanted(wanted, data_) ? static_cast<Data>(draw_value(wanted, data_, draw)) : draw.pick(statement_.data);
+    draw_gap(c, wanted, draw);
+    draw_places(c, wanted, draw);
+    draw_threads(c, wanted, draw);
+    draw_data(c, wanted, draw);
   }
 
-  const Statement& statement_;
   const RouteKind& kind_;
-  OperationInfo limits_;
   bool metadata_, rounds_;
-  UsualAxes usual_;
-  RouteLayers layers_;
-  VariantAxis router_, dtype_, nan_, bias_, limited_, rule_, weights_;
   int tokens_ = -1, experts_ = -1, logits_ = -1, top_k_ = -1, every_ = -1, groups_ = -1, kept_ = -1, tile_ = -1;
-  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, gap_ = -1, input_ = -1;
-  int other_ = -1, output_ = -1, others_ = -1, threads_ = -1, data_ = -1;
+  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1;
 };
 
 }  // namespace
@@ -355,23 +290,24 @@ void draw_groups_of(const ProductionLayer& layer, RouteCase& c, Draw& draw) {
 RouteLayers::RouteLayers(const OperationInfo& limits, bool own_router) : limits_(limits) {
   for (const ProductionLayer& layer : production_layers()) {
     if (layer.experts % limits.cols_multiple != 0 || (limits.max_cols > 0 && layer.experts > limits.max_cols)) continue;
-    uses_.push_back({&layer, fmt::format("{} of {} experts", layer.active, layer.experts), false});
-    if (own_router && layer.router) uses_.push_back({&layer, "its own router, " + layer.router->variant, true});
+    uses_.push_back({layer.model, fmt::format("{} of {} experts", layer.active, layer.experts), &layer, false});
+    if (own_router && layer.router)
+      uses_.push_back({layer.model, "its own router, " + layer.router->variant, &layer, true});
   }
 }
 
 bool RouteLayers::is(const Use& use, const Case& c) const {
   const RouteCase& own = route_case(c);
-  if (c.rows < 1 || c.cols != use.layer->experts || own.top_k != use.layer->active) return false;
+  if (c.rows < 1 || c.cols != use.dimensions->experts || own.top_k != use.dimensions->active) return false;
   if (!use.own_router) return true;
-  const LayerRouter& router = *use.layer->router;
+  const LayerRouter& router = *use.dimensions->router;
   const bool grouped =
       !route_of(c.variant).limited || (own.groups == router.groups && own.groups_kept == router.groups_kept);
   return is_own_router(c.variant, router) && grouped && own.scale == router.scale;
 }
 
 std::optional<Case> RouteLayers::at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
-  const ProductionLayer& layer = *use.layer;
+  const ProductionLayer& layer = *use.dimensions;
   if (use.own_router && !is_own_router(drawn.variant, *layer.router)) return std::nullopt;
   const std::int64_t multiple = limits_.rows_multiple;
   std::int64_t high = std::max(multiple, std::min(kLayersMostTokens, most / kShare / layer.experts));
@@ -497,56 +433,47 @@ Case route_corner(const Variant& v, std::int64_t tokens, std::int64_t experts, s
 }
 
 std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
-  std::vector<Case> simpler;
-  const auto with = [&](auto change) {
-    Case n = c;
-    change(n);
+  SimplerCases simpler(c, [](Case& n) {
     fit_route(n);
     std::erase_if(n.plants, [&](const Plant& p) { return p.row >= n.rows || p.col >= n.cols; });
-    if (n.stride != 0) n.stride = n.cols + (c.stride - c.cols);
-    if (n != c) simpler.push_back(std::move(n));
-  };
+  });
   // 1, halves, one less: whatever the threshold, it is found in few steps.
   const auto shrink = [&](std::int64_t value, std::int64_t least, auto set) {
     if (value <= least) return;
     for (const std::int64_t n : {least, value / 8, value / 4, value / 2, value - value / 4, value - 1}) {
-      if (n >= least && n < value) with([&](Case& to) { set(to, n); });
+      if (n >= least && n < value) simpler.with([&](Case& to) { set(to, n); });
     }
   };
+  const auto shrink_own = [&](std::int64_t RouteCase::*field, std::int64_t least) {
+    shrink(route_case(c).*field, least, [field](Case& n, std::int64_t to) { route_case(n).*field = to; });
+  };
   if (c.data != Data::zeros && !finding.relevant.empty() && reads_logits(c.variant)) {
-    with([&](Case& n) {  // the token alone, its logits planted
+    simpler.with([&](Case& n) {  // the token alone, its logits planted
       n.data = Data::zeros, n.plants = finding.relevant, n.rows = 1, n.stride = 0, n.threads = 0;
       for (Plant& p : n.plants) p.row = 0;
     });
-    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
+    simpler.with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
   }
   shrink(c.rows, 1, [](Case& n, std::int64_t to) { n.rows = to; });
   shrink(c.cols, 1, [](Case& n, std::int64_t to) { n.cols = to; });
-  if (route_case(c).top_k != 0)
-    shrink(route_case(c).top_k, 1, [](Case& n, std::int64_t to) { route_case(n).top_k = to; });
-  if (route_case(c).top_k == 0) with([](Case& n) { route_case(n).top_k = 1; });
-  shrink(route_case(c).tile, 1, [](Case& n, std::int64_t to) { route_case(n).tile = to; });
-  shrink(route_case(c).capacity, 0, [](Case& n, std::int64_t to) { route_case(n).capacity = to; });
-  shrink(route_case(c).groups, 1, [](Case& n, std::int64_t to) { route_case(n).groups = to; });
-  shrink(route_case(c).groups_kept, 1, [](Case& n, std::int64_t to) { route_case(n).groups_kept = to; });
-  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
-  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
-  if (route_case(c).scale != 1) with([](Case& n) { route_case(n).scale = 1; });
-  if (route_case(c).step != 0) with([](Case& n) { route_case(n).step = 0; });
-  if (route_case(c).layer != 0) with([](Case& n) { route_case(n).layer = 0; });
-  if (route_case(c).drops != 0) with([](Case& n) { route_case(n).drops = 0; });
-  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
-  for (std::size_t i = 0; i < c.plants.size(); ++i) {
-    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+  shrink_own(&RouteCase::top_k, 1);
+  if (route_case(c).top_k == 0) simpler.with([](Case& n) { route_case(n).top_k = 1; });
+  shrink_own(&RouteCase::tile, 1);
+  shrink_own(&RouteCase::capacity, 0);
+  shrink_own(&RouteCase::groups, 1);
+  shrink_own(&RouteCase::groups_kept, 1);
+  simpler.plainer_call();
+  simpler.with([](Case& n) { route_case(n).scale = 1; });
+  simpler.with([](Case& n) { route_case(n).step = 0; });
+  simpler.with([](Case& n) { route_case(n).layer = 0; });
+  simpler.with([](Case& n) { route_case(n).drops = 0; });
+  simpler.plainer_data();
+  for (std::size_t i = 0; i < c.plants.size(); ++i)
+    simpler.with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    if (c.seed > seed) simpler.with([&](Case& n) { n.seed = seed; });
   }
-  for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}}) {
-    if (c.seed > seed) with([&](Case& n) { n.seed = seed; });
-  }
-  return simpler;
+  return simpler.take();
 }
 
 }  // namespace mxcheck

@@ -305,38 +305,28 @@ std::any parse_rows(JsonObject& o) {
   return route;
 }
 
-class RouteKind final : public GoldenKind {
- public:
-  using Rows = Table (*)(const GoldenTensors&, const DatasetInfo&);
-  RouteKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (RoutesMaker::*make)(),
-            Rows rows = nullptr)
-      : name_(name), parse_(parse), make_(make), rows_(rows) {}
-  [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_(o); }
-  [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const override {
+GoldenKind::Make made_by(MadeGolden (RoutesMaker::*make)()) {
+  return [make](const GoldenSpec& golden, const MakeOptions& options) {
     RoutesMaker maker(golden, options);
-    return (maker.*make_)();
-  }
-  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
-                           const CandidateTensor&) const override {
-    return rows_ == nullptr ? Table() : rows_(golden, dataset);
-  }
+    return (maker.*make)();
+  };
+}
 
- private:
-  std::string_view name_;
-  std::any (*parse_)(JsonObject&);
-  MadeGolden (RoutesMaker::*make_)();
-  Rows rows_;
-};
+GoldenKind::Rows by_golden(Table (*rows)(const GoldenTensors&, const DatasetInfo&)) {
+  return [rows](const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor&) {
+    return rows(golden, dataset);
+  };
+}
 
 }  // namespace
 
 std::vector<const GoldenKind*> router_golden_kinds() {
-  static const RouteKind kRoute("route", parse_choice, &RoutesMaker::route, rows_of_choice);
-  static const RouteKind kRound("route_round", parse_round, &RoutesMaker::route_round, rows_of_rounding);
-  static const RouteKind kMetadata("route_metadata", parse_rows, &RoutesMaker::route_metadata);
-  static const RouteKind kBackward("route_backward", parse_choice, &RoutesMaker::route_backward);
-  static const RouteKind kLosses("route_losses", parse_losses, &RoutesMaker::route_losses);
+  static const GoldenKind kRoute("route", parse_choice, made_by(&RoutesMaker::route), by_golden(rows_of_choice));
+  static const GoldenKind kRound("route_round", parse_round, made_by(&RoutesMaker::route_round),
+                                 by_golden(rows_of_rounding));
+  static const GoldenKind kMetadata("route_metadata", parse_rows, made_by(&RoutesMaker::route_metadata));
+  static const GoldenKind kBackward("route_backward", parse_choice, made_by(&RoutesMaker::route_backward));
+  static const GoldenKind kLosses("route_losses", parse_losses, made_by(&RoutesMaker::route_losses));
   return {&kRoute, &kRound, &kMetadata, &kBackward, &kLosses};
 }
 

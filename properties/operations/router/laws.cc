@@ -17,11 +17,10 @@ namespace mxcheck {
 namespace {
 
 // Tokens moved a third of the way round.
-std::optional<Finding> permutes(CheckContext& context, const Case& c) {
+void permutes(const Law& law, const Case& c) {
   const ChoiceProblem p(c);
-  const CallOutputs before = run_problem(context, p);
-  if (!before.usable()) return propagate(context, before);
-  if (c.rows < 2) return not_applicable(context);
+  const Law::Outputs before = law.outputs(p);
+  if (c.rows < 2) law.says_nothing();
   const std::int64_t by = 1 + c.rows / 3;
   const auto moved = [&](std::span<const std::byte> from, std::size_t line) {
     std::vector<std::byte> to(from.begin(), from.end());
@@ -33,40 +32,34 @@ std::optional<Finding> permutes(CheckContext& context, const Case& c) {
   };
   ChoiceProblem other = p;
   other.input.bytes = moved(p.input.bytes, p.input.row_bytes());
-  const CallOutputs after = run_problem(context, other);
-  if (!after.usable()) return propagate(context, after);
+  const Law::Outputs after = law.outputs(other);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    const std::vector<std::byte> want = moved(before.outputs[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
-    if (auto f = differ(p.outputs[i], want, after.outputs[i], p.outputs[i].name + " of tokens that moved are others"))
-      return f;
+    const std::vector<std::byte> want = moved(before[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
+    law.equal(p.outputs[i], want, after[i], p.outputs[i].name + " of tokens that moved are others");
   }
-  return std::nullopt;
 }
 
-std::optional<Finding> scale_multiplies(CheckContext& context, const Case& c) {
+void scale_multiplies(const Law& law, const Case& c) {
   ChoiceProblem p(c);
   route_case(p.c).scale = 1;
-  const CallOutputs plain = run_problem(context, p);
-  if (!plain.usable()) return propagate(context, plain);
+  const Law::Outputs plain = law.outputs(p);
   static constexpr float kScales[] = {2.5F, 0.5F, 1.0F / 3, 3};
   route_case(p.c).scale = kScales[c.seed % 4];
-  const CallOutputs scaled = run_problem(context, p);
-  if (!scaled.usable()) return propagate(context, scaled);
-  std::vector<std::byte> want = plain.outputs[1];
+  const Law::Outputs scaled = law.outputs(p);
+  std::vector<std::byte> want = plain[1];
   auto weights = values_in<float>(want);
   for (float& weight : weights) weight *= route_case(p.c).scale;
   if (!want.empty()) std::memcpy(want.data(), weights.data(), want.size());
-  if (auto f = differ(p.outputs[0], plain.outputs[0], scaled.outputs[0], "experts are others with a scale")) return f;
-  return differ(p.outputs[1], want, scaled.outputs[1],
-                fmt::format("weights with scale {} are not those without, multiplied", route_case(p.c).scale));
+  law.equal(p.outputs[0], plain[0], scaled[0], "experts are others with a scale");
+  law.equal(p.outputs[1], want, scaled[1],
+            fmt::format("weights with scale {} are not those without, multiplied", route_case(p.c).scale));
 }
 
 // By logits alone the order can be seen in the input.
-std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) {
+void first_in_the_order(const Law& law, const Case& c) {
   const ChoiceProblem p(c);
-  const CallOutputs got = run_problem(context, p);
-  if (!got.usable()) return propagate(context, got);
-  const auto experts = values_in<std::int32_t>(got.outputs[0]);
+  const Law::Outputs got = law.outputs(p);
+  const auto experts = values_in<std::int32_t>(got[0]);
   std::vector<float> row(static_cast<std::size_t>(c.cols));
   const auto before = [&](std::int32_t a, std::int32_t b) {
     const float x = row[static_cast<std::size_t>(a)];
@@ -79,48 +72,35 @@ std::optional<Finding> first_in_the_order(CheckContext& context, const Case& c) 
     std::vector<bool> chosen(row.size());
     for (std::int64_t n = 0; n < route_case(c).top_k; ++n) {
       const std::int32_t e = experts[static_cast<std::size_t>(t * route_case(c).top_k + n)];
-      if (e < 0 || e >= c.cols)
-        return broken(fmt::format("token {} goes to expert {}, and there are {}", t, e, c.cols));
-      if (chosen[static_cast<std::size_t>(e)]) return broken(fmt::format("token {} goes to expert {} twice", t, e));
+      if (e < 0 || e >= c.cols) Law::broken(fmt::format("token {} goes to expert {}, and there are {}", t, e, c.cols));
+      if (chosen[static_cast<std::size_t>(e)]) Law::broken(fmt::format("token {} goes to expert {} twice", t, e));
       chosen[static_cast<std::size_t>(e)] = true;
       const std::int32_t last = n == 0 ? e : experts[static_cast<std::size_t>(t * route_case(c).top_k + n - 1)];
       if (n > 0 && !before(last, e))
-        return broken(fmt::format("token {}: expert {} ({}) stands before expert {} ({})", t, last,
-                                  row[static_cast<std::size_t>(last)], e, row[static_cast<std::size_t>(e)]));
+        Law::broken(fmt::format("token {}: expert {} ({}) stands before expert {} ({})", t, last,
+                                row[static_cast<std::size_t>(last)], e, row[static_cast<std::size_t>(e)]));
     }
     const std::int32_t last = experts[static_cast<std::size_t>((t + 1) * route_case(c).top_k - 1)];
     for (std::int32_t e = 0; e < c.cols; ++e) {
       if (!chosen[static_cast<std::size_t>(e)] && before(e, last))
-        return broken(fmt::format("token {}: expert {} ({}) is chosen, and expert {} ({}) is not", t, last,
-                                  row[static_cast<std::size_t>(last)], e, row[static_cast<std::size_t>(e)]));
+        Law::broken(fmt::format("token {}: expert {} ({}) is chosen, and expert {} ({}) is not", t, last,
+                                row[static_cast<std::size_t>(last)], e, row[static_cast<std::size_t>(e)]));
     }
   }
-  return std::nullopt;
 }
 
 bool is_choice(const Variant& v, std::span<const Variant>) { return v.operation == kRoute.name; }
 
 }  // namespace
 
-Finding broken(std::string summary) {
-  Finding finding;
-  finding.kind = FindingKind::mismatch;
-  finding.summary = std::move(summary);
-  return finding;
-}
-
 bool has_tiles(const Variant& v) {
   return v.operation == kRouteRound.name && rounds_to_tiles(token_rounding_rule_named(route_of(v).rule));
 }
 
-Statement route_law(std::string_view name, std::string_view sentence,
-                    std::optional<Finding> (*check)(CheckContext&, const Case&)) {
-  Statement s;
-  s.name = name, s.sentence = sentence, s.source = "docs/router.md";
-  s.data = {Data::slots, Data::normal, Data::codes, Data::boundaries, Data::specials, Data::slots};
-  s.experts = 0;
-  s.check = check;
-  return s;
+Statement route_law(std::string_view name, std::string_view sentence, LawCheck* check) {
+  return law_statement(name, sentence, "docs/router.md", {},
+                       {Data::slots, Data::normal, Data::codes, Data::boundaries, Data::specials, Data::slots}, 0, true,
+                       check);
 }
 
 std::vector<Statement> route_law_statements() {
@@ -149,13 +129,13 @@ namespace {
 
 // The outputs of route_round.
 struct Rows {
-  explicit Rows(const CallOutputs& got)
-      : chosen(values_in<std::int32_t>(got.outputs[0])),
-        offsets(values_in<std::int64_t>(got.outputs[1])),
-        token(values_in<std::int32_t>(got.outputs[2])),
-        weight(values_in<std::uint32_t>(got.outputs[3])),
-        token_offsets(values_in<std::int64_t>(got.outputs[4])),
-        token_rows(values_in<std::int32_t>(got.outputs[5])) {}
+  explicit Rows(const Law::Outputs& got)
+      : chosen(values_in<std::int32_t>(got[0])),
+        offsets(values_in<std::int64_t>(got[1])),
+        token(values_in<std::int32_t>(got[2])),
+        weight(values_in<std::uint32_t>(got[3])),
+        token_offsets(values_in<std::int64_t>(got[4])),
+        token_rows(values_in<std::int32_t>(got[5])) {}
   [[nodiscard]] std::int64_t count(std::int64_t e) const {
     return offsets[static_cast<std::size_t>(e) + 1] - offsets[static_cast<std::size_t>(e)];
   }
@@ -272,12 +252,11 @@ bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f
   }
 }
 
-std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
+void keeps_whole_tiles(const Law& law, const Case& c) {
   const RoundingProblem p(c);
-  const CallOutputs got = run_problem(context, p);
-  if (!got.usable()) return propagate(context, got);
+  const Law::Outputs got = law.outputs(p);
   const Rows r(got);
-  if (std::string problem = rows_problem(r, c); !problem.empty()) return broken(std::move(problem));
+  Law::holds(rows_problem(r, c));
   const Choice choice(p, route(p.router(), p.input.view()).experts);
   std::int64_t residual = 0;
   bool forced = false;
@@ -288,14 +267,14 @@ std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
     const std::int64_t up = f == down ? f : down + route_case(c).tile;
     const std::string who = fmt::format("expert {}, which {} tokens chose, tile {}: ", e, f, route_case(c).tile);
     if (r.chosen[static_cast<std::size_t>(e)] != f)
-      return broken(who + fmt::format("chosen says {}", r.chosen[static_cast<std::size_t>(e)]));
-    if (kept % route_case(c).tile != 0) return broken(who + fmt::format("it keeps {}, no multiple of the tile", kept));
-    if (kept != down && kept != up) return broken(who + fmt::format("it keeps {}, neither {} nor {}", kept, down, up));
+      Law::broken(who + fmt::format("chosen says {}", r.chosen[static_cast<std::size_t>(e)]));
+    if (kept % route_case(c).tile != 0) Law::broken(who + fmt::format("it keeps {}, no multiple of the tile", kept));
+    if (kept != down && kept != up) Law::broken(who + fmt::format("it keeps {}, neither {} nor {}", kept, down, up));
     const bool up_is_right = f != down && up <= c.rows && goes_up(c, choice, e, f, residual);
     const std::int64_t right = up_is_right ? up : down;
     if (kept != right) {
-      return broken(who + fmt::format("it keeps {}, and {} takes {}{}", kept, route_of(c.variant).rule, right,
-                                      up > c.rows ? " (there are too few tokens to go up)" : ""));
+      Law::broken(who + fmt::format("it keeps {}, and {} takes {}{}", kept, route_of(c.variant).rule, right,
+                                    up > c.rows ? " (there are too few tokens to go up)" : ""));
     }
     // The first `kept` in the expert's order: whoever is kept comes before whoever is not.
     const std::vector<bool> has = r.tokens_of(e, c.rows);
@@ -308,47 +287,43 @@ std::optional<Finding> keeps_whole_tiles(CheckContext& context, const Case& c) {
       if (beyond) end = t;
     }
     if (last >= 0 && first >= 0 && choice.prefers(e, first, last)) {
-      return broken(who + fmt::format("it keeps token {} and not token {}, which comes before ({}, score {} and {})",
-                                      last, first,
-                                      choice.chose[choice.at(first, e)] ? "it chose the expert" : "neither chose it",
-                                      choice.scores[choice.at(last, e)], choice.scores[choice.at(first, e)]));
+      Law::broken(who + fmt::format("it keeps token {} and not token {}, which comes before ({}, score {} and {})",
+                                    last, first,
+                                    choice.chose[choice.at(first, e)] ? "it chose the expert" : "neither chose it",
+                                    choice.scores[choice.at(last, e)], choice.scores[choice.at(first, e)]));
     }
     residual += kept - f;
     forced = forced || (f != down && up > c.rows);
     if (route_of(c.variant).rule == "balance-f" && !forced && 2 * std::abs(residual) > route_case(c).tile)
-      return broken(who + fmt::format("{} rows were added so far, more than half a tile", residual));
+      Law::broken(who + fmt::format("{} rows were added so far, more than half a tile", residual));
   }
-  return std::nullopt;
 }
 
-std::optional<Finding> rows_agree(CheckContext& context, const Case& c) {
+void rows_agree(const Law& law, const Case& c) {
   const RoundingProblem p(c);
-  const CallOutputs got = run_problem(context, p);
-  if (!got.usable()) return propagate(context, got);
+  const Law::Outputs got = law.outputs(p);
   const Rows r(got);
-  if (std::string problem = rows_problem(r, c); !problem.empty()) return broken(std::move(problem));
+  Law::holds(rows_problem(r, c));
   const std::int64_t rows = r.offsets.back();
-  if (std::string problem = offsets_problem("token_offsets", r.token_offsets, rows); !problem.empty())
-    return broken(std::move(problem));
+  Law::holds(offsets_problem("token_offsets", r.token_offsets, rows));
   if (r.token_offsets.back() != rows)
-    return broken(fmt::format("token_offsets end at {}, and there are {} rows", r.token_offsets.back(), rows));
+    Law::broken(fmt::format("token_offsets end at {}, and there are {} rows", r.token_offsets.back(), rows));
   for (std::int64_t t = 0; t < c.rows; ++t) {
     const std::int64_t begin = r.token_offsets[static_cast<std::size_t>(t)];
     for (std::int64_t at = begin; at < r.token_offsets[static_cast<std::size_t>(t) + 1]; ++at) {
       const std::int32_t row = r.token_rows[static_cast<std::size_t>(at)];
       if (row < 0 || row >= rows || r.token[static_cast<std::size_t>(row)] != t)
-        return broken(fmt::format("token_rows has row {} for token {}, which is no row of it", row, t));
+        Law::broken(fmt::format("token_rows has row {} for token {}, which is no row of it", row, t));
       // Rows ascend with experts, so that ascending rows are ascending experts, each once.
       if (at > begin && row <= r.token_rows[static_cast<std::size_t>(at) - 1])
-        return broken(fmt::format("rows of token {} do not ascend: {} after {}", t, row,
-                                  r.token_rows[static_cast<std::size_t>(at) - 1]));
+        Law::broken(fmt::format("rows of token {} do not ascend: {} after {}", t, row,
+                                r.token_rows[static_cast<std::size_t>(at) - 1]));
     }
   }
   for (std::size_t at = static_cast<std::size_t>(rows); at < r.token_rows.size(); ++at) {
     if (r.token_rows[at] != -1)
-      return broken(fmt::format("token_rows has {} behind the last row, not -1", r.token_rows[at]));
+      Law::broken(fmt::format("token_rows has {} behind the last row, not -1", r.token_rows[at]));
   }
-  return std::nullopt;
 }
 
 Variant choice_of(const Variant& v) {
@@ -357,58 +332,53 @@ Variant choice_of(const Variant& v) {
   return choice;
 }
 
-std::optional<Finding> keeps_choice(CheckContext& context, const Case& c) {
+void keeps_choice(const Law& law, const Case& c) {
   Case one = c;
   route_case(one).tile = 1, route_case(one).capacity = 0;
   const RoundingProblem p(one);
-  const CallOutputs got = run_problem(context, p);
-  if (!got.usable()) return propagate(context, got);
+  const Law::Outputs got = law.outputs(p);
   const Rows r(got);
-  if (std::string problem = rows_problem(r, one); !problem.empty()) return broken(std::move(problem));
+  Law::holds(rows_problem(r, one));
   const ChoiceProblem choice(p, choice_of(c.variant));
-  const CallOutputs chosen = run_problem(context, choice);
-  if (!chosen.usable()) return propagate(context, chosen);
-  const auto experts = values_in<std::int32_t>(chosen.outputs[0]);
-  const auto weights = values_in<std::uint32_t>(chosen.outputs[1]);
+  const Law::Outputs chosen = law.outputs(choice);
+  const auto experts = values_in<std::int32_t>(chosen[0]);
+  const auto weights = values_in<std::uint32_t>(chosen[1]);
   std::vector<std::int32_t> slot(static_cast<std::size_t>(c.elements()), -1);
   for (std::size_t i = 0; i < experts.size(); ++i) {
-    if (experts[i] < 0 || experts[i] >= c.cols) return broken(fmt::format("route gives expert {}", experts[i]));
+    if (experts[i] < 0 || experts[i] >= c.cols) Law::broken(fmt::format("route gives expert {}", experts[i]));
     slot[i / static_cast<std::size_t>(route_case(c).top_k) * static_cast<std::size_t>(c.cols) +
          static_cast<std::size_t>(experts[i])] = static_cast<std::int32_t>(i);
   }
   if (r.offsets.back() != static_cast<std::int64_t>(experts.size()))
-    return broken(fmt::format("{} rows, and token choice has {}", r.offsets.back(), experts.size()));
+    Law::broken(fmt::format("{} rows, and token choice has {}", r.offsets.back(), experts.size()));
   for (std::int64_t e = 0; e < c.cols; ++e) {
     for (std::int64_t row = r.offsets[static_cast<std::size_t>(e)]; row < r.offsets[static_cast<std::size_t>(e) + 1];
          ++row) {
       const std::int32_t t = r.token[static_cast<std::size_t>(row)];
       const std::int32_t at = slot[static_cast<std::size_t>(t * c.cols + e)];
-      if (at < 0) return broken(fmt::format("token {} goes to expert {}, which route did not choose", t, e));
+      if (at < 0) Law::broken(fmt::format("token {} goes to expert {}, which route did not choose", t, e));
       const std::uint32_t own = r.weight[static_cast<std::size_t>(row)];
       const std::uint32_t theirs = weights[static_cast<std::size_t>(at)];
       const bool nan = std::isnan(std::bit_cast<float>(own)) && std::isnan(std::bit_cast<float>(theirs));
       if (route_of(c.variant).rule == "none" && own != theirs && !nan)
-        return broken(
+        Law::broken(
             fmt::format("token {}, expert {}: weight bits {:#010x}, and route has {:#010x}", t, e, own, theirs));
     }
   }
-  return std::nullopt;
 }
 
 // Row and slot are each other's inverse, rows of an expert ascend, padding is padding.
-std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
+void is_permutation(const Law& law, const Case& c) {
   const MetadataProblem p(c);
-  const CallOutputs got = run_problem(context, p);
-  if (!got.usable()) return propagate(context, got);
-  const auto counts = values_in<std::int32_t>(got.outputs[0]);
-  const auto offsets = values_in<std::int64_t>(got.outputs[1]);
-  const auto row_slot = values_in<std::int32_t>(got.outputs[2]);
-  const auto row_token = values_in<std::int32_t>(got.outputs[3]);
-  const auto row_expert = values_in<std::int32_t>(got.outputs[4]);
-  const auto slot_row = values_in<std::int32_t>(got.outputs[5]);
+  const Law::Outputs got = law.outputs(p);
+  const auto counts = values_in<std::int32_t>(got[0]);
+  const auto offsets = values_in<std::int64_t>(got[1]);
+  const auto row_slot = values_in<std::int32_t>(got[2]);
+  const auto row_token = values_in<std::int32_t>(got[3]);
+  const auto row_expert = values_in<std::int32_t>(got[4]);
+  const auto slot_row = values_in<std::int32_t>(got[5]);
   const auto capacity = static_cast<std::int64_t>(row_slot.size());
-  if (std::string problem = offsets_problem("offsets", offsets, capacity); !problem.empty())
-    return broken(std::move(problem));
+  Law::holds(offsets_problem("offsets", offsets, capacity));
   const auto token_of = [&](std::int32_t slot) -> std::int64_t {
     if (route_case(c).top_k != 0) return slot / route_case(c).top_k;
     return std::upper_bound(p.token_offsets.begin(), p.token_offsets.end(), slot) - p.token_offsets.begin() - 1;
@@ -416,33 +386,33 @@ std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
   for (std::int64_t e = 0; e < c.cols; ++e) {
     const auto expert = static_cast<std::size_t>(e);
     if (offsets[expert + 1] % route_case(c).tile != 0)
-      return broken(fmt::format("expert {} ends at {}, no multiple of {}", e, offsets[expert + 1], route_case(c).tile));
+      Law::broken(fmt::format("expert {} ends at {}, no multiple of {}", e, offsets[expert + 1], route_case(c).tile));
     const std::int64_t room = offsets[expert + 1] - offsets[expert];
     if (counts[expert] < 0 || counts[expert] > room || room - counts[expert] >= route_case(c).tile)
-      return broken(fmt::format("expert {} has {} routes in {} rows of tiles of {}", e, counts[expert], room,
-                                route_case(c).tile));
+      Law::broken(fmt::format("expert {} has {} routes in {} rows of tiles of {}", e, counts[expert], room,
+                              route_case(c).tile));
     for (std::int64_t row = offsets[expert]; row < offsets[expert + 1]; ++row) {
       const auto at = static_cast<std::size_t>(row);
       const bool padding = row >= offsets[expert] + counts[expert];
       if (padding && row_slot[at] == -1 && row_token[at] == -1 && row_expert[at] == -1) continue;
       const std::int32_t slot = row_slot[at];
       if (padding || slot < 0 || slot >= static_cast<std::int64_t>(slot_row.size()))
-        return broken(fmt::format("row {} of expert {} has slot {}, token {}, expert {}", row, e, slot, row_token[at],
-                                  row_expert[at]));
+        Law::broken(fmt::format("row {} of expert {} has slot {}, token {}, expert {}", row, e, slot, row_token[at],
+                                row_expert[at]));
       if (p.routes[static_cast<std::size_t>(slot)] != e || row_expert[at] != e || row_token[at] != token_of(slot))
-        return broken(fmt::format("row {} says expert {}, token {}; its slot {} has expert {}, token {}", row,
-                                  row_expert[at], row_token[at], slot, p.routes[static_cast<std::size_t>(slot)],
-                                  token_of(slot)));
+        Law::broken(fmt::format("row {} says expert {}, token {}; its slot {} has expert {}, token {}", row,
+                                row_expert[at], row_token[at], slot, p.routes[static_cast<std::size_t>(slot)],
+                                token_of(slot)));
       if (slot_row[static_cast<std::size_t>(slot)] != row)
-        return broken(
+        Law::broken(
             fmt::format("row {} is of slot {}, whose row is {}", row, slot, slot_row[static_cast<std::size_t>(slot)]));
       if (row > offsets[expert] && slot <= row_slot[at - 1])
-        return broken(fmt::format("slots of expert {} do not ascend: {} after {}", e, slot, row_slot[at - 1]));
+        Law::broken(fmt::format("slots of expert {} do not ascend: {} after {}", e, slot, row_slot[at - 1]));
     }
   }
   for (std::size_t at = static_cast<std::size_t>(offsets.back()); at < row_slot.size(); ++at) {
     if (row_slot[at] != -1 || row_token[at] != -1 || row_expert[at] != -1)
-      return broken(fmt::format("row {}, behind the last, is not -1", at));
+      Law::broken(fmt::format("row {}, behind the last, is not -1", at));
   }
   for (std::size_t slot = 0; slot < slot_row.size(); ++slot) {
     const std::int32_t row = slot_row[slot];
@@ -450,9 +420,8 @@ std::optional<Finding> is_permutation(CheckContext& context, const Case& c) {
     if (dropped ? row != -1
                 : row < 0 || row >= offsets.back() ||
                       row_slot[static_cast<std::size_t>(row)] != static_cast<std::int32_t>(slot))
-      return broken(fmt::format("slot {} of expert {} has row {}", slot, p.routes[slot], row));
+      Law::broken(fmt::format("slot {} of expert {} has row {}", slot, p.routes[slot], row));
   }
-  return std::nullopt;
 }
 
 }  // namespace

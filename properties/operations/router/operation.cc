@@ -70,18 +70,6 @@ class RouteOperation : public Operation {
   const RouteKind& kind_;
 };
 
-template <class Posed>
-class RouteOperationOf final : public RouteOperation {
- public:
-  using RouteOperation::RouteOperation;
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<Posed>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    return std::make_unique<Posed>(call);
-  }
-};
-
 Policy RouteOperation::question(const Variant& v) const {
   Case c;
   c.variant = v;
@@ -134,41 +122,17 @@ std::string RouteOperation::shape_text(const Case& c) const {
 bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   RouteVariant& v = route_of(c.variant);
   RouteCase& own = route_case(c);
-  if (field == "variant") {
-    v.router = router_variant_named(value).name;
-  } else if (field == "nan") {
-    v.nan_last = word_field(field, value, kNan) != 0;
-  } else if (field == "bias") {
-    v.bias = word_field(field, value, kFlag) != 0;
-  } else if (field == "limited") {
-    v.limited = word_field(field, value, kFlag) != 0;
-  } else if (field == "rule") {
+  const FieldText f{field, value};
+  const auto set_rule = [&] {
     (void)token_rounding_rule_named(value);
     v.rule = value;
-  } else if (field == "weights") {
-    v.renormalize = word_field(field, value, kWeights) != 0;
-  } else if (field == "k") {
-    own.top_k = number_field<std::int64_t>(field, value);
-  } else if (field == "groups") {
-    own.groups = number_field<std::int64_t>(field, value);
-  } else if (field == "kept") {
-    own.groups_kept = number_field<std::int64_t>(field, value);
-  } else if (field == "tile") {
-    own.tile = number_field<std::int64_t>(field, value);
-  } else if (field == "capacity") {
-    own.capacity = number_field<std::int64_t>(field, value);
-  } else if (field == "scale") {
-    own.scale = number_field<float>(field, value);
-  } else if (field == "step") {
-    own.step = number_field<std::uint64_t>(field, value);
-  } else if (field == "layer") {
-    own.layer = number_field<std::uint32_t>(field, value);
-  } else if (field == "drops") {
-    own.drops = number_field<int>(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  };
+  return f.read("variant", [&] { v.router = router_variant_named(value).name; }) || f.word("nan", v.nan_last, kNan) ||
+         f.word("bias", v.bias, kFlag) || f.word("limited", v.limited, kFlag) || f.read("rule", set_rule) ||
+         f.word("weights", v.renormalize, kWeights) || f.number("k", own.top_k) || f.number("groups", own.groups) ||
+         f.number("kept", own.groups_kept) || f.number("tile", own.tile) || f.number("capacity", own.capacity) ||
+         f.number("scale", own.scale) || f.number("step", own.step) || f.number("layer", own.layer) ||
+         f.number("drops", own.drops);
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
@@ -191,10 +155,10 @@ std::vector<Case> RouteOperation::large_cases(const Variant& v, Suite suite) con
 }  // namespace
 
 OperationModule router_module() {
-  static const RouteOperationOf<ChoiceProblem> kChoice(kRoute);
-  static const RouteOperationOf<RoundingProblem> kRounding(kRouteRound);
-  static const RouteOperationOf<MetadataProblem> kMetadata(kRouteMetadata);
-  static const RouteOperationOf<GradientProblem> kGradient(kRouteBackward);
+  static const OperationOf<ChoiceProblem, RouteOperation> kChoice(kRoute);
+  static const OperationOf<RoundingProblem, RouteOperation> kRounding(kRouteRound);
+  static const OperationOf<MetadataProblem, RouteOperation> kMetadata(kRouteMetadata);
+  static const OperationOf<GradientProblem, RouteOperation> kGradient(kRouteBackward);
   OperationModule module{{&kChoice, &kRounding, &kMetadata, &kGradient}, route_equality_statements()};
   for (const auto& family : {route_law_statements(), route_row_law_statements(), route_refusal_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());

@@ -10,7 +10,7 @@
 
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
-#include "properties/core/check.h"
+#include "properties/core/law.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/operation.h"
 #include "properties/core/rng.h"
@@ -45,12 +45,8 @@ std::vector<Statement> route_law_statements();
 std::vector<Statement> route_row_law_statements();
 std::vector<Statement> route_refusal_statements();
 
-// A finding without a tensor to compare with: the sentence says what is broken.
-Finding broken(std::string summary);
-
 // A statement about drawn cases; what it applies to and its corners are the caller's.
-Statement route_law(std::string_view name, std::string_view sentence,
-                    std::optional<Finding> (*check)(CheckContext&, const Case&));
+Statement route_law(std::string_view name, std::string_view sentence, LawCheck* check);
 
 // Rounds to tiles.
 bool has_tiles(const Variant& v);
@@ -64,8 +60,9 @@ std::vector<Case> rounding_corners(const Variant& v, Suite suite);
 class RouteLayers {
  public:
   struct Use {
-    const ProductionLayer* layer = nullptr;
+    std::string layer;
     std::string text;
+    const ProductionLayer* dimensions = nullptr;
     bool own_router = false;
   };
   RouteLayers() = default;

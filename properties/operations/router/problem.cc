@@ -26,19 +26,6 @@ TensorInfo integers(std::string name, int bits, std::int64_t rows, std::int64_t 
   return info;
 }
 
-TensorInfo floats(std::string name, Format format, std::int64_t rows, std::int64_t cols) {
-  return {std::move(name), format, rows, cols, 0, 0, true};
-}
-
-CallTensor float_tensor(const std::vector<float>& values, std::vector<std::int64_t> shape) {
-  CallTensor t;
-  t.dtype = Format::fp32;
-  t.shape = std::move(shape);
-  t.data = reinterpret_cast<const std::byte*>(values.data());
-  t.bytes = values.size() * sizeof(float);
-  return t;
-}
-
 // The case that a call poses, without the type of logits.
 Case case_of(const Call& call) {
   const auto policy = read<mxcheck_route_policy>(call.policy);
@@ -67,24 +54,6 @@ std::vector<T> input_values(const Call& call, std::size_t at) {
 
 }  // namespace
 
-Call RouterProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(call.operation).policy(c);
-  for (NamedInput& named : inputs()) call.inputs.push_back(std::move(named.tensor));
-  const RouteKind& kind = kind_of(c.variant);
-  const bool lists = kind.rounds || !kind.reads_logits;
-  for (const TensorInfo& info : outputs) {
-    CallTensor t;
-    t.dtype = info.format;
-    t.is_index = info.integer_bits == 32, t.is_offsets = info.integer_bits == 64;
-    t.shape = lists ? std::vector<std::int64_t>{info.cols} : std::vector<std::int64_t>{info.rows, info.cols};
-    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) * bytes_of_element(info);
-    call.outputs.push_back(t);
-  }
-  return call;
-}
-
 std::vector<ExpectedTensor> RouterProblem::answer() const {
   std::vector<Bytes> bytes = reference();
   std::vector<ExpectedTensor> answer;
@@ -96,23 +65,6 @@ void RouterProblem::explain(std::size_t output, Finding& finding) const {
   tell(output, finding);
   finding.element.push_back("expected  " + expected_text(*finding.difference));
   finding.element.push_back("observed  " + observed_text(*finding.difference));
-}
-
-// Logits with the gaps between their rows, all else as lists.
-std::vector<SavedTensor> RouterProblem::saved() const {
-  std::vector<SavedTensor> saved;
-  for (auto& [name, t] : inputs()) {
-    const bool is_logits = name == "x";
-    TensorInfo info = t.is_index     ? integers(name, 32, 1, 0)
-                      : t.is_offsets ? integers(name, 64, 1, 0)
-                                     : floats(name, t.dtype, 1, 0);
-    const std::size_t width = bytes_of_element(info);
-    info.cols = static_cast<std::int64_t>(t.bytes / width);
-    if (is_logits) info.rows = t.shape[0], info.cols = std::max(t.shape[1], t.row_stride);
-    const std::size_t size = static_cast<std::size_t>(info.rows * info.cols) * width;
-    if (size != 0) saved.push_back({name, std::move(info), {t.data, t.data + size}, !is_logits});
-  }
-  return saved;
 }
 
 Table RouterProblem::definitions(std::span<const Bytes>) const {
@@ -136,9 +88,10 @@ LogitsProblem::LogitsProblem(const Call& call) : RouterProblem(case_of(call)) {
   if (route_of(c.variant).bias) bias = input_values<float>(call, 1);
 }
 
-std::vector<RouterProblem::NamedInput> LogitsProblem::inputs() const {
-  std::vector<NamedInput> all{{"x", values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes)}};
-  if (route_of(c.variant).bias) all.push_back({"bias", float_tensor(bias, {c.cols})});
+std::vector<ProblemInput> LogitsProblem::inputs() const {
+  std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes),
+                                 values_info("x", c.variant.dtype, c.rows, std::max(c.cols, input.stride))}};
+  if (route_of(c.variant).bias) all.push_back(vector_input("bias", bias));
   return all;
 }
 
@@ -163,7 +116,7 @@ ChoiceProblem::ChoiceProblem(const LogitsProblem& of, const Variant& as) : Logit
 
 void ChoiceProblem::describe_outputs() {
   const std::int64_t top_k = route_case(c).top_k;
-  outputs = {integers("experts", 32, c.rows, top_k), floats("weights", Format::fp32, c.rows, top_k)};
+  outputs = {integers("experts", 32, c.rows, top_k), values_info("weights", Format::fp32, c.rows, top_k)};
 }
 
 // Token rounding.
@@ -173,9 +126,10 @@ void RoundingProblem::describe_outputs() {
   outputs = {integers("chosen", 32, 1, c.cols),
              integers("offsets", 64, 1, c.cols + 1),
              integers("row_token", 32, 1, rows),
-             floats("row_weight", Format::fp32, 1, rows),
+             values_info("row_weight", Format::fp32, 1, rows),
              integers("token_offsets", 64, 1, c.rows + 1),
              integers("token_rows", 32, 1, rows)};
+  for (TensorInfo& info : outputs) info.is_vector = true;
 }
 
 TokenRounding RoundingProblem::token_rounding() const {
@@ -197,15 +151,15 @@ GradientProblem::GradientProblem(const Call& call)
 }
 
 void GradientProblem::describe_outputs() {
-  outputs = {floats("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
+  outputs = {values_info("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
 }
 
-std::vector<RouterProblem::NamedInput> GradientProblem::inputs() const {
-  const std::vector<std::int64_t> shape{c.rows, route_case(c).top_k};
-  std::vector<NamedInput> all = LogitsProblem::inputs();
-  all.push_back({"routes", index_tensor(routes)});
-  all.back().tensor.shape = shape;
-  all.push_back({"gradient", float_tensor(gradient, shape)});
+std::vector<ProblemInput> GradientProblem::inputs() const {
+  std::vector<ProblemInput> all = LogitsProblem::inputs();
+  for (ProblemInput of_slots : {vector_input("routes", routes), vector_input("gradient", gradient)}) {
+    of_slots.tensor.shape = {c.rows, route_case(c).top_k};
+    all.push_back(std::move(of_slots));
+  }
   return all;
 }
 
@@ -234,15 +188,16 @@ void MetadataProblem::describe_outputs() {
   outputs = {integers("counts", 32, 1, c.cols),   integers("offsets", 64, 1, c.cols + 1),
              integers("row_slot", 32, 1, rows),   integers("row_token", 32, 1, rows),
              integers("row_expert", 32, 1, rows), integers("slot_row", 32, 1, slots)};
+  for (TensorInfo& info : outputs) info.is_vector = true;
 }
 
 RouteMetadata MetadataProblem::metadata() const {
   return route_metadata(routes, route_case(c).top_k, token_offsets, c.cols, route_case(c).tile);
 }
 
-std::vector<RouterProblem::NamedInput> MetadataProblem::inputs() const {
-  std::vector<NamedInput> all{{"routes", index_tensor(routes)}};
-  if (route_case(c).top_k == 0) all.push_back({"token_offsets", offsets_tensor(token_offsets)});
+std::vector<ProblemInput> MetadataProblem::inputs() const {
+  std::vector<ProblemInput> all{vector_input("routes", routes)};
+  if (route_case(c).top_k == 0) all.push_back(vector_input("token_offsets", token_offsets));
   return all;
 }
 

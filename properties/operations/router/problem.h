@@ -18,18 +18,11 @@ namespace mxcheck {
 class RouterProblem : public Problem {
  public:
   using Problem::Problem;
-  [[nodiscard]] Call call() const final;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const final;
   void explain(std::size_t output, Finding& finding) const final;
-  [[nodiscard]] std::vector<SavedTensor> saved() const final;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const final;
 
  protected:
-  struct NamedInput {
-    std::string name;  // in the file of a saved counterexample
-    CallTensor tensor;
-  };
-  [[nodiscard]] virtual std::vector<NamedInput> inputs() const = 0;
   [[nodiscard]] virtual std::vector<Bytes> reference() const = 0;
   // The lines before the words that were expected and observed.
   virtual void tell(std::size_t output, Finding& finding) const = 0;
@@ -48,7 +41,7 @@ class LogitsProblem : public RouterProblem {
  protected:
   explicit LogitsProblem(const Case& c);     // drawn
   explicit LogitsProblem(const Call& call);  // that a call poses
-  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
 };
 
 // route.
@@ -91,7 +84,7 @@ class GradientProblem final : public LogitsProblem {
 
  private:
   void describe_outputs();
-  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<Bytes> reference() const override;
   void tell(std::size_t output, Finding& finding) const override;
   [[nodiscard]] Table table() const override { return gradient_definitions(router(), input.view(), routes, gradient); }
@@ -109,7 +102,7 @@ class MetadataProblem final : public RouterProblem {
 
  private:
   void describe_outputs();
-  [[nodiscard]] std::vector<NamedInput> inputs() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<Bytes> reference() const override { return bytes_of(metadata()); }
   void tell(std::size_t output, Finding& finding) const override;
   [[nodiscard]] Table table() const override;

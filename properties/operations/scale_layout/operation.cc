@@ -11,36 +11,14 @@
 #include "properties/operations/scaled_blocks/geometry.h"
 
 namespace mxcheck {
-namespace {
-
-class ScaleLayoutChange final : public ScaledBlocksOperation {
- public:
-  ScaleLayoutChange() : ScaledBlocksOperation("scale_layout", false) {}
-
-  [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
-    return std::make_unique<ScaleLayoutProblem>(c);
-  }
-  [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
-    const CallTensor& scales = call.inputs[0];
-    return std::make_unique<ScaleLayoutProblem>(case_of(call), values_in<std::uint8_t>({scales.data, scales.bytes}));
-  }
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{unwanted_row_index()};
-    add_invalid(all, {blocks_and_layouts(), offsets()});
-    return all;
-  }
-
- protected:
-  // Scale bytes are the same whatever the elements are.
-  [[nodiscard]] bool can_be_asked(const Variant& v) const override {
-    return blocks_of(v).format == Format::e4m3 && v.dtype == Format::bf16 && has_tiles(blocks_of(v).block);
-  }
-};
-
-}  // namespace
-
 OperationModule scale_layout_module() {
-  static const ScaleLayoutChange kScaleLayout;
+  ScaledBlocksTraits change{"scale_layout", false};
+  // Scale bytes are the same whatever the elements are.
+  change.can_be_asked = [](const Variant& v) {
+    return blocks_of(v).format == Format::e4m3 && v.dtype == Format::bf16 && has_tiles(blocks_of(v).block);
+  };
+  change.invalid_calls = [] { return invalid_scaled_blocks({unwanted_row_index()}); };
+  static const OperationOf<ScaleLayoutProblem, ScaledBlocksOperation> kScaleLayout(change);
   return {{&kScaleLayout},
           {blocks_equality("scale_layout_equals_the_reference", "scale_layout",
                            "scales change their layout and nothing else; padding holds the pad byte",
@@ -67,16 +45,14 @@ ScaleLayoutProblem::ScaleLayoutProblem(const Case& from, std::vector<std::uint8_
   outputs = {scales_info(from, "scales", blocks_of(from.variant).block)};
 }
 
-Call ScaleLayoutProblem::call() const {
-  Call call;
-  call.operation = c.variant.operation;
-  call.policy = operation_named(c.variant.operation).policy(c);
+ScaleLayoutProblem::ScaleLayoutProblem(const Call& call)
+    : ScaleLayoutProblem(case_of(call, Format::bf16), input_bytes(call, 0)) {}
+
+std::vector<ProblemInput> ScaleLayoutProblem::inputs() const {
   const ScaleGeometry g = scale_geometry(c, blocks_of(c.variant).block);
-  const bool tiled = layout_read(c) == MXCHECK_TCGEN05;
-  call.inputs.push_back(u8_tensor(tiled ? std::vector{g.tiled_bytes} : std::vector{g.rows, g.cols}, scales));
-  if (!c.experts.empty()) call.inputs.push_back(offsets_tensor(c.experts));
-  call.outputs = output_tensors(outputs, blocks_of(c.variant).layout);
-  return call;
+  std::vector<ProblemInput> all{{scales_tensor(g, layout_read(c), scales), {}}};
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  return all;
 }
 
 std::vector<ExpectedTensor> ScaleLayoutProblem::answer() const {
@@ -93,7 +69,8 @@ void ScaleLayoutProblem::explain(std::size_t, Finding& finding) const {
 
 std::vector<SavedTensor> ScaleLayoutProblem::saved() const {
   TensorInfo info{"scales_in", Format::e8m0, 1, static_cast<std::int64_t>(scales.size())};
-  return {{"scales_in", info, to_bytes(scales), true}};
+  info.is_vector = true;
+  return {{"scales_in", info, to_bytes(scales)}};
 }
 
 }  // namespace mxcheck

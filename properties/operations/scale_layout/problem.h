@@ -12,11 +12,12 @@ namespace mxcheck {
 class ScaleLayoutProblem final : public Problem {
  public:
   explicit ScaleLayoutProblem(const Case& c);                           // drawn
+  explicit ScaleLayoutProblem(const Call& call);                        // that a call poses
   ScaleLayoutProblem(const Case& c, std::vector<std::uint8_t> scales);  // given, in the layout that is read
 
   std::vector<std::uint8_t> scales;
 
-  [[nodiscard]] Call call() const override;
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<SavedTensor> saved() const override;

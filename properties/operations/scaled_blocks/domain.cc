@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,8 +11,7 @@
 #include "kernels/candidate.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
-#include "properties/core/domain/domain.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/input.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
@@ -35,96 +33,54 @@ constexpr std::array<std::int64_t, 6> kElements{0, 1000, 10'000, 50'000, 250'000
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
 constexpr std::array<std::int64_t, 6> kPads{0, 1, 127, 128, 254, 255};
 
-class ScaledBlocksDomain final : public Domain {
+class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
  public:
-  ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksOperation& operation)
-      : statement_(request.statement),
-        limits_(*request.process.operation(request.variants.front().operation)),
-        most_in_quick_(operation.most_in_quick()),
-        reads_x_(operation.reads_x()) {
-    const auto text_of_variant = [](auto get) { return [get](const Variant& v) { return get(blocks_of(v)); }; };
-    format_.of(request.variants, text_of_variant([](const auto& b) { return std::string(spec(b.format).name); }));
-    recipe_.of(request.variants, text_of_variant([](const auto& b) { return b.recipe; }));
-    block_.of(request.variants, text_of_variant([](const auto& b) { return to_text(b.block); }));
-    layout_.of(request.variants, text_of_variant([](const auto& b) {
-                 return std::string(b.layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact");
-               }));
-    dtype_.of(request.variants, [](const Variant& v) { return std::string(spec(v.dtype).name); });
-    const int format = add_of_variant("format", format_.bins());
-    add_of_variant("recipe", recipe_.bins());
-    const int block = add_of_variant("block", block_.bins());
-    add_of_variant("scales", layout_.bins());
-    add_of_variant(reads_x_ ? "x" : "y", dtype_.bins());
-    rows_ = add("rows", extent_bins(kRows, kMostRows, limits_.rows_multiple, limits_.max_rows));
-    cols_ = add("cols", extent_bins(kCols, kMostCols, limits_.cols_multiple, limits_.max_cols));
-    elements_ = add("elements", extent_bins(kElements, kMostElements));
-    add_groups(operation);
-    if (reads_x_ && statement_.strides)
-      gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap));
-    usual_ = UsualAxes(statement_, request.process.info().cuda);
-    input_ = add_option("first input past a multiple of 64 bytes", usual_.offset_bins());
-    other_ = add_option("other inputs past it", usual_.few_offset_bins());
-    output_ = add_option("first output past it", usual_.offset_bins());
-    others_ = add_option("other outputs past it", usual_.offset_bins());
-    if (!usual_.cuda()) threads_ = add_option("threads", usual_.thread_bins());
-    pad_ = add("pad byte", extent_bins(kPads, 255));
-    if (reads_x_) data_ = add("data", usual_.data_bins());
+  ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksTraits& traits)
+      : LayeredDomain(request, kUnit), most_in_quick_(traits.most_in_quick) {
+    const bool reads_x = traits.reads_x;
+    const int format =
+        add_of_variant("format", [](const Variant& v) { return std::string(spec(blocks_of(v).format).name); });
+    add_of_variant("recipe", [](const Variant& v) { return blocks_of(v).recipe; });
+    const int block = add_of_variant("block", [](const Variant& v) { return to_text(blocks_of(v).block); });
+    add_of_variant("scales",
+                   [](const Variant& v) { return blocks_of(v).layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact"; });
+    add_of_variant(reads_x ? "x" : "y", [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    rows_ = add_rows("rows", kRows, kMostRows);
+    cols_ = add_cols("cols", kCols, kMostCols);
+    elements_ = add("elements", extent_bins(kElements, kMostElements), [](const Case& c) { return c.elements(); });
+    if (traits.has_experts) add_optional_experts();
+    if (reads_x && statement().strides) add_gap();
+    const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
+    const auto input_width = [=](const Variant& v) { return reads_x ? width(v) : 1; };
+    const auto output_width = [=](const Variant& v) { return v.operation == "dequantize" ? width(v) : 1; };
+    const int input = add_place("first input past a multiple of 64 bytes", {false, 0, 0}, input_width);
+    add_place("other inputs past it", {false, 1, 3}, 1, true);
+    add_place("first output past it", {true, 0, 0}, output_width);
+    add_place("other outputs past it", {true, 1, 3}, 1);
+    add_threads();
+    pad_ = add("pad byte", extent_bins(kPads, 255), [](const Case& c) {
+      return blocks_of(c.variant).layout == MXCHECK_TCGEN05 ? std::int64_t{blocks_case(c).pad} : kNotOnAxis;
+    });
+    if (reads_x) add_data();
     // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    if (operation.has_row_index(usual_.cuda()) && reads_x_ && operation.has_experts())
-      index_ = add_option("row index", usual_.index_bins());
+    if ((cuda() || traits.has_row_index_on_host) && reads_x && traits.has_experts)
+      add_row_index([](const Variant&) { return true; });
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
-    interact({format, block, cols_, input_});
-    layers_ = BlockLayers(limits_);
-    for (const BlockLayers::Use& use : layers_.uses()) add_layer_use(use.layer, use.text);
-    set_variants(request.variants);
+    interact({format, block, cols_, input});
+    add_layers(BlockLayers(limits()));
   }
 
   [[nodiscard]] std::string family_of(const Variant& v) const override {
     const bool tiled = blocks_of(v).layout == MXCHECK_TCGEN05;
     return std::string(spec(blocks_of(v).format).name) + (tiled ? ", tcgen05" : ", compact");
   }
-  [[nodiscard]] bool is_of_layer(std::size_t use, const Case& c) const override {
-    return layers_.is(layers_.uses()[use], c);
-  }
-
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     return suite == Suite::quick ? most_in_quick_ : std::int64_t{1} << 24;
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    const ScaledBlocksVariant& v = blocks_of(c.variant);
-    std::vector<std::int64_t> values{format_.index_of(c.variant), recipe_.index_of(c.variant),
-                                     block_.index_of(c.variant), layout_.index_of(c.variant),
-                                     dtype_.index_of(c.variant)};
-    values.resize(axes().size(), kNotOnAxis);
-    const auto set = [&](int axis, std::int64_t value) {
-      if (axis >= 0) values[static_cast<std::size_t>(axis)] = value;
-    };
-    set(rows_, c.rows);
-    set(cols_, c.cols);
-    set(elements_, c.elements());
-    set(experts_, c.experts.empty() ? 0 : static_cast<std::int64_t>(c.experts.size()) - 1);
-    if (!c.experts.empty()) set(groups_, static_cast<std::int64_t>(kind_of_groups(c.experts, kUnit)));
-    set(gap_, std::max<std::int64_t>(0, c.stride - c.cols));
-    const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
-    if (c.misaligned.inputs[0] % width == 0) set(input_, c.misaligned.inputs[0]);
-    set(other_, c.misaligned.inputs[1]);
-    const std::int64_t output = reads_x_ ? 1
-                                : c.variant.operation == "dequantize"
-                                    ? static_cast<std::int64_t>(value_bytes(c.variant.dtype))
-                                    : 1;
-    if (c.misaligned.outputs[0] % output == 0) set(output_, c.misaligned.outputs[0]);
-    set(others_, c.misaligned.outputs[1]);
-    set(threads_, c.threads);
-    if (v.layout == MXCHECK_TCGEN05) set(pad_, blocks_case(c).pad);
-    set(data_, static_cast<std::int64_t>(c.data));
-    set(index_, UsualAxes::index_kind(c));
-    return values;
-  }
-
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     const BlockShape block = blocks_of(c.variant).block;
     // Tiles of 128 x 4 scales for each expert, whatever its rows.
@@ -134,141 +90,50 @@ class ScaledBlocksDomain final : public Domain {
     return std::max({c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
   }
 
-  [[nodiscard]] std::optional<Case> at_layer(std::size_t use, Case drawn, std::int64_t most,
-                                             Draw& draw) const override {
-    return layers_.at(layers_.uses()[use], std::move(drawn), most, draw);
-  }
-
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt,
-                                            Draw& draw) const override {
-    const Variant* v = draw_variant_in(wanted, draw);
-    if (v == nullptr) return std::nullopt;
-    Case c;
-    c.variant = *v;
+  bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
-    std::int64_t experts = experts_ >= 0 ? draw_count(wanted, draw) : 0;
-    const std::optional<Groups> kind = wanted_kind(wanted);
-    if (kind && experts == 0) experts = draw.between(4, 7);
-    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return std::nullopt;
-    if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return std::nullopt;
-    draw_options(c, wanted, draw);
-    return c;
+    const std::int64_t experts = draw_experts(wanted, draw);
+    const std::optional<Groups> kind = wanted_groups(wanted);
+    if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return false;
+    if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return false;
+    draw_gap(c, wanted, draw);
+    draw_places(c, wanted, draw);
+    draw_threads(c, wanted, draw);
+    if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(wanted, pad_))
+      blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
+    c.data = draw.pick(statement().data);
+    if (is_wanted(wanted, data_axis())) c.data = static_cast<Data>(draw_value(wanted, data_axis(), draw));
+    draw_row_index(c, wanted, 20, draw);
+    return true;
   }
 
  private:
-  void add_groups(const ScaledBlocksOperation& operation) {
-    if (!operation.has_experts() || statement_.experts == 0) return;
-    std::vector<Bin> bins = expert_count_bins();
-    if (statement_.experts < 100) bins.insert(bins.begin(), Bin{0, 0, "none"});
-    experts_ = add_option("experts", std::move(bins), statement_.experts < 100 ? 0 : kAnyBin);
-    groups_ = add("experts' rows", word_bins(group_kind_labels()));
-  }
-
-  [[nodiscard]] std::int64_t draw_count(const Bins& wanted, Draw& draw) const {
-    const auto at = static_cast<std::size_t>(experts_);
-    if (wanted[at] == kAnyBin && draw.below(100) >= static_cast<std::uint64_t>(statement_.experts)) return 0;
-    return draw_small_value(wanted, experts_, draw);
-  }
-  [[nodiscard]] std::optional<Groups> wanted_kind(const Bins& wanted) const {
-    if (groups_ < 0 || wanted[static_cast<std::size_t>(groups_)] == kAnyBin) return std::nullopt;
-    return static_cast<Groups>(wanted[static_cast<std::size_t>(groups_)]);
-  }
-
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
     const BlockShape block = blocks_of(c.variant).block;
-    ExtentRange rows{small_range(wanted, rows_, draw), limits_.rows_multiple,
+    ExtentRange rows{small_range(wanted, rows_, draw), limits().rows_multiple,
                      block.rows == 0 ? kUnit : std::max(kUnit, block.rows)};
-    ExtentRange cols{small_range(wanted, cols_, draw), limits_.cols_multiple,
+    ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple,
                      block.cols == 0 ? 64 : std::max(kUnit, block.cols)};
-    const bool any_rows = wanted[static_cast<std::size_t>(rows_)] == kAnyBin;
-    if (kind && any_rows) fit_rows_to(*kind, experts, rows, draw);
+    if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows_, rows, draw);
     Bin product = range(wanted, elements_);
-    const bool any_product = wanted[static_cast<std::size_t>(elements_)] == kAnyBin;
+    const bool any_product = !is_wanted(wanted, elements_);
     product.high = std::min(product.high, any_product && attempt < 5 ? std::min(most, kMostDrawnElements) : most);
     const auto extents = draw_extents(rows, cols, product, attempt, draw);
     if (!extents) return false;
     c.rows = extents->rows, c.cols = extents->cols;
     if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
-    return c.rows % limits_.rows_multiple == 0;
+    return c.rows % limits().rows_multiple == 0;
   }
 
-  // Rows of which such groups can be made.
-  void fit_rows_to(Groups kind, std::int64_t experts, ExtentRange& rows, Draw& draw) const {
-    const Bin all = range(Bins(axes().size(), kAnyBin), rows_);
-    rows.range = all;
-    switch (kind) {
-      case Groups::none_has_rows: rows.range.high = all.low; break;
-      case Groups::one_row_each:
-        rows.range = {std::max<std::int64_t>(2, all.low), std::min(experts, all.high), {}};
-        break;
-      case Groups::one_has_all:
-        rows.range = {std::max<std::int64_t>(1, all.low), std::min<std::int64_t>(all.high, 300), {}};
-        break;
-      case Groups::whole_units:
-        rows.multiple = std::lcm(rows.multiple, kUnit);
-        rows.range = {
-            std::max(experts * kUnit, all.low), std::min((experts + draw.between(0, 8)) * kUnit, all.high), {}};
-        break;
-      default: rows.range = {std::max(experts, all.low), std::min(all.high, experts * 2 + draw.between(3, 300)), {}};
-    }
-  }
-
-  static bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) {
-    for (int tries = 0; tries < 6; ++tries) {
-      const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
-      const auto offsets = draw_groups(one, experts, c.rows, kUnit, draw);
-      if (!offsets) continue;
-      c.experts = *offsets;
-      return true;
-    }
-    if (kind) return false;
-    c.experts = *draw_groups(Groups::one_has_all, experts, c.rows, kUnit, draw);
-    return true;
-  }
-
-  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    if (gap_ >= 0 && (is_wanted(wanted, gap_) || draw.chance(20))) {
-      const std::int64_t gap = draw_small_value(wanted, gap_, draw);
-      c.stride = gap == 0 ? 0 : c.cols + gap;
-    }
-    const std::int64_t width = reads_x_ ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1;
-    const auto offset = [&](int axis, std::int64_t element) {
-      return draw_misalignment(wanted, axis, element, 30, draw);
-    };
-    c.misaligned.inputs[0] = offset(input_, width);
-    c.misaligned.inputs[1] = c.misaligned.inputs[2] = c.misaligned.inputs[3] = offset(other_, 1);
-    c.misaligned.outputs[0] = offset(
-        output_, c.variant.operation == "dequantize" ? static_cast<std::int64_t>(value_bytes(c.variant.dtype)) : 1);
-    c.misaligned.outputs[1] = c.misaligned.outputs[2] = c.misaligned.outputs[3] = offset(others_, 1);
-    if (threads_ >= 0 && (is_wanted(wanted, threads_) || draw.chance(25)))
-      c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    if (blocks_of(std::as_const(c).variant).layout == MXCHECK_TCGEN05 || is_wanted(wanted, pad_))
-      blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
-    c.data = draw.pick(statement_.data);
-    if (is_wanted(wanted, data_)) c.data = static_cast<Data>(draw_value(wanted, data_, draw));
-    if (index_ >= 0 && (is_wanted(wanted, index_) || draw.chance(20))) {
-      const int kind =
-          is_wanted(wanted, index_) ? wanted[static_cast<std::size_t>(index_)] : static_cast<int>(draw.below(5));
-      c.gather = UsualAxes::source_rows(kind, c.rows, draw);
-    }
-  }
-
-  const Statement& statement_;
-  OperationInfo limits_;
   std::int64_t most_in_quick_;
-  bool reads_x_;
-  UsualAxes usual_;
-  BlockLayers layers_;
-  VariantAxis format_, recipe_, block_, layout_, dtype_;
-  int rows_ = -1, cols_ = -1, elements_ = -1, experts_ = -1, groups_ = -1, gap_ = -1, input_ = -1, other_ = -1;
-  int output_ = -1, others_ = -1, threads_ = -1, pad_ = -1, data_ = -1, index_ = -1;
+  int rows_ = -1, cols_ = -1, elements_ = -1, pad_ = -1;
 };
 
 }  // namespace
 
 std::unique_ptr<Domain> ScaledBlocksOperation::domain(const DomainRequest& request) const {
-  return std::make_unique<ScaledBlocksDomain>(request, *this);
+  return std::make_unique<ScaledBlocksDomain>(request, traits_);
 }
 
 namespace {
@@ -320,12 +185,12 @@ std::optional<Case> BlockLayers::at(const Use& use, Case drawn, std::int64_t mos
   auto rows = draw_extent(low, high, multiple, kBlock, draw);
   if (!rows) return std::nullopt;
   if (use.many && *rows % kBlock == 0 && *rows - 1 > kBlock && multiple == 1) --*rows;
-  const int index = static_cast<int>(UsualAxes::index_kind(drawn));
+  const std::int64_t index = index_kind(drawn);
   const std::int64_t gap = std::max<std::int64_t>(0, drawn.stride - drawn.cols);
   drawn.rows = *rows, drawn.cols = use.cols;
   drawn.stride = gap == 0 ? 0 : use.cols + gap;
   redraw_groups(drawn, draw);
-  drawn.gather = UsualAxes::source_rows(index, drawn.rows, draw);
+  drawn.gather = source_rows(index, drawn.rows, draw);
   return drawn;
 }
 
@@ -385,7 +250,9 @@ TensorInfo scales_info(const Case& c, std::string name, BlockShape block) {
     info.name = std::move(name);
     return info;
   }
-  return {std::move(name), Format::e8m0, 1, scale_geometry(c, block).tiled_bytes, 0, 0, false};
+  TensorInfo info{std::move(name), Format::e8m0, 1, scale_geometry(c, block).tiled_bytes};
+  info.is_vector = true;
+  return info;
 }
 
 TensorInfo compact_scales_info(const Case& c, BlockShape block) {

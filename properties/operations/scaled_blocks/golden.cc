@@ -170,7 +170,7 @@ class QuantizeMaker {
   std::future<void> written_;  // last: it uses all the others
 };
 
-QuantizeGolden parse_quantize(JsonObject& o) {
+std::any parse_quantize(JsonObject& o) {
   QuantizeGolden golden;
   golden.input = parse_input(o.required("input"), o.place() + ".input");
   golden.format = format_named(o, "format", o.text("format"), kQuantizedFormats);
@@ -192,19 +192,6 @@ QuantizeGolden parse_quantize(JsonObject& o) {
   return golden;
 }
 
-class QuantizeKind final : public GoldenKind {
- public:
-  [[nodiscard]] std::string_view name() const override { return "quantize"; }
-  [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_quantize(o); }
-  [[nodiscard]] MadeGolden make(const GoldenSpec&, const MakeOptions&) const override {
-    throw Error(ErrorKind::internal, "goldens of the kind quantize are written panel by panel");
-  }
-  [[nodiscard]] std::unique_ptr<GoldenWriter> write(const GoldenSpec& golden, const std::string& path,
-                                                    const MakeOptions& options) const override {
-    return QuantizeMaker(golden, path, options).run();
-  }
-};
-
 }  // namespace
 
 std::uint8_t parse_pad_byte(JsonObject& o) {
@@ -212,7 +199,10 @@ std::uint8_t parse_pad_byte(JsonObject& o) {
 }
 
 const GoldenKind& quantize_golden_kind() {
-  static const QuantizeKind kKind;
+  static const GoldenKind kKind("quantize", parse_quantize, {}, {},
+                                [](const GoldenSpec& g, const std::string& path, const MakeOptions& options) {
+                                  return QuantizeMaker(g, path, options).run();
+                                });
   return kKind;
 }
 

@@ -227,35 +227,24 @@ Table rows_of_casts(const GoldenTensors& golden, const DatasetInfo&) {
   return all;
 }
 
-class TableKind final : public GoldenKind {
- public:
-  using Rows = Table (*)(const GoldenTensors&, const DatasetInfo&);
-  TableKind(std::string_view name, std::any (*parse)(JsonObject&), MadeGolden (*make)(const GoldenSpec&),
-            Rows rows = nullptr)
-      : name_(name), parse_(parse), make_(make), rows_(rows) {}
-  [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] std::any parse(JsonObject& o) const override { return parse_(o); }
-  [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions&) const override { return make_(golden); }
-  [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
-                           const CandidateTensor&) const override {
-    return rows_ == nullptr ? Table() : rows_(golden, dataset);
-  }
-
- private:
-  std::string_view name_;
-  std::any (*parse_)(JsonObject&);
-  MadeGolden (*make_)(const GoldenSpec&);
-  Rows rows_;
-};
+GoldenKind table_kind(std::string_view name, GoldenKind::Parse parse, MadeGolden (*make)(const GoldenSpec&),
+                      Table (*rows)(const GoldenTensors&, const DatasetInfo&) = nullptr) {
+  GoldenKind::Rows all;
+  if (rows != nullptr)
+    all = [rows](const GoldenTensors& g, const DatasetInfo& dataset, const CandidateTensor&) {
+      return rows(g, dataset);
+    };
+  return {name, parse, [make](const GoldenSpec& g, const MakeOptions&) { return make(g); }, std::move(all)};
+}
 
 }  // namespace
 
 std::vector<const GoldenKind*> blocks_golden_kinds() {
-  static const TableKind kFormats("formats", parse_formats, make_formats);
-  static const TableKind kCasts("casts", parse_tabled, make_casts, rows_of_casts);
-  static const TableKind kScales("scales", parse_element, make_scales);
-  static const TableKind kLayout("layout", parse_layout, make_layout, rows_of_layouts);
-  static const TableKind kDequantize("dequantize", parse_element, make_dequantize, rows_of_decoding);
+  static const GoldenKind kFormats = table_kind("formats", parse_formats, make_formats);
+  static const GoldenKind kCasts = table_kind("casts", parse_tabled, make_casts, rows_of_casts);
+  static const GoldenKind kScales = table_kind("scales", parse_element, make_scales);
+  static const GoldenKind kLayout = table_kind("layout", parse_layout, make_layout, rows_of_layouts);
+  static const GoldenKind kDequantize = table_kind("dequantize", parse_element, make_dequantize, rows_of_decoding);
   return {&kFormats, &kCasts, &kScales, &kLayout, &kDequantize, &quantize_golden_kind()};
 }
 

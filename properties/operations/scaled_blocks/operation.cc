@@ -11,6 +11,7 @@
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/core/simpler.h"
 
 namespace mxcheck {
 namespace {
@@ -22,7 +23,8 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
   for (const Recipe& recipe : all_recipes()) {
-    if (!takes(recipe) || (!depends_on_recipe() && recipe.name != "rceil")) continue;
+    if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) continue;
+    if (!traits_.depends_on_recipe && recipe.name != "rceil") continue;
     for (Format format : kElementFormats) {
       for (const auto& [name, block] : kBlockShapes) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
@@ -30,7 +32,7 @@ std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation
             Variant v{operation, dtype};
             blocks_of(v) = {format, recipe.name, block, layout};
             if (layout == MXCHECK_TCGEN05 && !has_tiles(block)) continue;
-            if (can_be_asked(v)) all.push_back(std::move(v));
+            if (traits_.can_be_asked(v)) all.push_back(std::move(v));
           }
         }
       }
@@ -38,8 +40,6 @@ std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation
   }
   return all;
 }
-
-bool ScaledBlocksOperation::takes(const Recipe& recipe) const { return recipe.has_e8m0_scales(); }
 
 Policy ScaledBlocksOperation::policy(const Case& c) const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
@@ -67,38 +67,29 @@ std::string ScaledBlocksOperation::option_text(const Case& c) const {
 
 bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   ScaledBlocksVariant& v = blocks_of(c.variant);
-  if (field == "format") {
-    v.format = format_field(field, value);
-  } else if (field == "recipe") {
-    v.recipe = recipe_named(value).name;
-  } else if (field == "block") {
-    v.block = block_shape_named(value);
-  } else if (field == "layout") {
-    v.layout = word_field(field, value, kLayouts);
-  } else if (field == "pad") {
-    blocks_case(c).pad = number_field<std::uint8_t>(field, value);
-  } else {
-    return false;
-  }
-  return true;
+  const FieldText f{field, value};
+  return f.format("format", v.format) || f.read("recipe", [&] { v.recipe = recipe_named(value).name; }) ||
+         f.read("block", [&] { v.block = block_shape_named(value); }) || f.word("layout", v.layout, kLayouts) ||
+         f.number("pad", blocks_case(c).pad);
 }
 
-std::vector<InvalidCall> ScaledBlocksOperation::blocks_and_layouts() {
-  std::vector<InvalidCall> all{unknown_layout(), negative_layout()};
-  add_invalid(all, {invalid_blocks()});
-  return all;
+std::vector<InvalidCall> invalid_scaled_blocks(std::vector<InvalidCall> own) {
+  add_invalid(own, {{unknown_layout(), negative_layout()}, invalid_blocks(), invalid_offsets([](const Call& call) {
+                      return read<mxcheck_policy>(call.policy).rows;
+                    })});
+  return own;
 }
 
-std::vector<InvalidCall> ScaledBlocksOperation::offsets() {
-  return invalid_offsets([](const Call& call) { return read<mxcheck_policy>(call.policy).rows; });
+std::vector<std::uint8_t> input_bytes(const Call& call, std::size_t number) {
+  return values_in<std::uint8_t>({call.inputs[number].data, call.inputs[number].bytes});
 }
 
-Case case_of(const Call& call) {
+Case case_of(const Call& call, Format dtype) {
   const auto policy = read<mxcheck_policy>(call.policy);
   const auto format = find_format(policy.format);
   if (!format) throw Error(ErrorKind::internal, "a call of an unknown format");
   Case c;
-  c.variant.operation = call.operation;
+  c.variant.operation = call.operation, c.variant.dtype = dtype;
   blocks_of(c.variant) = {*format, policy.recipe, {policy.block_rows, policy.block_cols}, policy.layout};
   c.rows = policy.rows, c.cols = policy.cols;
   c.threads = policy.threads;
@@ -118,18 +109,8 @@ CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uin
   return t;
 }
 
-std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout) {
-  std::vector<CallTensor> tensors;
-  for (const TensorInfo& info : outputs) {
-    CallTensor t;
-    t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
-    t.shape = {info.rows, info.cols};
-    if (info.format == Format::e8m0 && layout == MXCHECK_TCGEN05) t.shape = {info.cols};
-    t.bytes = static_cast<std::uint64_t>(info.rows * info.cols) *
-              static_cast<std::uint64_t>((spec(info.format).bits + 7) / 8);
-    tensors.push_back(t);
-  }
-  return tensors;
+CallTensor scales_tensor(const ScaleGeometry& g, int layout, const std::vector<std::uint8_t>& scales) {
+  return u8_tensor(layout == MXCHECK_TCGEN05 ? std::vector{g.tiled_bytes} : std::vector{g.rows, g.cols}, scales);
 }
 
 // Simpler cases of the operations on scaled blocks, and large ones.
@@ -156,46 +137,25 @@ void keep_relevant(Case& n, const std::vector<Plant>& relevant) {
 }  // namespace
 
 std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& finding) const {
-  std::vector<Case> simpler;
-  const auto with = [&](const auto& change) {
-    Case n = c;
-    change(n);
-    fit_plants(n);
-    fit_experts(n);
-    if (n.stride != 0) n.stride = n.cols + (c.stride - c.cols);
-    if (n != c) simpler.push_back(std::move(n));
-  };
+  SimplerCases simpler(c, [](Case& n) { fit_plants(n), fit_experts(n); });
   if (c.data != Data::zeros && !finding.relevant.empty()) {
-    with([&](Case& n) { keep_relevant(n, finding.relevant); });
-    with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
+    simpler.with([&](Case& n) { keep_relevant(n, finding.relevant); });
+    simpler.with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
   }
-  if (!c.experts.empty()) {
-    with([](Case& n) { n.experts.clear(); });
-    for (const std::int64_t end : {std::int64_t{0}, std::int64_t{1}, c.rows / 2, c.rows / 256 * 128}) {
-      if (end <= c.rows && c.experts.size() > 3) with([&](Case& n) { n.experts = {0, end, n.rows}; });
-    }
-    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.begin() + 1); });
-    if (c.experts.size() > 2) with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
-  }
-  if (c.stride != 0) with([](Case& n) { n.stride = 0; });
-  if (c.threads != 0) with([](Case& n) { n.threads = 0; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });
-  if (c.misaligned.any()) with([](Case& n) { n.misaligned.outputs = {}; });
-  if (c.gather != 0) with([](Case& n) { n.gather = 0; });
-  if (c.gather > c.rows) with([](Case& n) { n.gather = std::max<std::int64_t>(1, n.rows); });
-  for (const std::int64_t rows : smaller_extents(c.rows)) with([&](Case& n) { n.rows = rows; });
-  for (const std::int64_t cols : smaller_extents(c.cols)) with([&](Case& n) { n.cols = cols; });
-  if (c.data != Data::zeros && c.data != Data::codes) with([](Case& n) { n.data = Data::codes; });
-  if (c.data != Data::zeros) with([](Case& n) { n.data = Data::zeros; });
+  simpler.with([](Case& n) { n.experts.clear(); });
+  simpler.fewer_experts({0, 1, c.rows / 2, c.rows / 256 * 128});
+  simpler.plainer_call();
+  simpler.fewer_rows();
+  simpler.fewer_cols();
+  simpler.plainer_data();
   for (std::size_t i = 0; i < c.plants.size(); ++i) {
-    with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
-    if (c.plants[i].row != 0) with([&](Case& n) { n.plants[i].row = 0; });
-    if (c.plants[i].col != 0) with([&](Case& n) { n.plants[i].col = 0; });
+    simpler.with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
+    simpler.with([&](Case& n) { n.plants[i].row = 0; });
+    simpler.with([&](Case& n) { n.plants[i].col = 0; });
   }
-  if (blocks_case(c).pad != 0) with([](Case& n) { blocks_case(n).pad = 0; });
-  if (c.seed > 1) with([](Case& n) { n.seed = 1; });
-  return simpler;
+  simpler.with([](Case& n) { blocks_case(n).pad = 0; });
+  simpler.first_seed();
+  return simpler.take();
 }
 
 std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite suite) const {
@@ -204,22 +164,13 @@ std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite sui
   if (suite == Suite::quick && !usual) return {};
   Case c;
   c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, blocks_case(c).pad = 1;
-  if (!has_experts()) return {c};
+  if (!traits_.has_experts) return {c};
   Case grouped = c;
   grouped.experts = {0, 3, 3, 515, 1031};
   return {c, grouped};
 }
 
 // Corners and statements that all operations on scaled blocks share.
-
-namespace {
-
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const ProblemAndAnswer posed = problem_and_answer_of(context, c);
-  return equals_answer(context, *posed.problem, posed.answer, {});
-}
-
-}  // namespace
 
 Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed) {
   Case c;
@@ -258,7 +209,7 @@ Statement blocks_equality(std::string_view name, std::string_view operation, std
   s.applies = [operation](const Variant& v, std::span<const Variant>) { return v.operation == operation; };
   s.data = {Data::boundaries, Data::boundaries, Data::boundaries, Data::boundaries, Data::codes, Data::slots,
             Data::normal,     Data::real,       Data::bits,       Data::specials,   Data::wide,  Data::sparse};
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = usual_corners;
   s.cases_per_variant = 3;
   s.covers_pairs = true;
@@ -278,7 +229,7 @@ std::vector<Statement> large_tensor_statements() {
     const bool preferred = blocks.layout == (offers(all, tiled) ? MXCHECK_TCGEN05 : MXCHECK_COMPACT);
     return preferred && v.dtype != Format::fp16 && blocks.recipe == "rceil" && blocks.format == Format::e4m3;
   };
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   s.corners = [](const Variant& v, Suite suite) -> std::vector<Case> {
     const BlockShape block = blocks_of(v).block;
     const bool main_block = block == BlockShape{1, 32} || block == BlockShape{32, 1};

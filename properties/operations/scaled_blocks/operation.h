@@ -13,15 +13,33 @@
 #include "properties/core/operation.h"
 #include "properties/core/rng.h"
 #include "properties/operations/scaled_blocks/fields.h"
+#include "properties/operations/scaled_blocks/geometry.h"
 
 namespace mxcheck {
 
+// In what these operations differ, beside their problems.
+struct ScaledBlocksTraits {
+  std::string_view name;
+  // It has a matrix x, which is drawn from the case's data and may be strided or gathered.
+  bool reads_x = true;
+  // True for a combination of fields that it can be queried for.
+  bool (*can_be_asked)(const Variant&) = nullptr;
+  std::vector<InvalidCall> (*invalid_calls)() = nullptr;
+  // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
+  bool depends_on_recipe = false;
+  bool takes_fp32_scales = false;  // those of the recipe fp32, beside recipes with E8M0 scales
+  bool any_nan_is_equal = false;
+  bool has_experts = true;  // at whose ends blocks restart
+  // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
+  bool has_row_index_on_host = false;
+  std::int64_t most_in_quick = std::int64_t{1} << 21;  // elements of a drawn case of the quick suite
+};
+
 class ScaledBlocksOperation : public Operation {
  public:
-  // reads_x: the operation has a matrix x, which is drawn from the case's data and may be strided or gathered.
-  ScaledBlocksOperation(std::string_view name, bool reads_x) : name_(name), reads_x_(reads_x) {}
+  explicit ScaledBlocksOperation(const ScaledBlocksTraits& traits) : traits_(traits) {}
 
-  [[nodiscard]] std::string_view name() const final { return name_; }
+  [[nodiscard]] std::string_view name() const final { return traits_.name; }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
@@ -30,35 +48,21 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const final;
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const final;
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const final;
-  [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return false; }
-
-  [[nodiscard]] bool may_have_row_stride() const final { return reads_x_; }
-  [[nodiscard]] bool reads_x() const { return reads_x_; }
-  // Blocks restart at experts' ends; cast has neither.
-  [[nodiscard]] virtual bool has_experts() const { return true; }
-  // Elements of a drawn case of the quick suite, at most.
-  [[nodiscard]] virtual std::int64_t most_in_quick() const { return std::int64_t{1} << 21; }
-  // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
-  [[nodiscard]] virtual bool has_row_index(bool cuda) const { return cuda; }
-
- protected:
-  // Invalid calls of those that have blocks, and of those that have offsets.
-  [[nodiscard]] static std::vector<InvalidCall> blocks_and_layouts();
-  [[nodiscard]] static std::vector<InvalidCall> offsets();
-  // Whether a combination of fields is one for which this operation can be queried.
-  [[nodiscard]] virtual bool can_be_asked(const Variant& v) const = 0;
-  // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
-  [[nodiscard]] virtual bool depends_on_recipe() const { return false; }
-  // Recipes that it can be queried for: those with E8M0 scales.
-  [[nodiscard]] virtual bool takes(const Recipe& recipe) const;
+  [[nodiscard]] bool any_nan_is_equal(std::string_view) const final { return traits_.any_nan_is_equal; }
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const final { return traits_.invalid_calls(); }
+  [[nodiscard]] bool may_have_row_stride() const final { return traits_.reads_x; }
+  [[nodiscard]] const ScaledBlocksTraits& traits() const { return traits_; }
 
  private:
-  std::string_view name_;
-  bool reads_x_;
+  ScaledBlocksTraits traits_;
 };
 
-// The case that a call's policy and offsets say; dtype is the caller's.
-Case case_of(const Call& call);
+// Invalid calls of those that have blocks and offsets, beside these.
+std::vector<InvalidCall> invalid_scaled_blocks(std::vector<InvalidCall> own);
+
+// The case that a call's policy and offsets say, with values of this type.
+Case case_of(const Call& call, Format dtype);
+std::vector<std::uint8_t> input_bytes(const Call& call, std::size_t number);
 
 // A case of the variant with a pad byte of 255.
 Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed);
@@ -77,8 +81,8 @@ std::vector<Statement> large_tensor_statements();
 
 // A tensor of uint8: codes or scale bytes.
 CallTensor u8_tensor(std::vector<std::int64_t> shape, const std::vector<std::uint8_t>& bytes);
-// The outputs of a call, by their descriptions; 1-D where scales are tiled.
-std::vector<CallTensor> output_tensors(const std::vector<TensorInfo>& outputs, int layout);
+// Scales in a layout: 1-D where they are tiled.
+CallTensor scales_tensor(const ScaleGeometry& g, int layout, const std::vector<std::uint8_t>& scales);
 
 // cast: x to codes element by element, as a block of scale 1.
 OperationModule cast_module();

@@ -14,6 +14,7 @@
 #include "properties/core/rng.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "tests/goldens/temporary_directory.h"
+#include "tests/properties/drawn.h"
 
 namespace mxcheck {
 namespace {
@@ -87,11 +88,7 @@ TEST(Case, fields_come_in_any_order_with_any_spaces) {
 }
 
 TEST(Case, refuses_what_it_cannot_mean) {
-  struct Row {
-    const char* text;
-    const char* message;
-  };
-  const Row rows[] = {
+  test::expect_refused({
       {"", "a case without op="},
       {"rows=2 cols=2", "a case without op="},
       {"op=quantize rows", "of the form FIELD=VALUE"},
@@ -132,11 +129,7 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"op=quantize rows=1 cols=1 plant=0,0:1 plant=0,0:1 plant=0,0:1 plant=0,0:1 plant=0,0:1 plant=0,0:1 plant=0,0:1 "
        "plant=0,0:1 plant=0,0:1",
        "more than 8"},
-  };
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.text);
-    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(row.text); });
-  }
+  });
 }
 
 TEST(Case, says_where_its_tensors_begin) {

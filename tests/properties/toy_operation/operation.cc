@@ -6,7 +6,7 @@
 #include "numerics/bytes.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
-#include "properties/core/domain/usual_axes.h"
+#include "properties/core/domain/usual_domain.h"
 #include "properties/core/input.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
@@ -35,17 +35,6 @@ class MultiplyProblem final : public Problem {
   }
   MultiplyProblem(const Case& from, Input given) : Problem(from), x_(std::move(given)) {
     outputs = {{"y", Format::fp32, c.rows, c.cols, 0, 0, true}};
-  }
-
-  [[nodiscard]] Call call() const override {
-    Call call;
-    call.operation = c.variant.operation;
-    call.policy = operation_named(call.operation).policy(c);
-    call.inputs = {values_tensor(Format::fp32, c.rows, c.cols, c.cols, x_.bytes)};
-    CallTensor y = call.inputs[0];
-    y.data = nullptr;
-    call.outputs = {y};
-    return call;
   }
 
   // Written for the eye, not for speed: this is what the candidate's bytes are compared with.
@@ -78,8 +67,9 @@ class MultiplyProblem final : public Problem {
     finding.relevant.push_back(x_.plant(e.row, e.col));
   }
 
-  [[nodiscard]] std::vector<SavedTensor> saved() const override {
-    return {{"x", {"x", Format::fp32, c.rows, c.cols}, x_.bytes}};
+  // For the call, and for the file of a counterexample.
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override {
+    return {matrix_input(values_info("x", Format::fp32, c.rows, c.cols), x_.bytes)};
   }
 
  private:
@@ -87,39 +77,33 @@ class MultiplyProblem final : public Problem {
 };
 
 // Rows, columns, factors and kinds of data, in bins.
-class MultiplyDomain final : public Domain {
+class MultiplyDomain final : public UsualDomain {
  public:
-  explicit MultiplyDomain(const DomainRequest& request)
-      : variant_(request.variants.front()), usual_(request.statement, request.process.info().cuda) {
+  explicit MultiplyDomain(const DomainRequest& request) : UsualDomain(request, 1) {
     static constexpr std::int64_t kExtents[] = {0, 1, 2, 8, 16, 32};
     static constexpr std::int64_t kQuarters[] = {-8, 0, 1};
-    rows_ = add("rows", extent_bins(kExtents, 40));
-    cols_ = add("cols", extent_bins(kExtents, 40));
-    factor_ = add("factor, in quarters", extent_bins(kQuarters, 8));
-    data_ = add("data", usual_.data_bins());
-    set_variants(request.variants);
+    rows_ = add_rows("rows", kExtents, 40);
+    cols_ = add_cols("cols", kExtents, 40);
+    factor_ = add("factor, in quarters", extent_bins(kQuarters, 8),
+                  [](const Case& c) { return static_cast<std::int64_t>(4 * multiply_case(c).factor); });
+    add_data();
+    set_variants();
   }
   [[nodiscard]] std::int64_t small_work() const override { return 1600; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 1600; }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.rows, c.cols, static_cast<std::int64_t>(4 * multiply_case(c).factor), static_cast<std::int64_t>(c.data)};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
-    Case c;
-    c.variant = variant_;
+  bool fill(Case& c, const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     c.rows = draw_value(wanted, rows_, draw), c.cols = draw_value(wanted, cols_, draw);
-    c.data = static_cast<Data>(draw_value(wanted, data_, draw)), c.seed = draw.word();
+    draw_data(c, wanted, draw);
+    c.seed = draw.word();
     multiply_case(c).factor = static_cast<float>(draw_value(wanted, factor_, draw)) / 4;
-    return c;
+    return true;
   }
 
  private:
-  Variant variant_;
-  UsualAxes usual_;
-  int rows_, cols_, factor_, data_;
+  int rows_, cols_, factor_;
 };
 
 class Multiply final : public Operation {
@@ -198,11 +182,6 @@ class Multiply final : public Operation {
   }
 };
 
-std::optional<Finding> equals_reference(CheckContext& context, const Case& c) {
-  const std::unique_ptr<Problem> p = make_problem(c);
-  return equals_answer(context, *p, p->answer(), {});
-}
-
 }  // namespace
 
 OperationModule multiply_module() {
@@ -214,7 +193,7 @@ OperationModule multiply_module() {
   s.applies = [](const Variant& v, std::span<const Variant>) { return v.operation == "multiply"; };
   s.data = {Data::codes, Data::normal, Data::bits};
   s.covers_pairs = true;
-  s.check = equals_reference;
+  s.check = equals_the_reference;
   return {{&kMultiply}, {s}};
 }
 

@@ -16,17 +16,15 @@ namespace {
 class SmallDomain final : public Domain {
  public:
   SmallDomain() {
-    rows_ = add("rows", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3}, 3));
-    cols_ = add("cols", extent_bins(std::vector<std::int64_t>{0, 1, 2}, 2));
-    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3, 4}, 4));
+    const std::int64_t starts[] = {0, 1, 2, 3, 4};
+    rows_ = add("rows", extent_bins(std::span(starts).first(4), 3), [](const Case& c) { return c.rows; });
+    cols_ = add("cols", extent_bins(std::span(starts).first(3), 2), [](const Case& c) { return c.cols; });
+    threads_ = add_option("threads", extent_bins(starts, 4), [](const Case& c) { return c.threads; });
   }
   [[nodiscard]] std::int64_t small_work() const override { return 100; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.rows, c.cols, c.threads};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     Case c;
@@ -129,8 +127,9 @@ const std::vector<Variant>& variants() {
 class ThreeLayers final : public Domain {
  public:
   ThreeLayers() {
-    add_of_variant("x", word_bins({"bf16", "fp32", "fp16"}));
-    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1}, 1));
+    add_of_variant("x", variants(), [](const Variant& v) { return std::string(spec(v.dtype).name); });
+    const std::int64_t starts[] = {0, 1};
+    threads_ = add_option("threads", extent_bins(starts, 1), [](const Case& c) { return c.threads; });
     for (const char* layer : {"a", "b", "c"}) {
       add_layer_use(layer, "rows");
       add_layer_use(layer, "all");
@@ -147,9 +146,6 @@ class ThreeLayers final : public Domain {
   }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.variant.dtype == Format::bf16 ? 0 : c.variant.dtype == Format::fp32 ? 1 : 2, c.threads};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     Case c;
@@ -213,19 +209,17 @@ TEST(LayerCovering, what_was_not_met_is_named_and_what_was_refused_is_tried_with
 class FourAxes final : public Domain {
  public:
   FourAxes() {
-    rows_ = add("rows", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3}, 3));
-    cols_ = add("cols", extent_bins(std::vector<std::int64_t>{0, 1, 2}, 2));
-    threads_ = add_option("threads", extent_bins(std::vector<std::int64_t>{0, 1, 2, 3, 4}, 4));
-    gather_ = add_option("index", extent_bins(std::vector<std::int64_t>{0, 1}, 1));
+    const std::int64_t starts[] = {0, 1, 2, 3, 4};
+    rows_ = add("rows", extent_bins(std::span(starts).first(4), 3), [](const Case& c) { return c.rows; });
+    cols_ = add("cols", extent_bins(std::span(starts).first(3), 2), [](const Case& c) { return c.cols; });
+    threads_ = add_option("threads", extent_bins(starts, 4), [](const Case& c) { return c.threads; });
+    gather_ = add_option("index", extent_bins(std::span(starts).first(2), 1), [](const Case& c) { return c.gather; });
     interact({threads_, rows_, cols_, -1});
   }
   [[nodiscard]] std::int64_t small_work() const override { return 100; }
   [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
 
  protected:
-  [[nodiscard]] std::vector<std::int64_t> values_of(const Case& c) const override {
-    return {c.rows, c.cols, c.threads, c.gather};
-  }
   [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
     Case c;

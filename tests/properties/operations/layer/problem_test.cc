@@ -22,28 +22,6 @@ namespace {
 using Words = std::vector<std::uint16_t>;
 using Codes = std::vector<std::uint8_t>;
 
-TEST(StepProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
-  for (const Case& c : test::some_steps()) {
-    const auto p = make_problem(c);
-    test::expect_tensors_of_the_call(*p);
-    std::vector<std::size_t> order = p->order();
-    std::sort(order.begin(), order.end());
-    for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
-    EXPECT_EQ(order.size(), p->answer().size());
-  }
-}
-
-TEST(StepProblems, a_call_gives_its_problem_back) {
-  for (const Case& c : test::some_steps()) {
-    const auto p = make_problem(c);
-    const auto again = test::expect_problem_of_the_call(*p);
-    EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
-    const Policy a = p->call().policy;
-    const Policy b = again->call().policy;
-    EXPECT_EQ(read<mxcheck_policy>(a).cols, read<mxcheck_policy>(b).cols);
-  }
-}
-
 // Every element by the formula, where this test and not the problem says what stands where.
 TEST(StepProblems, swiglu_is_that_of_each_pair_in_its_order_and_codes_are_of_its_blocks) {
   for (const char* order : {"halves", "interleaved"}) {

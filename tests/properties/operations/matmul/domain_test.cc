@@ -218,20 +218,6 @@ TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
 
 namespace {
 
-TEST(MatmulVariants, are_all_different_and_are_read_back_from_their_text) {
-  for (const char* contract : {"exact", "ieee_fp32", "sm90_fp8", "sm90_fp8+promote128", "sm90_bf16+decode",
-                               "sm90_bf16+from_c", "sm90_tf32", "sm100_mxf8f6f4"}) {
-    const std::vector<Variant> all = askable_matmuls(std::string("matmul:") + contract);
-    std::set<std::string> texts;
-    for (const Variant& v : all) {
-      ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
-      texts.insert(to_text(v));
-    }
-    EXPECT_FALSE(all.empty()) << contract;
-    EXPECT_EQ(texts.size(), all.size()) << contract;
-  }
-}
-
 TEST(MatmulVariants, are_as_many_as_formats_scales_groups_and_types_of_d) {
   EXPECT_EQ(askable_matmuls("matmul:sm90_bf16").size(), 3U * 2);
   EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+from_c").size(), 3U);  // C is what the sum starts from: D is FP32

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/properties/drawn.h"
 
 namespace mxcheck {
 namespace {
@@ -34,24 +34,20 @@ TEST(MatmulOperation, every_field_survives_the_way_to_text_and_back) {
 }
 
 TEST(MatmulOperation, refuses_what_no_call_can_pose) {
-  struct Row {
-    const char* fields;
-    const char* message;
-  };
-  for (const Row& row : {
-           Row{"groups=rows rows=3 cols=4 depth=128", "experts goes with groups=rows and groups=depth"},
-           Row{"groups=none rows=3 cols=4 depth=128 experts=0,3", "experts goes with groups=rows and groups=depth"},
-           Row{"groups=none rows=3 cols=4 depth=-1", "a matmul of 3 x 4 x -1"},
-           Row{"groups=none rows=1073741824 cols=1 depth=1073741824", "operands of at most 2^36 codes"},
-           Row{"groups=none rows=3 cols=4 depth=128 stride=9", "neither plants nor a stride"},
-           Row{"groups=none rows=3 cols=4 depth=128 plant=0,0:0", "neither plants nor a stride"},
-           Row{"groups=both rows=3 cols=4 depth=128", "case field groups=both is not one of none, rows, depth"},
-           Row{"groups=none scales=int8 rows=3 cols=4", "case field scales=int8 is not one of none, e8m0, fp32"},
-           Row{"groups=none rows=3 cols=4 tile=8", "case field tile=8"},
-       }) {
-    SCOPED_TRACE(row.fields);
-    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(kPromotedByE8m0 + row.fields); });
-  }
+  test::expect_refused({
+      {kPromotedByE8m0 + "groups=rows rows=3 cols=4 depth=128", "experts goes with groups=rows and groups=depth"},
+      {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=128 experts=0,3",
+       "experts goes with groups=rows and groups=depth"},
+      {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=-1", "a matmul of 3 x 4 x -1"},
+      {kPromotedByE8m0 + "groups=none rows=1073741824 cols=1 depth=1073741824", "operands of at most 2^36 codes"},
+      {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=128 stride=9", "neither plants nor a stride"},
+      {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=128 plant=0,0:0", "neither plants nor a stride"},
+      {kPromotedByE8m0 + "groups=both rows=3 cols=4 depth=128",
+       "case field groups=both is not one of none, rows, depth"},
+      {kPromotedByE8m0 + "groups=none scales=int8 rows=3 cols=4",
+       "case field scales=int8 is not one of none, e8m0, fp32"},
+      {kPromotedByE8m0 + "groups=none rows=3 cols=4 tile=8", "case field tile=8"},
+  });
   test::expect_error(ErrorKind::usage, "sm90_fp9", [] { (void)find_operation("matmul")->variant_name("sm90_fp9"); });
 }
 

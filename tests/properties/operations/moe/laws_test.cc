@@ -9,6 +9,7 @@
 namespace mxcheck {
 namespace {
 
+using test::bit_of;
 using test::found;
 using test::Spoil;
 
@@ -18,29 +19,8 @@ constexpr const char* kBackward =
     "op=moe_backward recipe=dsv3 gate_up=interleaved rows=12 cols=40 inner=24 k=2 experts=0,12,12,20 data=normal "
     "seed=8";
 
-// One bit of an output of the calls from this number on; from_end: from the last byte back.
-Spoil bit_of(std::size_t output, int from, std::size_t from_end = 0) {
-  return [=](const Call&, int number, Outcome& outcome) {
-    if (number < from || output >= outcome.outputs.size()) return;
-    std::vector<std::byte>& bytes = outcome.outputs[output];
-    bytes[from_end == 0 ? bytes.size() / 2 : bytes.size() - from_end] ^= std::byte{0x40};
-  };
-}
-
 TEST(MoeLaws, every_statement_of_the_module_holds_for_the_reference) {
-  for (const OperationModule& module : all_modules()) {
-    if (module.operations.front()->name() != "moe_forward") continue;
-    EXPECT_EQ(module.statements.size(), 9U);
-    for (const Statement& s : module.statements) {
-      for (const Case& c : test::some_layers()) {
-        const bool is_drawn = std::find(s.data.begin(), s.data.end(), c.data) != s.data.end();
-        const std::vector<Variant> all = operation_named(c.variant.operation).askable(c.variant.operation);
-        if (!is_drawn || !s.applies(c.variant, all)) continue;
-        const std::string summary = found(s.name, c);
-        EXPECT_TRUE(summary.empty() || summary == "nothing") << s.name << ": " << summary << ' ' << to_text(c);
-      }
-    }
-  }
+  test::expect_module_holds("moe_forward", 9U, test::some_layers(), true);
 }
 
 // Recipes whose scales several tokens share make no promise about one of them.
@@ -90,7 +70,7 @@ TEST(MoeLaws, tokens) {
     for (const char* text : {kForward, kBackward}) {
       EXPECT_EQ(found(row.name, parse_case(text)), "") << row.name;
       const std::string name = text == kForward ? "o " : "dx ";
-      EXPECT_EQ(found(row.name, parse_case(text), bit_of(0, 2, row.from_end)), name + row.summary);
+      EXPECT_EQ(found(row.name, parse_case(text), bit_of(0, 2, {false, row.from_end})), name + row.summary);
     }
   }
   const char* moved = "permuting_tokens_permutes_o_and_dx";
@@ -120,7 +100,8 @@ TEST(MoeLaws, experts_without_tokens) {
   for (const char* text : {kForward, kBackward}) EXPECT_EQ(found(name, parse_case(text)), "");
   EXPECT_EQ(found(name, parse_case(kForward), bit_of(0, 2)), "o are others with further experts that have no tokens");
   // The last expert is one that was added.
-  EXPECT_EQ(found(name, parse_case(kBackward), bit_of(2, 2, 1)), "dw2 of an expert without tokens is not zero");
+  EXPECT_EQ(found(name, parse_case(kBackward), bit_of(2, 2, {false, 1})),
+            "dw2 of an expert without tokens is not zero");
 }
 
 constexpr const char* kOrder = "gate_and_up_interleaved_give_the_layer_of_halves";

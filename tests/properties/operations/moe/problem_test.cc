@@ -19,21 +19,6 @@
 namespace mxcheck {
 namespace {
 
-TEST(MoeProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
-  for (const Case& c : test::some_layers()) {
-    test::expect_tensors_of_the_call(*make_problem(c));
-  }
-}
-
-TEST(MoeProblems, a_call_gives_its_problem_back) {
-  for (const Case& c : test::some_layers()) {
-    const auto p = make_problem(c);
-    const auto again = test::expect_problem_of_the_call(*p);
-    EXPECT_EQ(again->c.variant, c.variant) << to_text(c);
-    EXPECT_EQ(again->call().inputs.size(), p->call().inputs.size());
-  }
-}
-
 // Against the reference itself, called as its header says.
 TEST(MoeProblems, outputs_are_those_of_the_layer_in_the_header_s_order) {
   const Case c = parse_case(

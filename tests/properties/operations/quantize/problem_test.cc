@@ -19,20 +19,13 @@ namespace {
 
 using test::some_case;
 
-TEST(ScaledBlocksProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
-  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout"}) {
-    for (int layout : {0, 1}) {
-      for (const std::vector<std::int64_t>& experts : {std::vector<std::int64_t>{}, {0, 40, 150}}) {
-        const Case c = some_case(operation, {1, 32}, layout, experts);
-        const std::unique_ptr<Problem> p = make_problem(c);
-        const Call call = p->call();
-        test::expect_tensors_of_the_call(*p);
-        const std::size_t inputs = (c.variant.operation == "dequantize" ? 2U : 1U) + (experts.empty() ? 0U : 1U);
-        EXPECT_EQ(call.inputs.size(), inputs) << operation;
-        EXPECT_EQ(read<mxcheck_policy>(call.policy).rows, 150);
-        EXPECT_EQ(read<mxcheck_policy>(call.policy).pad_byte, 90);
-      }
-    }
+TEST(ScaledBlocksProblems, inputs_and_policy_are_those_of_the_case) {
+  for (const Case& c : test::some_scaled_blocks()) {
+    const Call call = make_problem(c)->call();
+    const std::size_t inputs = (c.variant.operation == "dequantize" ? 2U : 1U) + (c.experts.empty() ? 0U : 1U);
+    EXPECT_EQ(call.inputs.size(), inputs) << to_text(c);
+    EXPECT_EQ(read<mxcheck_policy>(call.policy).rows, 150);
+    EXPECT_EQ(read<mxcheck_policy>(call.policy).pad_byte, 90);
   }
 }
 

@@ -217,11 +217,7 @@ TEST(RouteCase, reads_an_example_with_every_field) {
   EXPECT_EQ(route_case(ragged).drops, 10);
 }
 
-TEST(RouteCase, variants_are_all_different_and_all_asked_for) {
-  for (const Variant& v : test::all_route_variants()) ASSERT_EQ(parse_variant(to_text(v)), v) << to_text(v);
-  std::set<std::string> texts;
-  for (const Variant& v : test::all_route_variants()) texts.insert(to_text(v));
-  EXPECT_EQ(texts.size(), test::all_route_variants().size());
+TEST(RouteCase, variants_are_all_asked_for) {
   EXPECT_EQ(askable_routes("route").size(), 9U * 2 * 2 * 4);
   EXPECT_EQ(askable_routes("route_round").size(), 9U * 2 * 2 * 4 * (2 * 10 + 1));
   EXPECT_EQ(askable_routes("route_metadata").size(), 1U);
@@ -229,11 +225,7 @@ TEST(RouteCase, variants_are_all_different_and_all_asked_for) {
 }
 
 TEST(RouteCase, refuses_what_no_call_can_pose) {
-  struct Row {
-    const char* text;
-    const char* message;
-  };
-  const Row rows[] = {
+  test::expect_refused({
       {"op=route variant=best rows=1 cols=1 k=1", "best"},
       {"op=route rows=1 cols=1 k=1", "variant is missing"},
       {"op=route variant=sigmoid x=fp16 rows=1 cols=1 k=1", "fp32 or bf16"},
@@ -262,11 +254,7 @@ TEST(RouteCase, refuses_what_no_call_can_pose) {
       {"op=route_metadata rows=1 cols=1 k=1 drops=101", "drops a percentage"},
       {"op=route_metadata rows=1 cols=1 k=1 plant=0,0:0", "neither plants nor a stride"},
       {"op=route_metadata rows=1073741824 cols=1 k=2", "more slots or rows than int32"},
-  };
-  for (const Row& row : rows) {
-    SCOPED_TRACE(row.text);
-    test::expect_error(ErrorKind::usage, row.message, [&] { (void)parse_case(row.text); });
-  }
+  });
 }
 
 }  // namespace

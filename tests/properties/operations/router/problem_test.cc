@@ -17,45 +17,6 @@
 namespace mxcheck {
 namespace {
 
-std::vector<Case> some_cases() {
-  std::vector<Case> cases;
-  std::uint64_t seed = 1;
-  for (const char* operation : {"route", "route_round", "route_metadata", "route_backward"}) {
-    const std::vector<Variant> all = askable_routes(operation);
-    for (std::size_t i = 0; i<all.size(); i += all.size()> 200 ? 7 : 1) {
-      Case c =
-          route_corner(all[i], 0 + static_cast<std::int64_t>(seed % 40), 8, 1 + static_cast<std::int64_t>(seed % 3),
-                       seed % 2 == 0 ? Data::specials : Data::normal, seed);
-      if (c.variant.operation == "route_metadata") route_case(c).top_k = static_cast<std::int64_t>(seed % 2);
-      route_case(c).tile = 1 + static_cast<std::int64_t>(seed % 9);
-      route_case(c).capacity = static_cast<std::int64_t>(seed % 11);
-      if (reads_logits(c.variant) && seed % 5 == 0) c.stride = 11;
-      if (seed % 3 == 0) route_case(c).drops = 20;
-      cases.push_back(c), ++seed;
-    }
-  }
-  return cases;
-}
-
-TEST(RouteProblems, expected_tensors_have_the_sizes_that_the_call_hands_over) {
-  for (const Case& c : some_cases()) {
-    const std::unique_ptr<Problem> p = make_problem(c);
-    const Call call = p->call();
-    const std::vector<ExpectedTensor> expected = p->answer();
-    test::expect_tensors_of_the_call(*p);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(call.outputs[i].is_index, expected[i].info.integer_bits == 32);
-      EXPECT_EQ(call.outputs[i].is_offsets, expected[i].info.integer_bits == 64);
-    }
-  }
-}
-
-TEST(RouteProblems, a_call_gives_its_problem_back) {
-  for (const Case& c : some_cases()) {
-    test::expect_problem_of_the_call(*make_problem(c));
-  }
-}
-
 TEST(RouteProblems, the_policy_says_what_the_case_says) {
   const Case c = parse_case(
       "op=route_round variant=sigmoid x=fp32 nan=last bias=1 limited=1 rule=capacity-score weights=raw rows=9 cols=8 "

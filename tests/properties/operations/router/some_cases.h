@@ -23,6 +23,28 @@ inline const std::vector<Variant>& all_route_variants() {
   return all;
 }
 
+// Some of each operation's, of sizes from none on.
+inline std::vector<Case> some_routes() {
+  std::vector<Case> cases;
+  std::uint64_t seed = 1;
+  for (const char* operation : kRouteOperations) {
+    const std::vector<Variant> all = askable_routes(operation);
+    const std::size_t step = all.size() > 200 ? 7 : 1;
+    for (std::size_t i = 0; i < all.size(); i += step) {
+      Case c =
+          route_corner(all[i], 0 + static_cast<std::int64_t>(seed % 40), 8, 1 + static_cast<std::int64_t>(seed % 3),
+                       seed % 2 == 0 ? Data::specials : Data::normal, seed);
+      if (c.variant.operation == "route_metadata") route_case(c).top_k = static_cast<std::int64_t>(seed % 2);
+      route_case(c).tile = 1 + static_cast<std::int64_t>(seed % 9);
+      route_case(c).capacity = static_cast<std::int64_t>(seed % 11);
+      if (reads_logits(c.variant) && seed % 5 == 0) c.stride = 11;
+      if (seed % 3 == 0) route_case(c).drops = 20;
+      cases.push_back(c), ++seed;
+    }
+  }
+  return cases;
+}
+
 inline std::vector<Case> cases_of(const char* operation) {
   std::vector<Case> cases;
   std::uint64_t seed = 1;

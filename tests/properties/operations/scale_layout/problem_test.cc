@@ -58,7 +58,7 @@ TEST(ScaleLayoutProblems, what_is_saved_are_the_scales_that_went_in) {
   const ScaleLayoutProblem p(some_case("scale_layout", {1, 32}, MXCHECK_COMPACT));
   const std::vector<SavedTensor> saved = p.saved();
   ASSERT_EQ(saved.size(), 1U);
-  EXPECT_TRUE(saved[0].is_vector);
+  EXPECT_TRUE(saved[0].info.is_vector);
   EXPECT_EQ(values_in<std::uint8_t>(saved[0].bytes), p.scales);
 }
 

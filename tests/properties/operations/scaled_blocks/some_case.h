@@ -2,6 +2,7 @@
 // Cases of the operations on scaled blocks that several tests start from.
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,20 @@ inline Case some_case(const char* operation, BlockShape block, int layout, std::
   c.rows = 150, c.cols = 131, c.data = Data::normal, c.seed = 3, c.experts = std::move(experts);
   blocks_case(c).pad = 90;
   return c;
+}
+
+// One of each operation and layout, with and without experts.
+inline std::vector<Case> some_scaled_blocks() {
+  std::vector<Case> cases;
+  for (const char* operation : {"quantize", "quantize_dual", "dequantize", "scale_layout", "cast"}) {
+    const bool is_cast = std::string_view(operation) == "cast";
+    for (int layout = 0; layout < (is_cast ? 1 : 2); ++layout) {
+      cases.push_back(some_case(operation, {1, 32}, layout));
+      if (std::string_view(operation) == "quantize") cases.back().stride = 140;
+      if (!is_cast) cases.push_back(some_case(operation, {1, 32}, layout, {0, 40, 150}));
+    }
+  }
+  return cases;
 }
 
 inline constexpr Format kDtypesOfTests[] = {Format::bf16, Format::fp32, Format::fp16};
