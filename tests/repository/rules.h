@@ -105,9 +105,8 @@ template <class Rule>
 std::string report(Rule rule) {
   std::string lines;
   for (const Source& source : sources()) {
-    for (const Finding& finding : rule(source)) {
+    for (const Finding& finding : rule(source))
       lines += source.path + ":" + std::to_string(finding.line) + ": " + finding.what + "\n";
-    }
   }
   return lines;
 }
