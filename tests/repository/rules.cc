@@ -399,7 +399,7 @@ std::vector<Finding> missing_std_includes(std::string_view text, const HeaderTex
     counted = at;
     const auto known = headers_of_names().find(name);
     if (known == headers_of_names().end()) {
-      findings.push_back({line, "the table of header_rules.cc has no std::" + std::string(name)});
+      findings.push_back({line, "the table of rules.cc has no std::" + std::string(name)});
     } else if (!is_provided(name, known->second, included)) {
       findings.push_back({line, "std::" + std::string(name) + " needs " + among(known->second)});
     }

@@ -143,7 +143,7 @@ TEST(HeaderRules, find_names_of_std_without_their_header) {
   EXPECT_TRUE(missing("// std::map\nconst char* a = \"std::map\"; my::std::map b;\n").empty());
   EXPECT_EQ(missing("std::filesystem::path a;\n"), (std::vector<Finding>{{1, "std::filesystem needs <filesystem>"}}));
   EXPECT_EQ(missing("std::no_such_name a;\n"),
-            (std::vector<Finding>{{1, "the table of header_rules.cc has no std::no_such_name"}}));
+            (std::vector<Finding>{{1, "the table of rules.cc has no std::no_such_name"}}));
 }
 
 bool is_header(const Source& source) { return source.path.ends_with(".h") || source.path.ends_with(".cuh"); }

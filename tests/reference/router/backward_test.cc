@@ -477,7 +477,7 @@ Real real_z(const Case& c, const Reals& all) {
   return loss * c.coefficient / c.tokens;
 }
 
-// r as in gradients.h. Balance: every term of the loss within r + 6 u; dx = p (c - sum c p) within 6 r of
+// r as for the gradients above. Balance: every term of the loss within r + 6 u; dx = p (c - sum c p) within 6 r of
 // p (c + sum c p). z: lse within a = (E + |d| + 2) u of S, one rounding of log S and one of the sum; its square within
 // 2 |lse| a + a^2, dx within r + 4 u of itself and slope * p * a.
 TEST(RouterLoss, and_its_gradient_are_mathematics_within_rounding) {

@@ -1,5 +1,5 @@
-// Cases whose answer is known by hand or by construction, and refusals. token_rounding_properties_test.cc has the drawn
-// ones, token_rounding_weights_test.cc weights and scores.
+// Cases whose answer is known by hand or by construction, and refusals. properties_test.cc has the drawn ones, weights
+// and scores.
 
 #include <boost/multiprecision/cpp_int.hpp>
 
