@@ -26,7 +26,7 @@ class InternalError(Error, RuntimeError):
 
 
 # Kind, result of bindings/mxcheck_c.h, exit code of the program, exception: the rows of numerics/error.h.
-# tests/bindings/errors_test.cc compares.
+# tests/bindings/at_speed_test.cc compares.
 _TABLE = (
     ("usage", 1, 2, UsageError),
     ("input", 2, 2, InputError),

@@ -1,16 +1,34 @@
-"""Files and the command line, for tests that compare with it."""
+"""Files and the command line, for tests that compare with it, and what their cases share."""
 
 import json
 import os
 import struct
 import subprocess
 import tempfile
+import unittest
 from pathlib import Path
 
 import mxcheck
 
 TOOL = os.environ.get("MXCHECK_TOOL", "mxcheck")
 _DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "U8", "e2m1": "U8"}
+
+
+class Refusing(unittest.TestCase):
+    def refused(self, words, call, *arguments, kind=mxcheck.UsageError, **options):
+        with self.assertRaises(kind) as raised:
+            call(*arguments, **options)
+        self.assertIs(type(raised.exception), kind)
+        for word in words:
+            self.assertIn(word, str(raised.exception))
+        return str(raised.exception)
+
+
+class InFolder(Refusing):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
 
 
 def words(rows, cols, dtype, seed=1):

@@ -4,7 +4,6 @@ import array
 import json
 import os
 import shutil
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -15,21 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "goldens" / "data"
 
 
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.folder = Path(self._folder.name)
-
-    def tearDown(self):
-        self._folder.cleanup()
-
-    def refused(self, kind, words, call, *arguments, **options):
-        with self.assertRaises(kind) as raised:
-            call(*arguments, **options)
-        self.assertIs(type(raised.exception), kind)
-        for word in words:
-            self.assertIn(word, str(raised.exception))
-
+class Golden(command_line.InFolder):
     def quantized(self):
         """A golden of real data, and what mxcheck.quantize makes of its input."""
         x = command_line.words(40, 70, "bf16")
@@ -40,7 +25,7 @@ class InFolder(unittest.TestCase):
         return self.folder / "goldens" / "w.h5", x, {"codes": q.codes, "scales": q.scales, "scales_tcgen05": tiled.scales}
 
 
-class Make(InFolder):
+class Make(Golden):
     def test_gives_the_committed_bytes(self):
         for suite in ("formats", "layouts", "recipes"):
             made = mxcheck.golden.make(suite, self.folder / suite)
@@ -78,16 +63,16 @@ class Make(InFolder):
 
     def test_refuses_in_words_and_leaves_nothing(self):
         make = mxcheck.golden.make
-        self.refused(mxcheck.UsageError, ("nothing", "formats"), make, "nothing", self.folder / "a")
-        self.refused(mxcheck.UsageError, ("goldens[0]", "kind"), make, {"suite": "s", "goldens": [{"name": "x", "kind": "quant"}]}, self.folder / "a")
-        self.refused(mxcheck.UsageError, ("none.npy",), make,
+        self.refused(("nothing", "formats"), make, "nothing", self.folder / "a")
+        self.refused(("goldens[0]", "kind"), make, {"suite": "s", "goldens": [{"name": "x", "kind": "quant"}]}, self.folder / "a")
+        self.refused(("none.npy",), make,
                      {"suite": "s", "goldens": [{"name": "x", "kind": "quantize", "input": {"file": "none.npy"}, "format": "e4m3", "block": "1x32",
                                                  "recipe": "rceil"}]}, self.folder / "a")
-        self.refused(mxcheck.UsageError, ("no JSON",), make, {"suite": {1, 2}, "goldens": []}, self.folder / "a")
-        self.refused(mxcheck.UsageError, ("compression", "9"), make, "formats", self.folder / "a", compression=10)
-        self.refused(mxcheck.UsageError, ("threads",), make, "formats", self.folder / "a", threads=True)
-        self.refused(mxcheck.UsageError, ("suite is a int",), make, 3, self.folder / "a")
-        self.refused(mxcheck.UsageError, ("folder is a NoneType",), make, "formats", None)
+        self.refused(("no JSON",), make, {"suite": {1, 2}, "goldens": []}, self.folder / "a")
+        self.refused(("compression", "9"), make, "formats", self.folder / "a", compression=10)
+        self.refused(("threads",), make, "formats", self.folder / "a", threads=True)
+        self.refused(("suite is a int",), make, 3, self.folder / "a")
+        self.refused(("folder is a NoneType",), make, "formats", None)
         self.assertFalse((self.folder / "a").exists() and any((self.folder / "a").iterdir()))
         (self.folder / "file").write_text("")
         with self.assertRaises(mxcheck.Error):
@@ -99,7 +84,7 @@ class Make(InFolder):
                          [(row["name"], row["description"], len(row["goldens"])) for row in rows])
 
 
-class Verify(InFolder):
+class Verify(Golden):
     def test_what_the_reference_gives_is_equal(self):
         golden, _, tensors = self.quantized()
         verdict = mxcheck.golden.verify(tensors, golden)
@@ -166,59 +151,59 @@ class Verify(InFolder):
         wide = numpy.zeros((40, 99), numpy.uint8)
         wide[:, 5:75] = arrays["codes"]
         self.assertTrue(mxcheck.golden.verify({"codes": wide[:, 5:75]}, golden, only="codes"))
-        self.refused(mxcheck.UsageError, ("codes", "contiguous"), mxcheck.golden.verify, {"codes": wide[:, 5:75:2]}, golden)
+        self.refused(("codes", "contiguous"), mxcheck.golden.verify, {"codes": wide[:, 5:75:2]}, golden)
         try:
             import torch
         except ImportError:
             return
         q = mxcheck.quantize(torch.frombuffer(bytearray(x.tobytes()), dtype=torch.bfloat16).reshape(40, 70))
         self.assertTrue(mxcheck.golden.verify({"codes": q.codes, "scales": q.scales}, golden, only=["codes", "scales"]))
-        self.refused(mxcheck.UsageError, ("codes requires a gradient", "detach"), mxcheck.golden.verify,
+        self.refused(("codes requires a gradient", "detach"), mxcheck.golden.verify,
                      {"codes": torch.zeros(2, requires_grad=True)}, golden)
 
     def test_goldens_that_are_none_are_golden_errors(self):
         golden, _, tensors = self.quantized()
         verify = mxcheck.golden.verify
         self.assertTrue(issubclass(mxcheck.GoldenError, mxcheck.InputError))
-        self.refused(mxcheck.GoldenError, ("none.h5",), verify, tensors, self.folder / "none.h5")
+        self.refused(("none.h5",), verify, tensors, self.folder / "none.h5", kind=mxcheck.GoldenError)
         alone = self.folder / "alone" / "w.h5"
         alone.parent.mkdir()
         shutil.copy(golden, alone)
-        self.refused(mxcheck.GoldenError, ("manifest.txt",), verify, tensors, alone)
+        self.refused(("manifest.txt",), verify, tensors, alone, kind=mxcheck.GoldenError)
         digest = next(line.split("  ")[0] for line in (golden.parent / "manifest.txt").read_text().splitlines()[1:])
         self.assertTrue(verify(tensors, alone, sha256=digest))
         self.assertTrue(verify(tensors, alone, manifest=golden.parent / "manifest.txt"))
-        self.refused(mxcheck.GoldenError, ("SHA-256",), verify, tensors, alone, sha256="0" * 64)
+        self.refused(("SHA-256",), verify, tensors, alone, sha256="0" * 64, kind=mxcheck.GoldenError)
         raw = bytearray(golden.read_bytes())
         raw[len(raw) // 2] ^= 1
         golden.write_bytes(raw)
-        self.refused(mxcheck.GoldenError, ("w.h5", "SHA-256"), verify, tensors, golden)
+        self.refused(("w.h5", "SHA-256"), verify, tensors, golden, kind=mxcheck.GoldenError)
         golden.write_bytes(raw[:100])
-        self.refused(mxcheck.GoldenError, ("w.h5",), verify, tensors, golden)
+        self.refused(("w.h5",), verify, tensors, golden, kind=mxcheck.GoldenError)
         (golden.parent / "manifest.txt").write_text("no manifest")
-        self.refused(mxcheck.GoldenError, ("manifest",), verify, tensors, golden)
+        self.refused(("manifest",), verify, tensors, golden, kind=mxcheck.GoldenError)
 
     def test_candidates_and_arguments_that_are_none(self):
         golden, _, tensors = self.quantized()
         verify = mxcheck.golden.verify
         (self.folder / "noise.h5").write_bytes(b"no HDF5")
         (self.folder / "noise.safetensors").write_bytes(b"\xff" * 20)
-        self.refused(mxcheck.InputError, ("noise.h5: not an HDF5 file",), verify, self.folder / "noise.h5", golden)
-        self.refused(mxcheck.InputError, ("noise.safetensors",), verify, self.folder / "noise.safetensors", golden)
-        self.refused(mxcheck.InputError, ("there is no such file",), verify, self.folder / "none.h5", golden)
-        self.refused(mxcheck.InputError, ("a candidate is an HDF5 or safetensors file",), verify, self.folder, golden)
-        self.refused(mxcheck.InputError, ("other",), verify, tensors, golden, only="other")
-        self.refused(mxcheck.UsageError, ("no tensors",), verify, {}, golden)
-        self.refused(mxcheck.UsageError, ("called 3",), verify, {3: tensors["codes"]}, golden)
-        self.refused(mxcheck.UsageError, ("codes is a builtins.list",), verify, {"codes": [1]}, golden)
-        self.refused(mxcheck.UsageError, ("codes has 3 bytes: 4",), verify, {"codes": mxcheck.Values(b"abc", (4,), "e4m3")}, golden)
-        self.refused(mxcheck.UsageError, ("codes is of float7",), verify, {"codes": mxcheck.Values(b"abc", (3,), "float7")}, golden)
-        self.refused(mxcheck.UsageError, ("candidate is a NoneType",), verify, None, golden)
-        self.refused(mxcheck.UsageError, ("golden is a int",), verify, tensors, 3)
-        self.refused(mxcheck.UsageError, ("sha256", "64"), verify, tensors, golden, sha256="ab")
-        self.refused(mxcheck.UsageError, ("manifest and sha256",), verify, tensors, golden, sha256="0" * 64, manifest=golden)
-        self.refused(mxcheck.UsageError, ("only",), verify, tensors, golden, only=[])
-        self.refused(mxcheck.UsageError, ("only",), verify, tensors, golden, only=["a,b"])
+        self.refused(("noise.h5: not an HDF5 file",), verify, self.folder / "noise.h5", golden, kind=mxcheck.InputError)
+        self.refused(("noise.safetensors",), verify, self.folder / "noise.safetensors", golden, kind=mxcheck.InputError)
+        self.refused(("there is no such file",), verify, self.folder / "none.h5", golden, kind=mxcheck.InputError)
+        self.refused(("a candidate is an HDF5 or safetensors file",), verify, self.folder, golden, kind=mxcheck.InputError)
+        self.refused(("other",), verify, tensors, golden, only="other", kind=mxcheck.InputError)
+        self.refused(("no tensors",), verify, {}, golden)
+        self.refused(("called 3",), verify, {3: tensors["codes"]}, golden)
+        self.refused(("codes is a builtins.list",), verify, {"codes": [1]}, golden)
+        self.refused(("codes has 3 bytes: 4",), verify, {"codes": mxcheck.Values(b"abc", (4,), "e4m3")}, golden)
+        self.refused(("codes is of float7",), verify, {"codes": mxcheck.Values(b"abc", (3,), "float7")}, golden)
+        self.refused(("candidate is a NoneType",), verify, None, golden)
+        self.refused(("golden is a int",), verify, tensors, 3)
+        self.refused(("sha256", "64"), verify, tensors, golden, sha256="ab")
+        self.refused(("manifest and sha256",), verify, tensors, golden, sha256="0" * 64, manifest=golden)
+        self.refused(("only",), verify, tensors, golden, only=[])
+        self.refused(("only",), verify, tensors, golden, only=["a,b"])
         odd = dict(tensors, codes=mxcheck.Values(array.array("f", [1, 2]), (2,), "fp32"))
         self.assertFalse(verify(odd, golden))
 

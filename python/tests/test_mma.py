@@ -2,9 +2,7 @@
 
 import array
 import random
-import tempfile
 import unittest
-from pathlib import Path
 
 import command_line
 import mxcheck
@@ -34,20 +32,7 @@ def floats(shape, seed, dtype="fp32"):
     return mxcheck.Values(x.data if dtype == "fp32" else mxcheck.cast(x, dtype).data, shape, dtype)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.folder = Path(self._folder.name)
-
-    def tearDown(self):
-        self._folder.cleanup()
-
-    def refused(self, words, call, *arguments, kind=mxcheck.UsageError, **options):
-        with self.assertRaises(kind) as raised:
-            call(*arguments, **options)
-        for word in words:
-            self.assertIn(word, str(raised.exception))
-
+class Case(command_line.InFolder):
     def flags(self, **tensors):
         """--NAME FILE:tensor of each."""
         from mxcheck import _safetensors

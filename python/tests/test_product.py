@@ -1,22 +1,13 @@
 """matmul, mma and explain give the command line's bytes and lines under every contract, and refuse what does not fit."""
 
 import array
-import tempfile
 import unittest
-from pathlib import Path
 
 import command_line
 import mxcheck
 
 
-class SameAsCommandLine(unittest.TestCase):
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.folder = Path(self._folder.name)
-
-    def tearDown(self):
-        self._folder.cleanup()
-
+class SameAsCommandLine(command_line.InFolder):
     def quantized(self, name, x, **options):
         """What Python quantizes, and the file of the command line of the same."""
         source, target = self.folder / f"{name}_x.safetensors", self.folder / f"{name}.safetensors"
@@ -119,33 +110,27 @@ class Values(unittest.TestCase):
         self.assertEqual((zeros.shape, zeros.tobytes()), ((2, 1), bytes(8)))
 
 
-class Refusals(unittest.TestCase):
+class Refusals(command_line.Refusing):
     a = mxcheck.Values(array.array("f", range(8)), (2, 4), "fp32")
-
-    def refused(self, words, *arguments, call=mxcheck.matmul, **options):
-        with self.assertRaises(mxcheck.UsageError) as raised:
-            call(*arguments, **options)
-        for word in words:
-            self.assertIn(word, str(raised.exception))
 
     def test_what_does_not_fit(self):
         a = self.a
-        self.refused(("sm80_fp8", "sm90_fp8"), a, a, "sm80_fp8")
-        self.refused(("promote",), a, a, "exact+promote")
-        self.refused(("fp64", "bf16"), a, a, dtype="fp64")
-        self.refused(("shape",), a, a, c=self.a)
-        self.refused(("alpha",), a, a, alpha=1e60)
-        self.refused(("alpha",), a, a, alpha="two")
-        self.refused(("offsets",), a, a, groups="rows")
-        self.refused(("columns", "depth"), a, a, groups="columns", offsets=[0, 2])
-        self.refused(("transposed",), a, a, groups="depth", offsets=[0, 2])
-        self.refused(("experts",), a, a, groups="rows", offsets=[0, 1, 1, 2])
-        self.refused(("list",), [[1.0]], a)
-        self.refused(("32 bytes", "64"), mxcheck.Values(bytes(32), (4, 4), "fp32"), a)
-        self.refused(("place",), a, a, 3, call=mxcheck.explain)
-        self.refused(("7",), a, a, (7, 0), call=mxcheck.explain)
+        self.refused(("sm80_fp8", "sm90_fp8"), mxcheck.matmul, a, a, "sm80_fp8")
+        self.refused(("promote",), mxcheck.matmul, a, a, "exact+promote")
+        self.refused(("fp64", "bf16"), mxcheck.matmul, a, a, dtype="fp64")
+        self.refused(("shape",), mxcheck.matmul, a, a, c=self.a)
+        self.refused(("alpha",), mxcheck.matmul, a, a, alpha=1e60)
+        self.refused(("alpha",), mxcheck.matmul, a, a, alpha="two")
+        self.refused(("offsets",), mxcheck.matmul, a, a, groups="rows")
+        self.refused(("columns", "depth"), mxcheck.matmul, a, a, groups="columns", offsets=[0, 2])
+        self.refused(("transposed",), mxcheck.matmul, a, a, groups="depth", offsets=[0, 2])
+        self.refused(("experts",), mxcheck.matmul, a, a, groups="rows", offsets=[0, 1, 1, 2])
+        self.refused(("list",), mxcheck.matmul, [[1.0]], a)
+        self.refused(("32 bytes", "64"), mxcheck.matmul, mxcheck.Values(bytes(32), (4, 4), "fp32"), a)
+        self.refused(("place",), mxcheck.explain, a, a, 3)
+        self.refused(("7",), mxcheck.explain, a, a, (7, 0))
         deeper = mxcheck.Values(array.array("f", range(6)), (2, 3), "fp32")
-        self.refused(("4", "3"), a, deeper)
+        self.refused(("4", "3"), mxcheck.matmul, a, deeper)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 import array
 import struct
-import tempfile
 import unittest
-from pathlib import Path
 
 import command_line
 import mxcheck
@@ -25,14 +23,7 @@ def finite(rows, cols, dtype):
     return x
 
 
-class SameAsCommandLine(unittest.TestCase):
-    def setUp(self):
-        self._folder = tempfile.TemporaryDirectory()
-        self.folder = Path(self._folder.name)
-
-    def tearDown(self):
-        self._folder.cleanup()
-
+class SameAsCommandLine(command_line.InFolder):
     def told(self, logits, *flags):
         source, target = self.folder / "x.safetensors", self.folder / "r.safetensors"
         command_line.write_safetensors(source, logits)
@@ -90,32 +81,26 @@ class SameAsCommandLine(unittest.TestCase):
         self.assertEqual(mxcheck.round_tokens(mxcheck.Values(b"", (0, 8), "fp32"), 2).row_token.shape, (0,))
 
 
-class Refusals(unittest.TestCase):
+class Refusals(command_line.Refusing):
     logits = mxcheck.Values(array.array("f", range(32)), (4, 8), "fp32")
-
-    def refused(self, words, *arguments, call=mxcheck.route, **options):
-        with self.assertRaises(mxcheck.UsageError) as raised:
-            call(*arguments, **options)
-        for word in words:
-            self.assertIn(word, str(raised.exception))
 
     def test_what_does_not_fit(self):
         x = self.logits
-        self.refused(("softmax", "topk-softmax"), x, 2, "softmax")
-        self.refused(("9",), x, 9)
-        self.refused(("0",), x, 0)
-        self.refused(("top_k",), x, 2.0)
-        self.refused(("top_k",), x, 2**70)
-        self.refused(("groups",), x, 2, groups=3)
-        self.refused(("nan", "last"), x, 2, nan="first")
-        self.refused(("scale",), x, 2, scale=1e60)
-        self.refused(("bias", "8 experts"), x, 2, bias=mxcheck.Values(bytes(12), (3,), "fp32"))
-        self.refused(("3 dimensions",), mxcheck.Values(bytes(32), (2, 2, 2), "fp32"), 1)
-        self.refused(("threads",), x, 2, threads=-2)
-        self.refused(("nearest", "nr-f"), x, 2, "nearest", call=mxcheck.round_tokens)
-        self.refused(("tile",), x, 2, tile=0, call=mxcheck.round_tokens)
-        self.refused(("seed",), x, 2, "sr-f", seed=-1, call=mxcheck.round_tokens)
-        self.refused(("layer",), x, 2, "sr-f", layer=2**32, call=mxcheck.round_tokens)
+        self.refused(("softmax", "topk-softmax"), mxcheck.route, x, 2, "softmax")
+        self.refused(("9",), mxcheck.route, x, 9)
+        self.refused(("0",), mxcheck.route, x, 0)
+        self.refused(("top_k",), mxcheck.route, x, 2.0)
+        self.refused(("top_k",), mxcheck.route, x, 2**70)
+        self.refused(("groups",), mxcheck.route, x, 2, groups=3)
+        self.refused(("nan", "last"), mxcheck.route, x, 2, nan="first")
+        self.refused(("scale",), mxcheck.route, x, 2, scale=1e60)
+        self.refused(("bias", "8 experts"), mxcheck.route, x, 2, bias=mxcheck.Values(bytes(12), (3,), "fp32"))
+        self.refused(("3 dimensions",), mxcheck.route, mxcheck.Values(bytes(32), (2, 2, 2), "fp32"), 1)
+        self.refused(("threads",), mxcheck.route, x, 2, threads=-2)
+        self.refused(("nearest", "nr-f"), mxcheck.round_tokens, x, 2, "nearest")
+        self.refused(("tile",), mxcheck.round_tokens, x, 2, tile=0)
+        self.refused(("seed",), mxcheck.round_tokens, x, 2, "sr-f", seed=-1)
+        self.refused(("layer",), mxcheck.round_tokens, x, 2, "sr-f", layer=2**32)
 
 
 if __name__ == "__main__":

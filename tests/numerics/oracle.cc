@@ -168,9 +168,8 @@ std::optional<Value> value(Format format, std::uint32_t code) {
     if (code == 255) return std::nullopt;
     return Value{false, magnitude(format, code)};
   }
-  if (s.kind == Kind::twos_complement) {
+  if (s.kind == Kind::twos_complement)
     return code < 128 ? Value{false, magnitude(format, code)} : Value{true, magnitude(format, 256 - code)};
-  }
   const std::uint32_t half = std::uint32_t{1} << (s.bits - 1);
   if (code % half >= s.finite_count) return std::nullopt;
   return Value{code >= half, magnitude(format, code % half)};

@@ -1,10 +1,6 @@
 // The oracle's own parts against each other: it is the judge of the other tests.
 #include "tests/numerics/oracle.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {

@@ -1,18 +1,12 @@
 #include "pages/chart.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <set>
-
+#include "pages/html.h"
 #include "tests/pages/xml_checker.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-const double kNan = std::numeric_limits<double>::quiet_NaN();
+using namespace test;
 
 TEST(Drawing, has_numbers_of_two_decimals_at_most) {
   EXPECT_EQ(svg::number(12), "12");
@@ -34,22 +28,19 @@ TEST(Drawing, is_a_picture_of_a_page_or_a_file) {
   d.ellipse(1, 2, 3, 4);
   d.polygon("0,0 1,1 2,0");
   d.inset(0, 0, 5, 5, inner);
-  EXPECT_EQ(test::not_well_formed(d.picture({.title = "<t>", .width = 20, .height = 10})), "");
-  EXPECT_EQ(test::not_well_formed(d.file(20, 10, "<t>", "rect { fill: none }")), "");
-  EXPECT_NE(
-      d.picture({.title = "", .height = 10, .sizing = svg::Sizing::fluid})
-          .find("<rect class=\"bar\" x=\"0\" y=\"2\" width=\"7.25\" height=\"9\"><title>&lt;b&gt;</title></rect>"),
-      std::string::npos);
+  EXPECT_EQ(not_well_formed(d.picture({.title = "<t>", .width = 20, .height = 10})), "");
+  EXPECT_EQ(not_well_formed(d.file(20, 10, "<t>", "rect { fill: none }")), "");
+  expect_contains(d.picture({.title = "", .height = 10, .sizing = svg::Sizing::fluid}),
+                  "<rect class=\"bar\" x=\"0\" y=\"2\" width=\"7.25\" height=\"9\"><title>&lt;b&gt;</title></rect>");
 }
 
 TEST(BarChart, has_a_bar_for_each_positive_number_and_a_line_for_all) {
   const std::string chart =
-      svg::bar_chart({{"a", 3, "3.0"}, {"b", kNan, "nan"}, {"c", 0, "0"}}, {.title = "t", .unit = "dB"});
-  EXPECT_EQ(test::not_well_formed(chart), "");
-  EXPECT_EQ(test::times(chart, "<rect"), 1U);
-  for (const char* part : {">a</text>", ">b</text>", ">nan</text>", ">0 dB</text>"})
-    EXPECT_NE(chart.find(part), std::string::npos) << part;
-  EXPECT_EQ(test::times(svg::bar_chart({{"a", 3, "3.0"}}, {.title = "t"}), "grid"), 0U);
+      svg::bar_chart({{"a", 3, "3.0"}, {"b", kNaN, "nan"}, {"c", 0, "0"}}, {.title = "t", .unit = "dB"});
+  EXPECT_EQ(not_well_formed(chart), "");
+  EXPECT_EQ(times(chart, "<rect"), 1U);
+  for (const char* part : {">a</text>", ">b</text>", ">nan</text>", ">0 dB</text>"}) expect_contains(chart, part);
+  EXPECT_EQ(times(svg::bar_chart({{"a", 3, "3.0"}}, {.title = "t"}), "grid"), 0U);
 }
 
 TEST(Chart, ticks_are_at_one_two_or_five_times_a_power_of_ten) {
@@ -63,7 +54,7 @@ TEST(Chart, ticks_are_at_one_two_or_five_times_a_power_of_ten) {
 }
 
 TEST(Chart, axis_without_extent_is_still_an_axis) {
-  for (const auto& [low, high] : {std::pair{1.0, 1.0}, {kNan, 1.0}, {2.0, 1.0}, {0.0, HUGE_VAL}}) {
+  for (const auto& [low, high] : {std::pair{1.0, 1.0}, {kNaN, 1.0}, {2.0, 1.0}, {0.0, HUGE_VAL}}) {
     EXPECT_FALSE(svg::ticks_of({.label = "", .low = low, .high = high}).empty());
     EXPECT_FALSE(svg::ticks_of({.label = "", .low = low, .high = high, .logarithmic = true}).empty());
   }
@@ -75,12 +66,12 @@ TEST(Chart, what_is_no_number_leaves_a_gap) {
                     .y = {.label = "y", .low = 0, .high = 1},
                     .width = 460,
                     .height = 280});
-  chart.line({{0, 0}, {1, 0.5}, {2, kNan}, {3, 0.5}, {4, 1}}, "s1");
-  chart.band({{0, kNan, 1}}, "s1");
+  chart.line({{0, 0}, {1, 0.5}, {2, kNaN}, {3, 0.5}, {4, 1}}, "s1");
+  chart.band({{0, kNaN, 1}}, "s1");
   chart.dots({{1, HUGE_VAL}}, "s1");
-  chart.whiskers({{1, kNan, 1}}, "s1");
+  chart.whiskers({{1, kNaN, 1}}, "s1");
   const std::string picture = chart.picture();
-  EXPECT_NE(picture.find("d=\"M0,206 L37.4,103 M112.2,103 L149.6,0\""), std::string::npos) << picture;
+  expect_contains(picture, "d=\"M0,206 L37.4,103 M112.2,103 L149.6,0\"");
   EXPECT_EQ(picture.find("nan"), std::string::npos);
   EXPECT_EQ(picture.find("<polygon"), std::string::npos);
   EXPECT_EQ(picture.find("<circle"), std::string::npos);
@@ -90,9 +81,9 @@ TEST(Chart, what_is_no_number_leaves_a_gap) {
 TEST(Chart, a_title_that_is_too_long_is_cut_off_where_it_is_drawn) {
   const std::string picture =
       svg::Chart({.title = std::string(60, 'x'), .x = {.label = "x"}, .y = {.label = "y"}}).picture();
-  EXPECT_NE(picture.find("<title>" + std::string(60, 'x') + "<"), std::string::npos);
+  expect_contains(picture, "<title>" + std::string(60, 'x') + "<");
   EXPECT_EQ(picture.find(">" + std::string(45, 'x'), picture.find("</title>")), std::string::npos);
-  EXPECT_NE(picture.find("x...<"), std::string::npos);
+  expect_contains(picture, "x...<");
 }
 
 TEST(Chart, labels_of_levels_do_not_cover_one_another) {
@@ -102,9 +93,9 @@ TEST(Chart, labels_of_levels_do_not_cover_one_another) {
   chart.level(0.60, "three");
   chart.level(1.01, "outside");
   const std::string picture = chart.picture();
-  EXPECT_NE(picture.find("one"), std::string::npos);
+  expect_contains(picture, "one");
   EXPECT_EQ(picture.find("two"), std::string::npos);
-  EXPECT_NE(picture.find("three"), std::string::npos);
+  expect_contains(picture, "three");
   EXPECT_EQ(picture.find("outside"), std::string::npos);
 }
 
@@ -113,7 +104,7 @@ TEST(Chart, text_is_escaped) {
   chart.level(0.5, "<l>");
   chart.line({{0, 0}, {1, 1}}, "s1", "<tip>");
   for (const char* part : {"&lt;t&gt;", "&lt;x&gt;", "&amp;y", "&lt;l&gt;", "&lt;tip&gt;"})
-    EXPECT_NE(chart.picture().find(part), std::string::npos) << part;
+    expect_contains(chart.picture(), part);
 }
 
 // Text between two others, or from the first on.
@@ -169,6 +160,70 @@ TEST(Colours, of_lines_have_a_class_each_and_no_two_have_colour_and_dashes_alike
     looks.insert(colour + (has_dashes ? part_between(style, ".line" + name, "}").substr(5 + name.size()) : ""));
   }
   EXPECT_EQ(looks.size(), 121U);
+}
+
+TEST(Html, escapes_what_has_a_meaning_and_replaces_what_may_not_be) {
+  EXPECT_EQ(html::escaped("a <b> & \"c\" 'd'"), "a &lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+  EXPECT_EQ(html::escaped("a\tb\nc"), "a\tb\nc");
+  EXPECT_EQ(html::escaped(std::string("\x00\x01\x1b[0m\x7f", 7)), "???[0m?");
+  EXPECT_EQ(html::escaped("\xc3\xa9"), "\xc3\xa9");
+  EXPECT_EQ(html::escaped("\xff"), "\xef\xbf\xbd");              // no UTF-8
+  EXPECT_EQ(html::escaped("\xef\xbf\xbe|\xef\xbf\xbf"), "?|?");  // no characters of XML
+  EXPECT_EQ(html::escaped("a\xe2\x80\xae"
+                          "b"),
+            "a?b");  // turns what follows round
+}
+
+TEST(Html, shortens_at_a_line_and_never_inside_a_character) {
+  EXPECT_EQ(html::shortened("abc", 3), "abc");
+  const std::string lines = std::string(70, 'a') + "\n" + std::string(70, 'b') + "\n" + std::string(70, 'c') + "\n";
+  EXPECT_EQ(html::shortened(lines, 150), std::string(70, 'a') + "\n... 143 bytes more\n");
+  std::string accents;
+  for (int i = 0; i < 100; ++i) accents += "\xc3\xa9";
+  for (std::size_t most = 60; most < 70; ++most) {
+    const std::string cut = html::shortened(accents, most);
+    EXPECT_LE(cut.size(), most + 1);
+    EXPECT_EQ(html::escaped(cut), cut) << most;  // still UTF-8
+  }
+}
+
+TEST(Html, breaks_names_after_underscores_and_groups_digits) {
+  EXPECT_EQ(html::breakable("a_b<"), "a_<wbr/>b&lt;");
+  EXPECT_EQ(html::grouped(0), "0");
+  EXPECT_EQ(html::grouped(999), "999");
+  EXPECT_EQ(html::grouped(1000), "1,000");
+  EXPECT_EQ(html::grouped(-1234567), "-1,234,567");
+}
+
+TEST(Html, a_page_is_well_formed_whatever_texts_it_is_made_of) {
+  const std::string hostile = "</style><b a=\"1\">&'\x01\xff";
+  html::Table table{.head = {html::text(hostile), html::text("n", "n")}, .caption = hostile};
+  table.rows.push_back({{html::name(hostile), html::text("1", "n")}, "base"});
+  const std::string body = html::verdict("bad", hostile, hostile) +
+                           html::section(hostile, hostile, html::wide(html::table(table), hostile)) +
+                           html::section("list", html::list({hostile})) + html::details("more", html::note(hostile));
+  const std::string page = html::page(hostile, ".a { color: red; }", body);
+  EXPECT_EQ(not_well_formed(page), "");
+  EXPECT_EQ(page.find("<b "), std::string::npos);
+  for (const char* part :
+       {"<tr class=\"base\"><th scope=\"row\">", "<td class=\"n\">1</td>", "<th scope=\"col\" class=\"n\">",
+        ".a { color: red; }", "prefers-color-scheme: dark", "<div class=\"verdict bad\">"})
+    expect_contains(page, part);
+  EXPECT_EQ(times(page, "http") + times(page, "url(") + times(page, "<script"), 0U);
+}
+
+TEST(Html, what_is_empty_has_no_heading) {
+  EXPECT_EQ(html::section("h", "note", ""), "");
+  EXPECT_EQ(html::list({}), "");
+}
+
+TEST(XmlChecker, tells_right_from_wrong) {
+  const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  EXPECT_EQ(XmlChecker(head + "<a x=\"1\"><b/>text &amp; more</a>\n").check(), "");
+  for (const char* bad : {"<a>", "<a></b>", "<a x=1/>", "<a x=\"1\" x=\"2\"/>", "<a>&</a>", "<a x=\"<\"/>", "<a/><b/>",
+                          "<a>\xff</a>", "<a>\x01</a>", "</a>", "text"}) {
+    EXPECT_NE(XmlChecker(head + bad).check(), "") << bad;
+  }
 }
 
 }  // namespace

@@ -1,19 +1,19 @@
 // The bar of the reference: 64 M elements a minute, for every block shape, element and kind of scale. Held in optimised
 // builds only; the figures are printed and recorded, they stand around fifty times above it.
 
-#include <gtest/gtest.h>
-
 #include <ctime>
-#include <iostream>
 
 #include "reference/quantize/quantize.h"
 #include "tests/reference/common/test_matrix.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
+using namespace test;
+
 #if defined(NDEBUG) && defined(__OPTIMIZE__)
-constexpr bool kOptimised = !test::kSanitized;
+constexpr bool kOptimised = !kSanitized;
 #else
 constexpr bool kOptimised = false;
 #endif
@@ -30,7 +30,7 @@ double rate(std::int64_t elements, Work work) {
 TEST(Speed, of_quantize_and_dequantize_is_64_M_elements_a_minute_and_thread) {
   if (!kOptimised) GTEST_SKIP() << "not an optimised build";
   const std::int64_t side = 512;
-  const test::TestMatrix m(Format::bf16, side, side, test::random_values(side * side, 29));
+  const TestMatrix m(Format::bf16, side, side, random_values(side * side, 29));
   for (const Format element : {Format::e4m3, Format::e5m2, Format::e2m1, Format::e5m6}) {
     for (const auto& [name, block] : kBlockShapes) {
       for (const std::string recipe : {"rceil", "fp32"}) {

@@ -1,23 +1,17 @@
 // docs/candidate.md's table of clauses: it quotes the headers, names statements and bad arguments that there are, and
 // leaves none of the bad arguments out.
 
-#include <gtest/gtest.h>
-
-#include <cctype>
-#include <map>
-#include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
-
 #include <fmt/format.h>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <regex>
 
 #include "properties/core/invalid_call.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/operation.h"
 #include "properties/statements/conduct.h"
 #include "tests/repository/rules.h"
+#include "tests/testing.h"
 
 namespace mxcheck::repository {
 namespace {
@@ -90,9 +84,8 @@ TEST(Clauses, name_statements_and_bad_arguments_that_there_are) {
   const std::set<std::string> bad = bad_arguments();
   static const std::regex kName("[a-z][a-z0-9]*(_[a-z0-9]+)+");  // other code is no name of a statement
   for (const Clause& clause : clauses()) {
-    for (const std::string& name : between(clause.checked_by, '`')) {
+    for (const std::string& name : between(clause.checked_by, '`'))
       EXPECT_TRUE(!std::regex_match(name, kName) || statements.contains(name)) << clause.id << ": " << name;
-    }
     for (const std::string& how : between(clause.checked_by, '"'))
       EXPECT_TRUE(bad.contains(how)) << clause.id << ": " << how;
   }
@@ -128,6 +121,52 @@ TEST(LayersPage, has_each_layer_as_it_is_drawn) {
     EXPECT_EQ(line, row_of(production_layers()[at++]));
   }
   EXPECT_EQ(at, production_layers().size());
+}
+
+// The build must not contract a * b + c into one rounding: neither the code that this very file is compiled to, nor by
+// the flags of any other file.
+
+// Free to contract, were the build to allow it: the target has the instruction, the expression is one statement.
+#if defined(__x86_64__)
+__attribute__((noinline, target("fma")))
+#else
+__attribute__((noinline))
+#endif
+double
+multiply_add(double a, double b, double c) {
+  return a * b + c;
+}
+
+TEST(Contraction, is_off_in_this_build) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this CPU has no FMA, so contraction could not show";
+#endif
+  // (1 + 2^-30)^2 = 1 + 2^-29 + 2^-60: the last term is lost when the product is rounded, and left when it is not.
+  const double a = 1 + 0x1p-30;
+  const double c = -(1 + 0x1p-29);
+  ASSERT_EQ(std::fma(a, a, c), 0x1p-60);
+  EXPECT_EQ(multiply_add(a, a, c), 0.0);
+}
+
+TEST(Contraction, is_off_in_the_flags_of_every_source_of_ours) {
+  std::ifstream in(MXCHECK_BINARY_DIR "/compile_commands.json");
+  ASSERT_TRUE(in.good());
+  const nlohmann::json commands = nlohmann::json::parse(in);
+  std::size_t seen = 0;
+  for (const nlohmann::json& entry : commands) {
+    const std::string file = entry.at("file");
+    if (!file.ends_with(".cc") && !file.ends_with(".c")) continue;
+    if (file.find("/examples/") != std::string::npos) continue;  // a third party's library, built its own way
+    ++seen;
+    const std::string command = entry.at("command");
+    const std::size_t off = command.rfind("-ffp-contract=off");
+    EXPECT_NE(off, std::string::npos) << file;
+    for (const char* other : {"-ffp-contract=fast", "-ffp-contract=on", "-ffast-math", "-Ofast",
+                              "-funsafe-math-optimizations", "-fassociative-math"}) {
+      EXPECT_EQ(command.find(other), std::string::npos) << file << ": " << other;
+    }
+  }
+  EXPECT_GT(seen, 10U);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::vector<Finding> forbidden_bytes(std::string_view text);
 // packages.txt: one name a line, sorted, each once; comments start with '#'.
 std::vector<std::string> package_names(std::string_view text);
 
-// ---- include_arrows.cc: who may include whom, as two tables, and functions of a path and a text that read them, so
+// ---- Who may include whom, as two tables, and functions of a path and a text that read them, so
 // that the rules can be tested on planted violations. docs/design.md draws the arrows.
 
 struct Arrow {
@@ -67,7 +67,7 @@ const std::vector<Arrow>& property_arrows();
 std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text);        // folder_arrows()
 std::vector<Finding> forbidden_group_includes(std::string_view path, std::string_view text);  // property_arrows()
 
-// ---- header_rules.cc: rules by which each header stands alone. They read text: no header is compiled for them. Public
+// ---- Rules by which each header stands alone. They read text: no header is compiled for them. Public
 // headers are compiled alone besides (consumer/CMakeLists.txt).
 //
 // Does not know the project's own names: a header that uses one of our types without its include is found by the
@@ -82,10 +82,10 @@ std::vector<Finding> own_header_first(std::string_view path, std::string_view te
 using HeaderTexts = std::map<std::string, std::string, std::less<>>;
 
 // Names std::x in a header for which neither it nor a header of ours that it includes has the standard header, and
-// names that the table of header_rules.cc lacks. One finding a name: the first line that has it.
+// names that the table of rules.cc lacks. One finding a name: the first line that has it.
 std::vector<Finding> missing_std_includes(std::string_view text, const HeaderTexts& headers);
 
-// ---- tree.cc: the sources of this repository, for rules to be run on.
+// ---- The sources of this repository, for rules to be run on.
 
 const std::filesystem::path& root();
 
@@ -105,9 +105,8 @@ template <class Rule>
 std::string report(Rule rule) {
   std::string lines;
   for (const Source& source : sources()) {
-    for (const Finding& finding : rule(source)) {
+    for (const Finding& finding : rule(source))
       lines += source.path + ":" + std::to_string(finding.line) + ": " + finding.what + "\n";
-    }
   }
   return lines;
 }

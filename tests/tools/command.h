@@ -1,19 +1,13 @@
 #pragma once
 // Runs the built tool as a user would, through a shell, and collects its output.
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
-
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <string>
-#include <vector>
+#include <initializer_list>
 
 #include "goldens/data/embedded.h"
 #include "goldens/io/tensor_file.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 
@@ -38,6 +32,15 @@ class ToolTest : public testing::Test {
     answer.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
     answer.out = read_file(streams / "out");
     answer.err = read_file(streams / "err");
+    return answer;
+  }
+
+  // Ends with this code, and standard output holds these texts.
+  Answer expect_output(const std::string& arguments, int code, std::initializer_list<std::string_view> parts = {},
+                       const std::string& before = "") {
+    const Answer answer = mxcheck(arguments, before);
+    EXPECT_EQ(answer.code, code) << arguments << "\n" << answer.out << answer.err;
+    expect_contains(answer.out, parts);
     return answer;
   }
 
@@ -70,10 +73,6 @@ class ToolTest : public testing::Test {
 // The size of a matrix that the tool takes in several panels.
 inline constexpr std::int64_t kPanelsRows = 2210;  // of 16 KiB (BF16): three panels; no multiple of any block's rows
 inline constexpr std::int64_t kPanelsCols = 8200;
-
-inline void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
-}
 
 template <class T>
 Tensor make_tensor(const std::string& name, Format dtype, std::vector<std::int64_t> shape,

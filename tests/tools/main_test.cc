@@ -1,9 +1,16 @@
+#include <sys/wait.h>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "numerics/format/codec.h"
 #include "tests/tools/command.h"
 
 namespace mxcheck {
 namespace {
 
-using Tool = test::ToolTest;
+using namespace test;
+
+using Tool = ToolTest;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -12,12 +19,10 @@ constexpr bool kSanitized = false;
 #endif
 
 TEST_F(Tool, prints_its_version_and_help_and_succeeds) {
-  const test::Answer version = mxcheck("--version");
-  EXPECT_EQ(version.code, 0);
+  const Answer version = expect_output("--version", 0);
   EXPECT_EQ(version.out.rfind("mxcheck " MXCHECK_PROJECT_VERSION " ", 0), 0U) << version.out;
   for (const std::string command : {"", "quantize ", "dequantize ", "scale ", "formats "}) {
-    const test::Answer help = mxcheck(command + "--help");
-    EXPECT_EQ(help.code, 0) << command;
+    const Answer help = expect_output(command + "--help", 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
     EXPECT_EQ(help.err, "") << command;
   }
@@ -52,9 +57,8 @@ TEST_F(Tool, keeps_to_one_line_whatever_a_name_holds) {
 TEST_F(Tool, calls_a_full_disk_an_environment_error) {
   expect_refused(3, "standard output cannot be written", "formats bf16 > /dev/full");
   expect_refused(3, "standard output cannot be written", "scale 1 > /dev/full");
-  for (const char* arguments : {"--version", "--help", "route --help", "route --list", "gate --list"}) {
+  for (const char* arguments : {"--version", "--help", "route --help", "route --list", "gate --list"})
     expect_refused(3, "standard output cannot be written", std::string(arguments) + " > /dev/full");
-  }
   write_safetensors(dir / "real.safetensors", real_tensors());
   expect_refused(3, "writing failed: File too large", "quantize real.safetensors:layer0.x -o q.safetensors",
                  "ulimit -f 8; ");
@@ -63,7 +67,7 @@ TEST_F(Tool, calls_a_full_disk_an_environment_error) {
 TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   if (kSanitized) GTEST_SKIP() << "sanitizers do not run under a memory limit";
   const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (1073741824, 1), }";
-  test::write_file(dir / "big.npy", std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size()) + '\0' + dict);
+  write_file(dir / "big.npy", std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size()) + '\0' + dict);
   std::filesystem::resize_file(dir / "big.npy",
                                10 + dict.size() + (std::uintmax_t{4} << 30));  // all but the header a hole
   // quantize holds one number a row of blocks, and here each has one element.
@@ -73,15 +77,15 @@ TEST_F(Tool, calls_a_lack_of_memory_an_environment_error) {
   expect_refused(3, why, "route big.npy --top-k 1", "ulimit -v 2000000; ");
   expect_refused(3, why, "mma --contract sm90_bf16 --a big.npy --b big.npy -o d.npy", "ulimit -v 2000000; ");
   // Two vectors whose product is too large.
-  write_npy(dir / "long.npy", test::make_tensor("", Format::uint8, {40000, 1}, std::vector<std::uint8_t>(40000)));
+  write_npy(dir / "long.npy", make_tensor("", Format::uint8, {40000, 1}, std::vector<std::uint8_t>(40000)));
   expect_refused(3, "d.npy: out of memory: 6400000000 bytes are needed",
                  "mma --contract sm90_fp8 --a long.npy --b long.npy -o d.npy", "ulimit -v 2000000; ");
 }
 
 // An empty name, which "$OUT" of a script that lost its variable gives, is an option without a value, not one left out.
 TEST_F(Tool, refuses_an_empty_name) {
-  write_npy(dir / "x.npy", test::make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
-  write_npy(dir / "a.npy", test::make_tensor("", Format::uint8, {1, 1}, std::vector<std::uint8_t>{56}));
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
+  write_npy(dir / "a.npy", make_tensor("", Format::uint8, {1, 1}, std::vector<std::uint8_t>{56}));
   const std::string route = "route x.npy --top-k 1 ";
   const std::string mma = "mma --contract sm90_fp8 --a a.npy --b a.npy --explain 0,0 ";
   for (const std::string& arguments :
@@ -95,6 +99,111 @@ TEST_F(Tool, refuses_an_empty_name) {
 TEST_F(Tool, is_silent_on_standard_error_when_that_is_no_terminal) {
   write_safetensors(dir / "real.safetensors", real_tensors());
   EXPECT_EQ(mxcheck("quantize real.safetensors:layer0.x -o q.safetensors").err, "");
+}
+
+using FormatsTool = ToolTest;
+using nlohmann::json;
+
+std::size_t lines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST_F(FormatsTool, lists_every_format_with_its_range) {
+  EXPECT_EQ(lines(mxcheck("formats").out), 1 + kAllFormats.size());
+  const json rows = json::parse(mxcheck("formats --json").out);
+  ASSERT_EQ(rows.size(), kAllFormats.size());
+  EXPECT_EQ(rows[0], json::parse(R"({"name": "e4m3", "dtype": "float8_e4m3fn", "bits": 8, "layout": "1-4-3", "bias": 7,
+      "max": 448, "min_normal": 0.015625, "min_subnormal": 0.001953125, "inf": null, "nan": "0x7f"})"));
+  EXPECT_EQ(rows[1], json::parse(R"({"name": "e5m2", "dtype": "float8_e5m2", "bits": 8, "layout": "1-5-2", "bias": 15,
+      "max": 57344, "min_normal": 6.103515625e-05, "min_subnormal": 1.52587890625e-05, "inf": "0x7c", "nan": "0x7f"})"));
+  EXPECT_EQ(rows[2]["min_subnormal"], nullptr);
+  EXPECT_EQ(rows[2]["min_normal"], 0x1p-127);
+  EXPECT_EQ(rows[2]["max"], 0x1p127);
+  EXPECT_EQ(rows[5]["nan"], nullptr);
+}
+
+TEST_F(FormatsTool, prints_the_whole_code_table_of_e2m1) {
+  const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const json codes = json::parse(mxcheck("formats e2m1 --json").out)["codes"];
+  ASSERT_EQ(codes.size(), 16U);
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(codes[i]["value"], (i < 8 ? 1 : -1) * magnitudes[i % 8]);
+  EXPECT_EQ(codes[13], json({{"code", "0xd"}, {"fields", "1.10.1"}, {"hexfloat", "-0x1.8p+1"}, {"value", -3}}));
+}
+
+TEST_F(FormatsTool, prints_codes_that_decode_to_what_is_printed) {
+  for (const Format format : kAllFormats) {
+    if (format == Format::fp32) continue;
+    const std::string name(spec(format).name);
+    const json codes = json::parse(mxcheck("formats --json " + name).out)["codes"];
+    ASSERT_EQ(codes.size(), std::size_t{1} << spec(format).bits) << name;
+    for (std::uint32_t code = 0; code < codes.size(); ++code) {
+      const double value = decode(format, code);
+      const json& row = codes[code];
+      ASSERT_EQ(std::stoul(row["code"].get<std::string>(), nullptr, 16), code);
+      std::string bits = row["fields"];
+      std::erase(bits, '.');
+      ASSERT_EQ(bits.size(), static_cast<std::size_t>(spec(format).bits)) << name;
+      ASSERT_EQ(std::stoul(bits, nullptr, 2), code) << name;
+      if (std::isfinite(value)) {
+        ASSERT_EQ(row["value"].get<double>(), value) << name << " " << code;
+        ASSERT_EQ(std::stod(row["hexfloat"].get<std::string>()), value) << name << " " << code;
+      } else {
+        ASSERT_EQ(row["value"], std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf") << name << " " << code;
+      }
+    }
+  }
+}
+
+TEST_F(FormatsTool, prints_text_one_line_a_code_and_takes_dtype_names) {
+  const Answer a = mxcheck("formats float8_e4m3fn");
+  EXPECT_EQ(lines(a.out), 257U);
+  expect_contains(a.out, {"0x7e     0.1111.110           0x1.cp+8             448\n",
+                          "0xff     1.1111.111           nan                  nan\n"});
+  EXPECT_EQ(lines(mxcheck("formats bf16").out), 65537U);
+}
+
+TEST_F(FormatsTool, refuses_fp32_and_unknown_names) {
+  expect_refused(2, "fp32 has 2^32 codes", "formats fp32");
+  expect_refused(2, "unknown format 'e9m9'; known are e4m3, e5m2, e8m0", "formats e9m9");
+  expect_refused(2, "not expected: e5m2", "formats e4m3 e5m2");
+}
+
+class SourceDigest : public ToolTest {
+ protected:
+  // The lines that it printed, and its exit code.
+  std::pair<std::string, int> digest(const std::string& arguments) {
+    const std::string command = "'" MXCHECK_SOURCE_DIGEST "' " + arguments + " > " + (dir / "out") + " 2> /dev/null";
+    const int status = std::system(command.c_str());
+    return {read_file(dir / "out"), WEXITSTATUS(status)};
+  }
+};
+
+TEST_F(SourceDigest, gives_each_source_a_line_that_follows_its_bytes_alone) {
+  write_file(dir / "a.cc", "int a;\n");
+  write_file(dir / "b.cc", "int b;\n");
+  const auto [first, code] = digest(dir.path() + " a.cc b.cc");
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 2);
+  expect_contains(first, "  a.cc\n");
+  EXPECT_EQ(digest(dir.path() + " a.cc b.cc").first, first);
+  write_file(dir / "b.cc", "int c;\n");
+  const std::string second = digest(dir.path() + " a.cc b.cc").first;
+  EXPECT_NE(second, first);
+  EXPECT_EQ(second.substr(0, second.find('\n')), first.substr(0, first.find('\n')));
+}
+
+TEST_F(SourceDigest, writes_the_same_as_a_c_source) {
+  write_file(dir / "a.cc", "int a;\n");
+  const std::string line = digest(dir.path() + " a.cc").first;
+  EXPECT_EQ(digest("--c " + dir.path() + " a.cc").first,
+            "__attribute__((visibility(\"default\"))) const char mxcheck_candidate_sources[] =\n    \"" +
+                line.substr(0, line.size() - 1) + "\\n\"\n    ;\n");
+}
+
+TEST_F(SourceDigest, refuses_what_it_cannot_read) {
+  EXPECT_EQ(digest("").second, 2);
+  EXPECT_EQ(digest(dir.path()).second, 2);
+  EXPECT_EQ(digest(dir.path() + " none.cc").second, 2);
 }
 
 }  // namespace

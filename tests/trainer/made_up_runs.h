@@ -1,12 +1,7 @@
 #pragma once
 // Runs of training as they could be, without training: losses that fall by a law, differences as told.
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
-
+#include "tests/testing.h"
 #include "trainer/compare/arm.h"
 #include "trainer/record/run_file.h"
 

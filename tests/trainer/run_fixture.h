@@ -1,11 +1,8 @@
 #pragma once
 // A run that takes a tenth of a second, and its data.
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "goldens/io/sha256.h"
+#include "tests/testing.h"
 #include "trainer/data/corpus.h"
 #include "trainer/run/run.h"
 

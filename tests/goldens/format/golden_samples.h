@@ -1,15 +1,10 @@
 #pragma once
 // Goldens for the tests, and their manifest entries.
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "goldens/format/golden.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/sha256.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 

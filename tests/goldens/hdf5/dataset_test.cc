@@ -1,27 +1,21 @@
 #include <sys/wait.h>
-
 #include <cerrno>
-
-#include <gtest/gtest.h>
 
 #include "goldens/hdf5/handle.h"
 #include "goldens/hdf5/rows.h"
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/readers.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::add_dataset;
-using test::DatasetOptions;
-using test::expect_error;
-using test::write_hdf5;
+using namespace test;
 
 class Hdf5Test : public testing::Test {
  protected:
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   std::string path = dir / "x.h5";
 };
 
@@ -31,16 +25,11 @@ struct Expected {
 };
 
 TEST_F(Hdf5Test, reads_every_dtype) {
-  const std::vector<Expected> types{{H5T_STD_U8LE, Format::uint8},
-                                    {H5T_STD_I8BE, Format::int8},
-                                    {H5T_STD_U16LE, Format::uint16},
-                                    {H5T_STD_U32LE, Format::uint32},
-                                    {H5T_STD_I32LE, Format::int32},
-                                    {H5T_STD_I64LE, Format::int64},
-                                    {H5T_IEEE_F32LE, Format::fp32},
-                                    {H5T_IEEE_F64LE, Format::fp64},
-                                    {test::small_float(10, 5, 15), Format::fp16},
-                                    {test::small_float(7, 8, 127), Format::bf16}};
+  const std::vector<Expected> types{{H5T_STD_U8LE, Format::uint8},          {H5T_STD_I8BE, Format::int8},
+                                    {H5T_STD_U16LE, Format::uint16},        {H5T_STD_U32LE, Format::uint32},
+                                    {H5T_STD_I32LE, Format::int32},         {H5T_STD_I64LE, Format::int64},
+                                    {H5T_IEEE_F32LE, Format::fp32},         {H5T_IEEE_F64LE, Format::fp64},
+                                    {small_float(10, 5, 15), Format::fp16}, {small_float(7, 8, 127), Format::bf16}};
   for (const Expected& e : types) {
     if (e.dtype == Format::int8) continue;  // below: of one byte both orders are the same
     std::vector<std::byte> bytes;
@@ -89,11 +78,11 @@ TEST_F(Hdf5Test, takes_unsigned_integers_with_the_attribute_format_for_floats) {
     write_hdf5(path, [&](hid_t file) {
       for (const std::string name : {"bfloat16", "float16", "bfloat16x"}) {
         add_dataset(file, "/" + name, H5T_STD_U16LE);
-        test::add_attribute(file, "/" + name, "format", name, variable);
+        add_attribute(file, "/" + name, "format", name, variable);
       }
       for (const std::string name : {"float32", "float16"}) {
         add_dataset(file, "/wide_" + name, H5T_STD_U32LE);
-        test::add_attribute(file, "/wide_" + name, "format", name, variable);
+        add_attribute(file, "/wide_" + name, "format", name, variable);
       }
     });
     EXPECT_EQ(read_tensor(path + ":/bfloat16").format, Format::bf16);
@@ -208,23 +197,23 @@ void write_small(const std::string& path) {
 
 TEST_F(Hdf5Test, refuses_every_shorter_file) {
   write_small(path);
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   ASSERT_LT(whole.size(), 16384U);
   for (std::size_t n = 0; n < whole.size(); n += n < 1024 || n + 256 > whole.size() ? 1 : 37) {
-    test::write_file(dir / "cut.h5", whole.substr(0, n));
+    write_file(dir / "cut.h5", whole.substr(0, n));
     expect_error(ErrorKind::input, "cut.h5", [&] { read_tensor((dir / "cut.h5") + ":/x"); });
   }
 }
 
 TEST_F(Hdf5Test, survives_changes_of_single_bytes) {
   write_small(path);
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   std::size_t refused = 0;
   for (std::size_t at = 0; at < whole.size(); ++at) {
     if (whole.substr(at, 16) == std::string(16, '\0')) continue;  // slack
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ (at % 2 == 0 ? 0xFF : 0x01));
-    test::write_file(dir / "bad.h5", damaged);
+    write_file(dir / "bad.h5", damaged);
     try {
       read_tensor((dir / "bad.h5") + (at % 3 == 0 ? ":/x" : ":/c"));
     } catch (const Error& e) {
@@ -240,12 +229,12 @@ TEST_F(Hdf5Test, a_file_with_a_checksum_gives_the_right_data_or_none) {
   write_hdf5(path, [&](hid_t file) {
     bytes = add_dataset(file, "/x", H5T_STD_U8LE, {{64}, {64}, [](hid_t p) { H5Pset_fletcher32(p); }});
   });
-  std::string damaged = test::read_file(path);
+  std::string damaged = read_file(path);
   const std::string data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::size_t at = damaged.find(data);
   ASSERT_NE(at, std::string::npos);
   damaged[at + 10] = static_cast<char>(damaged[at + 10] ^ 1);
-  test::write_file(path, damaged);
+  write_file(path, damaged);
   expect_error(ErrorKind::input, "cannot be read", [&] { read_tensor(path + ":/x"); });
 }
 
@@ -267,8 +256,6 @@ TEST_F(Hdf5Test, leaves_no_child_processes_and_no_open_files_behind) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-using test::expect_error;
-
 class Hdf5Attributes : public testing::Test {
  protected:
   Hdf5Attributes() {
@@ -278,7 +265,7 @@ class Hdf5Attributes : public testing::Test {
     file = Hdf5Handle(H5Fcreate((dir / "f.h5").c_str(), H5F_ACC_TRUNC, creation.id(), H5P_DEFAULT), H5Fclose);
     root = Hdf5Handle(H5Gopen2(file.id(), "/", H5P_DEFAULT), H5Gclose);
   }
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   Hdf5Handle file, root;
   Hdf5Place place{"f.h5", ErrorKind::golden, 0};
 };
@@ -331,28 +318,25 @@ TEST(Hdf5Says, the_innermost_reason_in_one_printable_line) {
   EXPECT_FALSE(none);
   const std::string said = hdf5_says();
   EXPECT_EQ(said.rfind(" (HDF5: ", 0), 0U) << said;
-  EXPECT_NE(said.find("No such file or directory"), std::string::npos) << said;
+  expect_contains(said, "No such file or directory");
   EXPECT_EQ(said.find('\n'), std::string::npos);
 }
 
-using test::expect_error;
-
 TEST(Hdf5Rows, give_every_byte_whatever_the_pieces_and_the_chunks) {
   quiet_hdf5();
-  const test::TemporaryDirectory dir;
-  const std::vector<test::DatasetOptions> storages{{{3, 4, 5}, {}, {}}, {{3, 4, 5}, {2, 3, 2}, {}}, {{60}, {7}, {}}};
-  for (const test::DatasetOptions& options : storages) {
+  const TemporaryDirectory dir;
+  const std::vector<DatasetOptions> storages{{{3, 4, 5}, {}, {}}, {{3, 4, 5}, {2, 3, 2}, {}}, {{60}, {7}, {}}};
+  for (const DatasetOptions& options : storages) {
     std::vector<std::byte> bytes;
-    test::write_hdf5(dir / "f.h5", [&](hid_t f) { bytes = test::add_dataset(f, "/x", H5T_STD_U16LE, options); });
+    write_hdf5(dir / "f.h5", [&](hid_t f) { bytes = add_dataset(f, "/x", H5T_STD_U16LE, options); });
     const Hdf5Handle file(H5Fopen((dir / "f.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
     const Hdf5Place place{"f.h5:/x", ErrorKind::input, std::filesystem::file_size(dir / "f.h5")};
     const TensorHead head{Format::uint16, {options.shape.begin(), options.shape.end()}};
     for (const std::size_t piece : {2U, 6U, 14U, 46U, 120U}) {  // bytes: not every one is a divisor of a row
       Hdf5Rows rows(open_dataset(file.id(), "/x", place), head, place);
       std::vector<std::byte> got(bytes.size());
-      for (std::size_t at = 0; at < got.size(); at += piece) {
+      for (std::size_t at = 0; at < got.size(); at += piece)
         rows.read(std::span(got).subspan(at, std::min(piece, got.size() - at)));
-      }
       EXPECT_EQ(got, bytes) << piece;
       std::vector<std::byte> more(2);
       expect_error(ErrorKind::usage, "2 bytes are asked for, 0 are left", [&] { rows.read(more); });
@@ -361,6 +345,74 @@ TEST(Hdf5Rows, give_every_byte_whatever_the_pieces_and_the_chunks) {
     std::vector<std::byte> half(3);
     expect_error(ErrorKind::usage, "a part of an element", [&] { rows.read(half); });
   }
+}
+
+class Hdf5Storage : public testing::Test {
+ protected:
+  // A file with the dataset /x of these options, opened again.
+  void open(const DatasetOptions& options) {
+    quiet_hdf5();
+    set = {}, file = {};
+    write_hdf5(dir / "f.h5", [&](hid_t f) { add_dataset(f, "/x", H5T_STD_U16LE, options); });
+    place.file_bytes = std::filesystem::file_size(dir / "f.h5");
+    file = Hdf5Handle(H5Fopen((dir / "f.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+    set = open_dataset(file.id(), "/x", place);
+  }
+  TemporaryDirectory dir;
+  Hdf5Handle file, set;
+  Hdf5Place place{"f.h5:/x", ErrorKind::input, 0};
+};
+
+TEST_F(Hdf5Storage, has_the_shape_that_was_written) {
+  open({{4, 0, 3}, {}, {}});
+  EXPECT_EQ(shape_of(set.id(), place), (std::vector<std::int64_t>{4, 0, 3}));
+  expect_error(ErrorKind::input, "f.h5:/x: cannot be opened", [&] { open_dataset(file.id(), "/y", place); });
+}
+
+TEST_F(Hdf5Storage, is_taken_when_all_of_it_is_in_the_file) {
+  open({{5, 7}, {}, {}});
+  check_storage(set.id(), 70, place);
+  expect_error(ErrorKind::input, "more data than was written", [&] { check_storage(set.id(), 71, place); });
+  open({{5, 7}, {2, 3}, [](hid_t p) { H5Pset_shuffle(p), H5Pset_deflate(p, 1), H5Pset_fletcher32(p); }});
+  check_storage(set.id(), 70, place);
+  expect_error(ErrorKind::input, "more data than the file can hold",
+               [&] { check_storage(set.id(), place.file_bytes * kMaxExpansion + 1, place); });
+}
+
+TEST_F(Hdf5Storage, is_refused_with_chunks_that_nobody_wrote_and_with_other_filters) {
+  open({{5, 7}, {2, 3}, {}, false});
+  expect_error(ErrorKind::input, "not every chunk was written", [&] { check_storage(set.id(), 70, place); });
+  open({{5, 7}, {2, 3}, [](hid_t p) { H5Pset_nbit(p); }});
+  expect_error(ErrorKind::input, "uses filter 5; read are deflate", [&] { check_storage(set.id(), 70, place); });
+}
+
+TEST(Hdf5Image, reads_several_files_of_memory_without_a_copy_of_them) {
+  quiet_hdf5();
+  const TemporaryDirectory dir;
+  std::vector<std::string> images;
+  for (const char* name : {"/a", "/b"}) {
+    write_hdf5(dir / "f.h5", [&](hid_t file) { add_dataset(file, name, H5T_STD_U8LE); });
+    images.push_back(read_file(dir / "f.h5"));
+  }
+  const std::vector<std::string> before = images;
+  const Hdf5Place place{"image", ErrorKind::golden, 0};
+  {
+    const Hdf5Handle a = open_image(std::as_bytes(std::span(images[0])), place);
+    const Hdf5Handle b = open_image(std::as_bytes(std::span(images[1])), place);
+    EXPECT_GT(H5Lexists(a.id(), "/a", H5P_DEFAULT), 0);
+    EXPECT_EQ(H5Lexists(a.id(), "/b", H5P_DEFAULT), 0) << "two images are two files";
+    EXPECT_GT(H5Lexists(b.id(), "/b", H5P_DEFAULT), 0);
+  }
+  EXPECT_EQ(images, before);
+}
+
+TEST(Hdf5Image, refuses_what_is_no_file) {
+  quiet_hdf5();
+  const Hdf5Place place{"image", ErrorKind::golden, 0};
+  expect_error(ErrorKind::golden, "image: empty", [&] { open_image({}, place); });
+  const std::string noise(4096, 'x');
+  expect_error(ErrorKind::golden, "image: not an HDF5 file",
+               [&] { open_image(std::as_bytes(std::span(noise)), place); });
 }
 
 }  // namespace

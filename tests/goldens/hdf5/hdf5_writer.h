@@ -3,12 +3,7 @@
 
 #include <hdf5.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <numeric>
-#include <string>
-#include <vector>
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 

@@ -3,15 +3,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
-#include <functional>
-#include <string_view>
 #include <thread>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/chunk_writer.h"
@@ -20,17 +13,17 @@
 #include "goldens/io/spill_buffer.h"
 #include "goldens/io/temporary_names.h"
 #include "tests/goldens/format/golden_samples.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 using Naming = AtomicFile::Naming;
 
 class AtomicFileTest : public testing::TestWithParam<Naming> {
  protected:
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
 };
 
 INSTANTIATE_TEST_SUITE_P(BothWays, AtomicFileTest, testing::Values(Naming::late, Naming::early),
@@ -44,19 +37,19 @@ TEST_P(AtomicFileTest, appears_with_all_its_bytes_at_commit_and_not_before) {
     EXPECT_FALSE(std::filesystem::exists(dir / "x"));
     file.commit();
   }
-  EXPECT_EQ(test::read_file(dir / "x"), std::string(100000, 'a') + "b");
+  EXPECT_EQ(read_file(dir / "x"), std::string(100000, 'a') + "b");
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x"});
 }
 
 TEST_P(AtomicFileTest, leaves_nothing_without_commit_and_keeps_what_was_there) {
-  test::write_file(dir / "x", "old");
+  write_file(dir / "x", "old");
   { AtomicFile(dir / "x", GetParam()).write("new"); }
-  EXPECT_EQ(test::read_file(dir / "x"), "old");
+  EXPECT_EQ(read_file(dir / "x"), "old");
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x"});
 }
 
 TEST_P(AtomicFileTest, replaces_a_file_with_the_permissions_of_a_new_one) {
-  test::write_file(dir / "x", "old");
+  write_file(dir / "x", "old");
   const mode_t mask = ::umask(027);
   AtomicFile file(dir / "x", GetParam());
   ::umask(mask);
@@ -65,17 +58,17 @@ TEST_P(AtomicFileTest, replaces_a_file_with_the_permissions_of_a_new_one) {
   struct stat status {};
   ASSERT_EQ(::stat((dir / "x").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0640U);
-  EXPECT_EQ(test::read_file(dir / "x"), "new");
+  EXPECT_EQ(read_file(dir / "x"), "new");
 }
 
 TEST_P(AtomicFileTest, follows_a_symbolic_link_rather_than_replacing_it) {
-  test::write_file(dir / "target", "old");
+  write_file(dir / "target", "old");
   std::filesystem::create_symlink("target", dir / "link");
   AtomicFile file(dir / "link", GetParam());
   file.write("new");
   file.commit();
   EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
-  EXPECT_EQ(test::read_file(dir / "target"), "new");
+  EXPECT_EQ(read_file(dir / "target"), "new");
 }
 
 TEST_P(AtomicFileTest, makes_the_file_that_a_dangling_link_names) {
@@ -87,7 +80,7 @@ TEST_P(AtomicFileTest, makes_the_file_that_a_dangling_link_names) {
   file.commit();
   EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
   EXPECT_TRUE(std::filesystem::is_symlink(dir / "near"));
-  EXPECT_EQ(test::read_file(dir / "there/target"), "new");
+  EXPECT_EQ(read_file(dir / "there/target"), "new");
 
   std::filesystem::create_symlink("nowhere/target", dir / "lost");
   std::filesystem::create_symlink("loop", dir / "loop");
@@ -132,9 +125,8 @@ TEST_P(AtomicFileTest, refuses_paths_that_cannot_be_written) {
                                                                {"d/", "it is a directory"},
                                                                {"pipe", "it is a FIFO"},
                                                                {"pipe/x", "Not a directory"}};
-  for (const auto& [name, text] : cases) {
+  for (const auto& [name, text] : cases)
     expect_error(ErrorKind::usage, text, [&, &n = name] { AtomicFile(dir / n, GetParam()); });
-  }
   expect_error(ErrorKind::usage, "cannot be written", [] { AtomicFile("", GetParam()); });
   EXPECT_EQ(dir.names().size(), 2U);
 }
@@ -153,12 +145,12 @@ TEST_P(AtomicFileTest, refuses_at_once_names_that_no_file_can_have) {
   AtomicFile file(dir / longest, GetParam());
   file.write("x");
   file.commit();
-  EXPECT_EQ(test::read_file(dir / longest), "x");
+  EXPECT_EQ(read_file(dir / longest), "x");
 }
 
 TEST(Paths, that_cannot_be_looked_up_are_errors_and_others_there_or_not) {
-  const test::TemporaryDirectory dir;
-  test::write_file(dir / "x", "");
+  const TemporaryDirectory dir;
+  write_file(dir / "x", "");
   std::filesystem::create_symlink("loop", dir / "loop");
   std::filesystem::create_symlink("nothing", dir / "dangling");
   EXPECT_TRUE(path_exists(dir / "x") && path_exists(dir.path()));
@@ -172,7 +164,7 @@ TEST(Paths, that_cannot_be_looked_up_are_errors_and_others_there_or_not) {
 }
 
 TEST(AtomicFile, leaves_nothing_when_the_process_is_killed) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const pid_t child = ::fork();
   if (child == 0) {
     AtomicFile file(dir / "x");
@@ -186,14 +178,14 @@ TEST(AtomicFile, leaves_nothing_when_the_process_is_killed) {
 }
 
 TEST(AtomicFile, two_writers_of_one_path_do_not_meet) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   AtomicFile a(dir / "x", Naming::early);
   AtomicFile b(dir / "x", Naming::early);
   a.write("a");
   b.write("b");
   a.commit();
   b.commit();
-  EXPECT_EQ(test::read_file(dir / "x"), "b");
+  EXPECT_EQ(read_file(dir / "x"), "b");
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x"});
 }
 
@@ -203,10 +195,9 @@ std::pair<std::vector<std::byte>, std::vector<hsize_t>> written(const std::strin
   quiet_hdf5();
   const Hdf5Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
   ChunkWriter writer(file.id(), info, 0, {path, ErrorKind::environment, 0});
-  const std::vector<std::byte> data = test::pattern(test::bytes_of(info));
-  for (std::size_t at = 0; at < data.size(); at += piece) {
+  const std::vector<std::byte> data = pattern(bytes_of(info));
+  for (std::size_t at = 0; at < data.size(); at += piece)
     writer.write(std::span(data).subspan(at, std::min(piece, data.size() - at)));
-  }
   writer.close();
   const Hdf5Handle set(H5Dopen2(file.id(), info.name.c_str(), H5P_DEFAULT), H5Dclose);
   const Hdf5Handle type(H5Dget_type(set.id()), H5Tclose);
@@ -220,12 +211,12 @@ std::pair<std::vector<std::byte>, std::vector<hsize_t>> written(const std::strin
 }
 
 TEST(ChunkWriter, puts_every_byte_in_its_place_however_the_bytes_are_cut) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const DatasetInfo wide{"x", Role::output, "float32", Format::uint32, {3, 300'001}, {}};  // chunks narrower than a row
   const DatasetInfo tall{"x", Role::output, "bfloat16", Format::uint16, {9'000, 129}, {}};
   const DatasetInfo list{"x", Role::output, "int64", Format::int64, {140'000}, {}};
   for (const DatasetInfo& info : {wide, tall, list}) {
-    for (const std::size_t piece : {test::bytes_of(info), test::row_bytes_of(info), std::size_t{1'000'003}}) {
+    for (const std::size_t piece : {bytes_of(info), row_bytes_of(info), std::size_t{1'000'003}}) {
       if (piece < 64) continue;  // a write an element would take long
       written(dir / "f.h5", info, piece);
     }
@@ -233,7 +224,7 @@ TEST(ChunkWriter, puts_every_byte_in_its_place_however_the_bytes_are_cut) {
 }
 
 TEST(ChunkWriter, cuts_about_a_mebibyte_into_even_parts) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   // 1025 rows of 1 KiB: two chunks of 513 rows rather than one of 1024 and an almost empty one.
   EXPECT_EQ(
       written(dir / "f.h5", {"x", Role::output, "float8_e4m3fn", Format::uint8, {1025, 1024}, {}}, 1 << 20).second,
@@ -258,9 +249,8 @@ TEST(Sha256, does_not_depend_on_how_the_bytes_are_cut) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
   for (const std::size_t step : std::vector<std::size_t>{1, 3, 64, 999}) {
     Sha256 hash;
-    for (std::size_t at = 0; at < bytes.size(); at += step) {
+    for (std::size_t at = 0; at < bytes.size(); at += step)
       hash.update(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
-    }
     EXPECT_EQ(hash.hex(), sha256(bytes)) << step;
   }
 }
@@ -285,13 +275,12 @@ std::vector<std::byte> drained(SpillBuffer& spill) {
 }
 
 TEST(SpillBuffer, gives_bytes_back_in_order_from_memory_and_from_disk) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   SpillBuffer spill(dir.path());
   for (const std::size_t bytes : std::vector<std::size_t>{0, 1, 1000, 1 << 20, (1 << 20) + 1, 5'000'000}) {
-    const std::vector<std::byte> data = test::pattern(bytes);
-    for (std::size_t at = 0; at < bytes; at += 300'000) {
+    const std::vector<std::byte> data = pattern(bytes);
+    for (std::size_t at = 0; at < bytes; at += 300'000)
       spill.append(std::span(data).subspan(at, std::min<std::size_t>(300'000, bytes - at)));
-    }
     EXPECT_TRUE(dir.names().empty()) << "the file has a name";
     EXPECT_EQ(drained(spill), data) << bytes;
   }
@@ -299,21 +288,21 @@ TEST(SpillBuffer, gives_bytes_back_in_order_from_memory_and_from_disk) {
 }
 
 TEST(SpillBuffer, reports_a_full_disk_and_a_folder_that_is_gone) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   rlimit old{};
   ::getrlimit(RLIMIT_FSIZE, &old);
   const rlimit small{1'500'000, old.rlim_max};
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
   ::setrlimit(RLIMIT_FSIZE, &small);
-  test::expect_error(ErrorKind::environment, "temporary file: writing failed: File too large", [&] {
+  expect_error(ErrorKind::environment, "temporary file: writing failed: File too large", [&] {
     SpillBuffer spill(dir.path());
-    spill.append(test::pattern(5'000'000));
+    spill.append(pattern(5'000'000));
   });
   ::setrlimit(RLIMIT_FSIZE, &old);
   ::signal(SIGXFSZ, handler);
-  test::expect_error(ErrorKind::environment, "temporary file: cannot be created: No such file or directory", [&] {
+  expect_error(ErrorKind::environment, "temporary file: cannot be created: No such file or directory", [&] {
     SpillBuffer spill(dir / "gone");
-    spill.append(test::pattern(5'000'000));
+    spill.append(pattern(5'000'000));
   });
 }
 
@@ -336,7 +325,7 @@ int signalled(int signal, std::chrono::microseconds delay, const std::function<v
 
 TEST(TemporaryNames, a_signal_leaves_neither_complete_files_nor_begun_ones_nor_made_directories) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const test::TemporaryDirectory dir;
+    const TemporaryDirectory dir;
     const int status = signalled(signal, std::chrono::milliseconds(300), [&] {
       std::filesystem::create_directory(dir / "made");
       remember_temporary(dir / "made");
@@ -354,7 +343,7 @@ TEST(TemporaryNames, a_signal_leaves_neither_complete_files_nor_begun_ones_nor_m
 
 TEST(TemporaryNames, a_signal_at_any_moment_of_threads_that_write_leaves_whole_files_alone) {
   for (int moment = 0; moment < 40; ++moment) {
-    const test::TemporaryDirectory dir;
+    const TemporaryDirectory dir;
     const int status = signalled(SIGTERM, std::chrono::microseconds(2000 + 371 * moment), [&] {
       std::vector<std::thread> threads;
       for (int t = 0; t < 3; ++t) {
@@ -372,13 +361,13 @@ TEST(TemporaryNames, a_signal_at_any_moment_of_threads_that_write_leaves_whole_f
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
     for (const std::string& name : dir.names()) {
       EXPECT_NE(name[0], '.') << name;
-      EXPECT_EQ(test::read_file(dir / name), "whole") << name;
+      EXPECT_EQ(read_file(dir / name), "whole") << name;
     }
   }
 }
 
 TEST(TemporaryNames, what_has_its_name_stays_and_an_ignored_signal_ends_nothing) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   int status = signalled(SIGTERM, std::chrono::milliseconds(200), [&] {
     AtomicFile file(dir / "x");
     file.write("new");

@@ -1,28 +1,19 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <functional>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "goldens/io/byte_source.h"
 #include "goldens/io/row_reader.h"
 #include "goldens/io/tensor_file.h"
 #include "tests/goldens/format/golden_samples.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 Tensor parsed_npy(const std::string& bytes) { return parse_npy(std::as_bytes(std::span(bytes)), "x.npy"); }
 
@@ -56,9 +47,9 @@ TEST(Npy, reads_a_file_that_numpy_wrote) {
 }
 
 TEST(Npy, writes_the_bytes_that_numpy_writes) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   write_npy(dir / "x.npy", parsed_npy(numpy_written()));
-  EXPECT_EQ(test::read_file(dir / "x.npy"), numpy_written());
+  EXPECT_EQ(read_file(dir / "x.npy"), numpy_written());
   EXPECT_EQ(dir.names(), std::vector<std::string>{"x.npy"});
 }
 
@@ -77,7 +68,7 @@ TEST(Npy, reads_versions_1_to_3_and_every_spelling_of_the_dictionary) {
 }
 
 TEST(Npy, round_trips_every_dtype_and_odd_shapes) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const std::vector<std::vector<std::int64_t>> shapes{{}, {5}, {0, 7}, {3, 0}, {2, 3, 4}, {1, 1, 1, 1, 1}};
   for (const Format format : kFileFormats) {
     for (const auto& shape : shapes) {
@@ -96,9 +87,8 @@ TEST(Npy, round_trips_every_dtype_and_odd_shapes) {
 
 TEST(Npy, refuses_every_shorter_and_longer_file) {
   const std::string whole = numpy_written();
-  for (std::size_t n = 0; n < whole.size(); ++n) {
+  for (std::size_t n = 0; n < whole.size(); ++n)
     expect_error(ErrorKind::input, "x.npy: ", [&] { parsed_npy(whole.substr(0, n)); });
-  }
   expect_error(ErrorKind::input, "too long: the header calls for 24 bytes of data, there are 25",
                [&] { parsed_npy(whole + "x"); });
 }
@@ -163,18 +153,16 @@ TEST(Npy, refuses_a_header_of_four_gigabytes_before_making_room_for_it) {
 }
 
 TEST(Npy, refuses_to_write_a_tensor_whose_data_does_not_fit_its_shape) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const Tensor t{"t", Format::fp32, {2}, std::vector<std::byte>(7)};
   expect_error(ErrorKind::usage, "tensor 't' has 7 bytes", [&] { write_npy(dir / "t.npy", t); });
   EXPECT_TRUE(dir.names().empty());
 }
 
-using test::expect_error;
-
 TEST(ByteSource, gives_the_same_bytes_from_memory_and_from_a_file) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const std::string bytes = "0123456789";
-  test::write_file(dir / "f", bytes);
+  write_file(dir / "f", bytes);
   const SpanSource memory(std::as_bytes(std::span(bytes)), "memory");
   const FileSource file(dir / "f");
   for (const ByteSource* source : std::array<const ByteSource*, 2>{&memory, &file}) {
@@ -193,8 +181,8 @@ TEST(ByteSource, gives_the_same_bytes_from_memory_and_from_a_file) {
 }
 
 TEST(ByteSource, a_file_that_shrinks_or_is_none_is_an_error) {
-  const test::TemporaryDirectory dir;
-  test::write_file(dir / "f", "0123456789");
+  const TemporaryDirectory dir;
+  write_file(dir / "f", "0123456789");
   const FileSource file(dir / "f");
   std::filesystem::resize_file(dir / "f", 4);
   std::string all(10, ' ');
@@ -228,21 +216,16 @@ TEST(CheckedBytes, is_exact_up_to_63_bits_and_refuses_beyond) {
   expect_error(ErrorKind::input, "negative", [&] { bytes({0, -1}, 1); });
 }
 
-using test::add_dataset;
-using test::expect_error;
-using test::write_hdf5;
-
 class RowReaderTest : public testing::Test {
  protected:
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
 };
 
 std::vector<std::byte> read_in_steps(const std::string& location, std::size_t step) {
   const std::unique_ptr<RowReader> rows = open_rows(location);
   std::vector<std::byte> data(checked_bytes(rows->head().shape, size_of(rows->head().dtype), location));
-  for (std::size_t at = 0; at < data.size(); at += step) {
+  for (std::size_t at = 0; at < data.size(); at += step)
     rows->read(std::span(data).subspan(at, std::min(step, data.size() - at)));
-  }
   expect_error(ErrorKind::usage, "8 bytes are asked for, 0 are left", [&] {
     std::vector<std::byte> more(8);
     rows->read(more);
@@ -259,9 +242,9 @@ void expect_rows_are_the_tensor(const std::string& location, const std::vector<s
 }
 
 TEST_F(RowReaderTest, gives_what_read_tensor_gives_in_pieces_of_any_size) {
-  const Tensor t{"t", Format::fp32, {7, 10}, test::pattern(280)};
+  const Tensor t{"t", Format::fp32, {7, 10}, pattern(280)};
   write_npy(dir / "t.npy", t);
-  write_safetensors(dir / "t.safetensors", {{t, {"u", Format::uint8, {3}, test::pattern(3)}}, {}});
+  write_safetensors(dir / "t.safetensors", {{t, {"u", Format::uint8, {3}, pattern(3)}}, {}});
   expect_rows_are_the_tensor(dir / "t.npy", {1, 40, 280});
   expect_rows_are_the_tensor((dir / "t.safetensors") + ":t", {1, 40, 280});
   expect_rows_are_the_tensor((dir / "t.safetensors") + ":u", {2});
@@ -271,14 +254,14 @@ TEST_F(RowReaderTest, reads_every_storage_of_hdf5) {
   const std::string path = dir / "t.h5";
   const auto compact = [](hid_t p) { H5Pset_layout(p, H5D_COMPACT); };
   const auto deflate = [](hid_t p) { H5Pset_shuffle(p), H5Pset_deflate(p, 1), H5Pset_fletcher32(p); };
-  const std::vector<test::DatasetOptions> storages{
+  const std::vector<DatasetOptions> storages{
       {{5, 7}, {}, compact},        {{5, 7}, {}, {}},
       {{50, 70}, {50, 1}, deflate}, {{3, 4, 5, 6}, {2, 3, 2, 5}, deflate},
       {{1000, 3}, {1000, 3}, {}},   {{2, 300}, {1, 7}, {}},
       {{700}, {64}, deflate},       {{0, 4}, {}, {}},
       {{1, 1, 1}, {1, 1, 1}, {}},
   };
-  for (const test::DatasetOptions& storage : storages) {
+  for (const DatasetOptions& storage : storages) {
     write_hdf5(path, [&](hid_t file) { add_dataset(file, "/x", H5T_STD_U16LE, storage); });
     expect_rows_are_the_tensor(path + ":/x", {2, 6, 14, 1000});
   }
@@ -295,7 +278,7 @@ TEST_F(RowReaderTest, reads_every_storage_of_hdf5) {
 }
 
 TEST_F(RowReaderTest, refuses_what_read_tensor_refuses) {
-  write_npy(dir / "t.npy", {"", Format::uint8, {4}, test::pattern(4)});
+  write_npy(dir / "t.npy", {"", Format::uint8, {4}, pattern(4)});
   write_hdf5(dir / "t.h5", [](hid_t file) { add_dataset(file, "/x", H5T_STD_U64LE); });
   std::filesystem::resize_file(dir / "t.npy", 130);
   const std::vector<std::pair<std::string, std::string>> cases{
@@ -310,7 +293,7 @@ TEST_F(RowReaderTest, refuses_what_read_tensor_refuses) {
 }
 
 TEST_F(RowReaderTest, notices_a_file_that_shrinks_while_it_is_read) {
-  write_npy(dir / "t.npy", {"", Format::uint8, {1 << 20}, test::pattern(1 << 20)});
+  write_npy(dir / "t.npy", {"", Format::uint8, {1 << 20}, pattern(1 << 20)});
   const std::unique_ptr<RowReader> rows = open_rows(dir / "t.npy");
   std::vector<std::byte> half(1 << 19);
   rows->read(half);
@@ -324,9 +307,9 @@ TEST_F(RowReaderTest, tells_of_damage_when_it_comes_to_it) {
   write_hdf5(path, [&](hid_t file) {
     bytes = add_dataset(file, "/x", H5T_STD_U8LE, {{4096, 1024}, {64, 1024}, [](hid_t p) { H5Pset_fletcher32(p); }});
   });
-  std::string damaged = test::read_file(path);
+  std::string damaged = read_file(path);
   damaged[damaged.size() - 100000] = static_cast<char>(damaged[damaged.size() - 100000] ^ 1);
-  test::write_file(path, damaged);
+  write_file(path, damaged);
   const std::unique_ptr<RowReader> rows = open_rows(path + ":/x");
   std::vector<std::byte> half(bytes.size() / 2);
   rows->read(half);
@@ -387,10 +370,10 @@ TEST_F(RowReaderTest, reads_half_a_gigabyte_in_a_few_megabytes) {
   };
   // Holes in the file: no disk is needed.
   write_npy(dir / "t.npy", {"", Format::uint8, {0, 1 << 20}, {}});
-  std::string npy = test::read_file(dir / "t.npy");
+  std::string npy = read_file(dir / "t.npy");
   npy.replace(npy.find("(0,"), 3, "(512,");
   npy.replace(npy.find("}    ") + 1, 2, "");
-  test::write_file(dir / "t.npy", npy);
+  write_file(dir / "t.npy", npy);
   std::filesystem::resize_file(dir / "t.npy", npy.size() + kBytes);
   EXPECT_LT(peak_of([&] { read_all(dir / "t.npy", kBytes); }), 64);
 

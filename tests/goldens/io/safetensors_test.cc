@@ -1,18 +1,20 @@
-#include <algorithm>
-
-#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "goldens/data/embedded.h"
+#include "goldens/io/byte_source.h"
+#include "goldens/io/readers.h"
 #include "goldens/io/routes_file.h"
 #include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
 #include "numerics/bytes.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/goldens/hdf5/hdf5_writer.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 SafetensorsFile parsed_safetensors(const std::string& bytes) {
   return parse_safetensors(std::as_bytes(std::span(bytes)), "x.safetensors");
@@ -44,17 +46,17 @@ std::string sample_bytes() {
 }
 
 TEST(Safetensors, writes_these_very_bytes_whatever_order_the_tensors_came_in) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   SafetensorsFile file = sample();
   write_safetensors(dir / "a.safetensors", file);
-  EXPECT_EQ(test::read_file(dir / "a.safetensors"), sample_bytes());
+  EXPECT_EQ(read_file(dir / "a.safetensors"), sample_bytes());
   std::reverse(file.tensors.begin(), file.tensors.end());
   write_safetensors(dir / "b.safetensors", file);
-  EXPECT_EQ(test::read_file(dir / "b.safetensors"), sample_bytes());
+  EXPECT_EQ(read_file(dir / "b.safetensors"), sample_bytes());
 }
 
 TEST(Safetensors, codes_are_written_as_integers_alone) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   Tensor codes = make_tensor(Format::e4m3, {2, 2});
   codes.name = "codes";
   expect_error(ErrorKind::internal, "tensors of e4m3 are not held in files as such", [&] {
@@ -75,7 +77,7 @@ TEST(Safetensors, reads_what_it_wrote) {
 }
 
 TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_names) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   SafetensorsFile file;
   for (const Format dtype : kFileFormats) {
     file.tensors.push_back(tensor(std::string("three ") + safetensors_name(dtype), dtype, {3},
@@ -100,9 +102,8 @@ TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_n
 
 TEST(Safetensors, refuses_every_shorter_and_longer_file) {
   const std::string whole = sample_bytes();
-  for (std::size_t n = 0; n < whole.size(); ++n) {
+  for (std::size_t n = 0; n < whole.size(); ++n)
     expect_error(ErrorKind::input, "x.safetensors: ", [&] { parsed_safetensors(whole.substr(0, n)); });
-  }
   expect_error(ErrorKind::input, "1 bytes after the last tensor", [&] { parsed_safetensors(whole + "x"); });
 }
 
@@ -175,8 +176,8 @@ TEST(Safetensors, says_what_is_wrong) {
 }
 
 TEST(Safetensors, reads_one_tensor_beside_others_of_types_it_does_not_know) {
-  const test::TemporaryDirectory dir;
-  test::write_file(
+  const TemporaryDirectory dir;
+  write_file(
       dir / "m.safetensors",
       with_header(
           R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
@@ -189,7 +190,7 @@ TEST(Safetensors, reads_one_tensor_beside_others_of_types_it_does_not_know) {
 }
 
 TEST(Safetensors, refuses_to_write_names_that_no_reader_could_tell_apart) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const Tensor t = tensor("t", Format::uint8, {1}, "a");
   Tensor reserved = t;
   reserved.name = "__metadata__";
@@ -203,7 +204,7 @@ TEST(Safetensors, refuses_to_write_names_that_no_reader_could_tell_apart) {
 }
 
 TEST(RoutesFile, holds_the_rows_alone_and_every_number_they_depend_on) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const Tensor& t = real_tensor("layer0.router_logits");
   const MatrixView logits{Format::bf16, t.data.data(), t.shape[0], t.shape[1], t.shape[1]};
   RoutesFile file;
@@ -234,14 +235,12 @@ TEST(RoutesFile, holds_the_rows_alone_and_every_number_they_depend_on) {
   }
 }
 
-using test::expect_error;
-
 const Tensor kNarrow{"narrow", Format::uint8, {2, 3}, to_bytes(std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6})};
 const Tensor kWide{"wide", Format::fp32, {2}, to_bytes(std::vector<float>{1, 2})};
 const std::map<std::string, std::string> kMetadata{{"kind", "pieces"}};
 
 TEST(SafetensorsWriter, writes_pieces_in_any_order_as_the_whole_is_written) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   write_safetensors(dir / "whole.safetensors", {{kNarrow, kWide}, kMetadata});
   SafetensorsWriter writer(dir / "pieces.safetensors",
                            {{"narrow", {Format::uint8, {2, 3}}}, {"wide", {Format::fp32, {2}}}}, kMetadata);
@@ -254,11 +253,11 @@ TEST(SafetensorsWriter, writes_pieces_in_any_order_as_the_whole_is_written) {
   writer.append(1, wide.subspan(5));
   EXPECT_EQ(dir.names(), (std::vector<std::string>{"whole.safetensors"})) << "nothing appears before commit";
   writer.commit();
-  EXPECT_EQ(test::read_file(dir / "pieces.safetensors"), test::read_file(dir / "whole.safetensors"));
+  EXPECT_EQ(read_file(dir / "pieces.safetensors"), read_file(dir / "whole.safetensors"));
 }
 
 TEST(SafetensorsWriter, refuses_more_and_fewer_bytes_than_declared_and_names_that_cannot_be_written) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const std::string path = dir / "x.safetensors";
   const std::vector<NamedHead> narrow{{"narrow", {Format::uint8, {2, 3}}}};
   {
@@ -271,6 +270,75 @@ TEST(SafetensorsWriter, refuses_more_and_fewer_bytes_than_declared_and_names_tha
   expect_error(ErrorKind::usage, "given twice", [&] { SafetensorsWriter(path, {narrow[0], narrow[0]}, {}); });
   expect_error(ErrorKind::usage, "UTF-8", [&] { SafetensorsWriter(path, {{"\xFF", {Format::uint8, {1}}}}, {}); });
   EXPECT_TRUE(dir.names().empty());
+}
+
+TEST(ReadTensor, finds_the_file_in_names_with_colons_and_extensions) {
+  const TemporaryDirectory dir;
+  const Tensor t{"x.npy:y", Format::uint8, {1}, {std::byte{7}}};
+  std::filesystem::create_directory(dir / "a.safetensors:b");
+  for (const std::string path : {"x.npy", "a:b.npy", "a.npy.npy", "a.safetensors:b/c.npy"}) {
+    write_npy(dir / path, t);
+    EXPECT_EQ(read_tensor(dir / path).data, t.data) << path;
+  }
+  write_safetensors(dir / "x:y.safetensors", {{t}, {}});
+  EXPECT_EQ(read_tensor(dir / "x:y.safetensors").data, t.data);
+  EXPECT_EQ(read_tensor((dir / "x:y.safetensors") + ":x.npy:y").data, t.data);
+}
+
+TEST(ReadTensor, says_what_it_can_read) {
+  const TemporaryDirectory dir;
+  write_file(dir / "x.h5", "");
+  std::filesystem::create_directory(dir / "d.npy");
+  ASSERT_EQ(::mkfifo((dir / "pipe.npy").c_str(), 0600), 0);
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"x.bin", "not a known kind of file"},
+      {"", "not a known kind of file"},
+      {"missing.npy", "cannot be opened"},
+      {"missing.safetensors:t", "cannot be opened"},
+      {"missing.h5:/t", "cannot be opened"},
+      {"x.h5", "which dataset?"},
+      {"d.npy", "not a regular file but a directory"},
+      {"pipe.npy", "not a regular file"},
+  };
+  for (const auto& [name, text] : cases) expect_error(ErrorKind::input, text, [&, &n = name] { read_tensor(dir / n); });
+  expect_error(ErrorKind::input, "FILE.npy, FILE.safetensors:TENSOR or FILE.h5:/DATASET", [] { read_tensor("x"); });
+}
+
+// HDF5 read by a child process: what reaches the parent. tests/goldens/hdf5/dataset_test.cc damages files byte by byte.
+
+TEST(ChildReader, gives_head_and_bytes_in_pieces_and_ends) {
+  const TemporaryDirectory dir;
+  std::vector<std::byte> bytes;
+  write_hdf5(dir / "f.h5", [&](hid_t file) {
+    bytes = add_dataset(file, "/x", H5T_STD_U32LE, {{700, 1001}, {}, {}});  // several messages of 1 MiB
+  });
+  const auto rows = open_hdf5(dir / "f.h5", "/x");
+  EXPECT_EQ(rows->head().dtype, Format::uint32);
+  EXPECT_EQ(rows->head().shape, (std::vector<std::int64_t>{700, 1001}));
+  std::vector<std::byte> got(bytes.size());
+  for (std::size_t at = 0; at < got.size(); at += 300'001)
+    rows->read(std::span(got).subspan(at, std::min<std::size_t>(300'001, got.size() - at)));
+  EXPECT_EQ(got, bytes);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the child is not waited for";
+  std::byte more{};
+  expect_error(ErrorKind::usage, "1 bytes are asked for, 0 are left", [&] { rows->read(std::span(&more, 1)); });
+}
+
+TEST(ChildReader, passes_the_refusal_on_as_it_is_without_the_child) {
+  const TemporaryDirectory dir;
+  write_hdf5(dir / "f.h5", [](hid_t file) { add_dataset(file, "/x", H5T_STD_U64LE); });
+  write_file(dir / "noise.h5", "no HDF5");
+  for (const auto& [file, dataset] : {std::pair{"f.h5", "/x"}, {"f.h5", "/y"}, {"f.h5", "x"}, {"noise.h5", "/x"}}) {
+    std::string without;
+    try {
+      open_hdf5_in_this_process(dir / file, dataset);
+    } catch (const Error& e) {
+      without = e.what();
+    }
+    ASSERT_NE(without, "");
+    expect_error(ErrorKind::input, without, [&, &f = file, &d = dataset] { open_hdf5(dir / f, d); });
+  }
+  expect_error(ErrorKind::input, "cannot be opened", [&] { open_hdf5(dir / "none.h5", "/x"); });
 }
 
 }  // namespace

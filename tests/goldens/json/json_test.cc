@@ -1,16 +1,11 @@
-#include <cmath>
-#include <limits>
-
-#include <gtest/gtest.h>
-
 #include "goldens/json/json.h"
 #include "goldens/json/strict_json.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 Json parsed(std::string_view text) { return parse_json(text, "t", 4, ErrorKind::input); }
 std::string one_line(const Json& json) { return to_text(json, {-1}); }
@@ -75,12 +70,9 @@ TEST(ParseJson, refuses_what_is_no_json_deep_or_said_twice) {
   expect_error(ErrorKind::input, R"(t: names '\x0A' twice)", [] { parsed(R"({"\n": 1, "\n": 3})"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 4)", [] { parsed("[1,]"); });
   expect_error(ErrorKind::input, "t: is not valid JSON (at byte 3)", [] { parsed("1 2"); });
-  for (const char* text : {"", "{", "[1", "nul", "'a'", "\"\xFF\"", "{a: 1}", "1e999", "[1] x", "\"\n\""}) {
+  for (const char* text : {"", "{", "[1", "nul", "'a'", "\"\xFF\"", "{a: 1}", "1e999", "[1] x", "\"\n\""})
     expect_error(ErrorKind::input, "t: is not valid JSON", [&] { parsed(text); });
-  }
 }
-
-using test::expect_error;
 
 const Json kSample = parse_json(R"({"text": "x", "number": 5, "flag": true, "list": [1, 2], "control": "a\u0007"})",
                                 "t", 4, ErrorKind::usage);
@@ -117,9 +109,8 @@ TEST(IntegerIn, takes_integers_of_63_bits_in_the_range) {
   };
   EXPECT_EQ(of("-3", -3, 0), -3);
   EXPECT_EQ(of("9223372036854775807", 0, INT64_MAX), INT64_MAX);
-  for (const char* text : {"-4", "1", "9223372036854775808", "1.0", "\"1\"", "null"}) {
+  for (const char* text : {"-4", "1", "9223372036854775808", "1.0", "\"1\"", "null"})
     EXPECT_EQ(of(text, -3, 0), std::nullopt) << text;
-  }
 }
 
 }  // namespace

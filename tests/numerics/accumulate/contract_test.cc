@@ -1,21 +1,13 @@
 // Contracts by name, and what a chain of steps is.
 
 #include "numerics/accumulate/contract.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 std::vector<Factor> factors(const Contract& contract, Format format, std::initializer_list<std::uint32_t> codes) {
   std::vector<Factor> out;
@@ -38,13 +30,7 @@ TEST(Contract, names_are_unique_and_found) {
     EXPECT_EQ(c.arithmetic == Arithmetic::fused, c.step.terms > 0);
     EXPECT_EQ(c.scales.empty(), c.scale_terms == 0);
   }
-  try {
-    (void)contract_named("sm90_fp4");
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(e.what()).find("sm90_fp8"), std::string::npos);
-  }
+  expect_error(ErrorKind::usage, "sm90_fp8", [&] { (void)contract_named("sm90_fp4"); });
 }
 
 TEST(Contract, operands_are_checked) {

@@ -1,28 +1,15 @@
 // Correctly rounded functions against 100 digits, the pairwise sum against its definition, Philox against its vectors.
 
-#include <array>
-#include <cmath>
-#include <random>
-#include <vector>
-
-#include <gtest/gtest.h>
-
 #include "numerics/elementary/elementary.h"
 #include "numerics/elementary/exact.h"
 #include "tests/numerics/elementary/multiprecision.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bits_of;
-using test::exp_by_digits;
-using test::log1p_by_digits;
-using test::log_by_digits;
-using test::nearest_float;
-using test::Real;
+using namespace test;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
@@ -72,9 +59,7 @@ TEST(ExpRn, special_values) {
   EXPECT_EQ(bits_of(exp_rn(-kInf)), 0U);
   EXPECT_EQ(bits_of(exp_rn(kLargest)), bits_of(kInf));
   EXPECT_EQ(bits_of(exp_rn(-kLargest)), 0U);
-  for (const float x : {0.0F, -0.0F, kSmallest, -kSmallest, 0x1p-25F, -0x1p-25F}) {
-    EXPECT_EQ(exp_rn(x), 1.0F) << x;
-  }
+  for (const float x : {0.0F, -0.0F, kSmallest, -kSmallest, 0x1p-25F, -0x1p-25F}) EXPECT_EQ(exp_rn(x), 1.0F) << x;
   EXPECT_EQ(bits_of(exp_rn(1)), 0x402DF854U);  // 2.7182817
 }
 
@@ -260,11 +245,6 @@ TEST(Philox, every_input_bit_counts_as_it_does_in_the_rounds) {
     EXPECT_EQ(word_of(v), philox_by_division(v.counter, v.key)[0]);
   }
 }
-
-using test::bits_of;
-using test::exp_by_digits;
-using test::log1p_by_digits;
-using test::log_by_digits;
 
 // The second step of elementary.cc alone, on what the first would settle too.
 TEST(ExactStep, is_nearest_to_100_digits) {

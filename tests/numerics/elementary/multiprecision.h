@@ -2,12 +2,9 @@
 // Real numbers for tests, with 100 digits, and the FP32 nearest to one: found by scaling to an integer, so that nothing
 // of Boost's own conversions, nor of the library under test, has a part in it.
 
-#include <algorithm>
-#include <bit>
 #include <boost/multiprecision/cpp_bin_float.hpp>
-#include <cmath>
-#include <cstdint>
-#include <limits>
+
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 

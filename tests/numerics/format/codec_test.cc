@@ -1,19 +1,14 @@
 #include "numerics/format/codec.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <sstream>
-#include <string>
-#include <vector>
-
+#include "numerics/format/format.h"
+#include "numerics/format/packing.h"
+#include "numerics/text.h"
 #include "tests/numerics/oracle.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -35,9 +30,8 @@ std::vector<Mode> all_modes() {
          {Rounding::nearest_even, Rounding::nearest_away, Rounding::toward_zero, Rounding::upward}) {
       modes.push_back({rounding, overflow});
     }
-    for (const std::uint32_t word : {0U, 1U, 0x40000000U, 0x80000000U, 0xDEADBEEFU, 0xFFFFFFFFU}) {
+    for (const std::uint32_t word : {0U, 1U, 0x40000000U, 0x80000000U, 0xDEADBEEFU, 0xFFFFFFFFU})
       modes.push_back({Rounding::stochastic, overflow, word});
-    }
   }
   return modes;
 }
@@ -59,14 +53,6 @@ double fp16_value(std::uint32_t bits) {
   return sign * (field == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, field - 25));
 }
 
-struct Example {
-  Format format;
-  double value;
-  Rounding rounding;
-  Overflow overflow;
-  std::uint32_t code;
-};
-
 constexpr auto kEven = Rounding::nearest_even;
 constexpr auto kAway = Rounding::nearest_away;
 constexpr auto kZero = Rounding::toward_zero;
@@ -75,62 +61,48 @@ constexpr auto kSat = Overflow::saturate;
 constexpr auto kNon = Overflow::non_saturate;
 
 TEST(Codec, encodes_the_examples_of_the_specifications) {
-  const Example examples[] = {
-      {Format::e4m3, 448, kEven, kSat, 0x7E},
-      {Format::e4m3, 464, kEven, kNon, 0x7E},
-      {Format::e4m3, 0x1.d00002p8, kEven, kSat, 0x7E},
-      {Format::e4m3, 0x1.d00002p8, kEven, kNon, 0x7F},
-      {Format::e4m3, -0.0, kEven, kSat, 0x80},
-      {Format::e4m3, 0x1p-10, kEven, kSat, 0x00},
-      {Format::e4m3, 0x1.000002p-10, kEven, kSat, 1},
-      {Format::e4m3, 0x1p-10, kAway, kSat, 0x01},
-      {Format::e4m3, 17, kEven, kSat, 0x58},
-      {Format::e4m3, 17, kAway, kSat, 0x59},
-      {Format::e4m3, -17, kUp, kSat, 0xD8},
-      {Format::e4m3, 17, kUp, kSat, 0x59},
-      {Format::e4m3, 1e9, kZero, kNon, 0x7E},
-      {Format::e4m3, kInfinity, kZero, kNon, 0x7F},
-      {Format::e4m3, -1e9, kUp, kNon, 0xFE},
-      {Format::e4m3, 448.5, kUp, kNon, 0x7F},
-      {Format::e4m3, -kInfinity, kEven, kSat, 0xFE},
-      {Format::e5m2, 61440, kEven, kSat, 0x7B},
-      {Format::e5m2, 61440, kEven, kNon, 0x7C},
-      {Format::e5m2, 0x1.dffffep15, kEven, kNon, 0x7B},
-      {Format::e5m2, -kInfinity, kEven, kNon, 0xFC},
-      {Format::e5m2, 0x1p-17, kEven, kSat, 0x00},
-      {Format::e5m2, kNan, kEven, kSat, 0x7F},
-      {Format::e4m3, -kNan, kEven, kSat, 0x7F},
-      {Format::e2m1, 0.25, kEven, kSat, 0},
-      {Format::e2m1, 0.75, kEven, kSat, 2},
-      {Format::e2m1, 1.25, kEven, kSat, 2},
-      {Format::e2m1, 1.75, kEven, kSat, 4},
-      {Format::e2m1, 2.5, kEven, kSat, 4},
-      {Format::e2m1, 3.5, kEven, kSat, 6},
-      {Format::e2m1, 5, kEven, kSat, 6},
-      {Format::e2m1, kNan, kEven, kSat, 7},
-      {Format::e2m1, -kInfinity, kEven, kNon, 0xF},
-      {Format::e2m3, kNan, kEven, kSat, 0x1F},
-      {Format::mxint8, -2, kEven, kSat, 0x81},
-      {Format::mxint8, 0x1p-7, kEven, kSat, 0x00},
-      {Format::mxint8, -0x1.8p-6, kEven, kSat, 0xFE},
-      {Format::e5m6, 65280, kEven, kSat, 0x7BF},
-      {Format::e5m6, 65280, kEven, kNon, 0x7C0},
-      {Format::e5m6, 0x1.8p-21, kEven, kSat, 0x001},
-      {Format::e5m6, 0x1.8p-20, kEven, kSat, 0x002},
-      {Format::e5m6, 0x1.6p-19, kEven, kSat, 0x003},
+  struct Examples {
+    Format format;
+    Rounding rounding;
+    Overflow overflow;
+    std::vector<std::pair<double, std::uint32_t>> codes;
   };
-  for (const Example& e : examples) {
-    EXPECT_EQ(encode(e.format, e.value, e.rounding, e.overflow), e.code)
-        << describe(e.format, e.value, {e.rounding, e.overflow});
+  const std::vector<Examples> examples{
+      {Format::e4m3,
+       kEven,
+       kSat,
+       {{448, 0x7E},
+        {0x1.d00002p8, 0x7E},
+        {-0.0, 0x80},
+        {0x1p-10, 0x00},
+        {0x1.000002p-10, 1},
+        {17, 0x58},
+        {-kInfinity, 0xFE},
+        {-kNan, 0x7F}}},
+      {Format::e4m3, kEven, kNon, {{464, 0x7E}, {0x1.d00002p8, 0x7F}}},
+      {Format::e4m3, kAway, kSat, {{0x1p-10, 0x01}, {17, 0x59}}},
+      {Format::e4m3, kUp, kSat, {{-17, 0xD8}, {17, 0x59}}},
+      {Format::e4m3, kZero, kNon, {{1e9, 0x7E}, {kInfinity, 0x7F}}},
+      {Format::e4m3, kUp, kNon, {{-1e9, 0xFE}, {448.5, 0x7F}}},
+      {Format::e5m2, kEven, kSat, {{61440, 0x7B}, {0x1p-17, 0x00}, {kNan, 0x7F}}},
+      {Format::e5m2, kEven, kNon, {{61440, 0x7C}, {0x1.dffffep15, 0x7B}, {-kInfinity, 0xFC}}},
+      {Format::e2m1, kEven, kSat, {{0.25, 0}, {0.75, 2}, {1.25, 2}, {1.75, 4}, {2.5, 4}, {3.5, 6}, {5, 6}, {kNan, 7}}},
+      {Format::e2m1, kEven, kNon, {{-kInfinity, 0xF}}},
+      {Format::e2m3, kEven, kSat, {{kNan, 0x1F}}},
+      {Format::mxint8, kEven, kSat, {{-2, 0x81}, {0x1p-7, 0x00}, {-0x1.8p-6, 0xFE}}},
+      {Format::e5m6, kEven, kSat, {{65280, 0x7BF}, {0x1.8p-21, 0x001}, {0x1.8p-20, 0x002}, {0x1.6p-19, 0x003}}},
+      {Format::e5m6, kEven, kNon, {{65280, 0x7C0}}},
+  };
+  for (const Examples& e : examples) {
+    for (const auto& [value, code] : e.codes)
+      EXPECT_EQ(encode(e.format, value, e.rounding, e.overflow), code)
+          << describe(e.format, value, {e.rounding, e.overflow});
   }
 }
 
 // Columns: toward zero and upward, each saturating and not; inputs as FP32 bits.
 TEST(Codec, encodes_e8m0_as_cudas_two_rounding_modes_do) {
-  struct Row {
-    std::uint32_t bits;
-    std::uint32_t zero_saturate, zero, up_saturate, up;
-  };
+  using Row = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
   const Row rows[] = {
       {0x00000000, 0x00, 0x00, 0x00, 0x00}, {0x80000000, 0x00, 0x00, 0x00, 0x00}, {0x00000001, 0x00, 0x00, 0x00, 0x00},
       {0x00400000, 0x00, 0x00, 0x00, 0x00}, {0x00400001, 0x00, 0x00, 0x01, 0x01}, {0x007FFFFF, 0x00, 0x00, 0x01, 0x01},
@@ -139,12 +111,12 @@ TEST(Codec, encodes_e8m0_as_cudas_two_rounding_modes_do) {
       {0x7F000001, 0xFE, 0xFE, 0xFE, 0xFF}, {0x7F7FFFFF, 0xFE, 0xFE, 0xFE, 0xFF}, {0x7F800000, 0xFE, 0xFF, 0xFE, 0xFF},
       {0xFF800000, 0xFE, 0xFF, 0xFE, 0xFF}, {0x7FC00000, 0xFF, 0xFF, 0xFF, 0xFF}, {0xFFC00000, 0xFF, 0xFF, 0xFF, 0xFF},
   };
-  for (const Row& row : rows) {
-    const double x = as_float(row.bits);
-    EXPECT_EQ(encode(Format::e8m0, x, kZero, kSat), row.zero_saturate) << std::hex << row.bits;
-    EXPECT_EQ(encode(Format::e8m0, x, kZero, kNon), row.zero) << std::hex << row.bits;
-    EXPECT_EQ(encode(Format::e8m0, x, kUp, kSat), row.up_saturate) << std::hex << row.bits;
-    EXPECT_EQ(encode(Format::e8m0, x, kUp, kNon), row.up) << std::hex << row.bits;
+  for (const auto& [bits, zero_saturate, zero, up_saturate, up] : rows) {
+    const double x = as_float(bits);
+    EXPECT_EQ(encode(Format::e8m0, x, kZero, kSat), zero_saturate) << std::hex << bits;
+    EXPECT_EQ(encode(Format::e8m0, x, kZero, kNon), zero) << std::hex << bits;
+    EXPECT_EQ(encode(Format::e8m0, x, kUp, kSat), up_saturate) << std::hex << bits;
+    EXPECT_EQ(encode(Format::e8m0, x, kUp, kNon), up) << std::hex << bits;
   }
   EXPECT_EQ(encode(Format::e8m0, 1e39, kZero, kNon), 0xFEU) << "a finite double is never NaN toward zero";
   EXPECT_EQ(encode(Format::e8m0, 1e39, kUp, kNon), 0xFFU);
@@ -220,9 +192,8 @@ TEST(Codec, encodes_all_bf16_and_fp16_values_as_the_oracle_does) {
     for (const Mode& mode : all_modes()) compare_on_sixteen_bit_inputs(format, mode);
   }
   for (const Format format : kWideFormats) {
-    for (const Rounding rounding : {kEven, kAway, kZero, kUp}) {
+    for (const Rounding rounding : {kEven, kAway, kZero, kUp})
       compare_on_sixteen_bit_inputs(format, {rounding, rounding == kEven ? kSat : kNon});
-    }
   }
 }
 
@@ -237,11 +208,10 @@ std::vector<double> around(double x) {
 void compare_around(Format format, double x, const std::vector<Mode>& modes) {
   for (const double near : around(x)) {
     for (const double signed_x : {near, -near}) {
-      for (const Mode& mode : modes) {
+      for (const Mode& mode : modes)
         ASSERT_EQ(encode(format, signed_x, mode.rounding, mode.overflow, mode.word),
                   oracle::encode(format, signed_x, mode.rounding, mode.overflow, mode.word))
             << describe(format, signed_x, mode);
-      }
     }
   }
 }
@@ -332,9 +302,8 @@ TEST(Codec, stochastic_rounding_rounds_up_for_exactly_the_fractions_share_of_the
 
 TEST(Codec, stochastic_rounding_of_a_short_fraction_is_counted_over_all_high_words) {
   int ups = 0;  // 1 + 3/64 is 3/8 of a step; the words' top byte decides alone
-  for (std::uint32_t top = 0; top < 256; ++top) {
+  for (std::uint32_t top = 0; top < 256; ++top)
     ups += encode(Format::e4m3, 1.046875, Rounding::stochastic, kSat, top << 24) == 0x39 ? 1 : 0;
-  }
   EXPECT_EQ(ups, 96);
 }
 
@@ -343,6 +312,122 @@ TEST(Codec, typed_and_untyped_encoders_agree) {
   EXPECT_EQ(encode<Fp16>(1.0, kEven, kSat), Fp16{{0x3C00}});
   EXPECT_EQ(encode<E2m3>(-7.5, kEven, kSat), E2m3{{0x3F}});
   EXPECT_EQ(decode(E3m2{{0x1F}}), 28.0);
+}
+
+TEST(Format, every_format_is_found_by_both_of_its_names) {
+  for (const Format format : kAllFormats) {
+    EXPECT_EQ(find_format(spec(format).name), format) << spec(format).name;
+    EXPECT_EQ(find_format(spec(format).dtype_name), format) << spec(format).dtype_name;
+  }
+  EXPECT_EQ(find_format("float8_e4m3fn"), Format::e4m3);
+}
+
+TEST(Format, names_are_distinct) {
+  std::set<std::string_view> names;
+  for (const Format format : kAllFormats) names.insert(spec(format).name);
+  EXPECT_EQ(names.size(), kAllFormats.size());
+}
+
+TEST(Format, unknown_names_are_no_format) {
+  for (const char* name : {"", "E4M3", "e4m3 ", "e4m3fnuz", "float8_e4m3"})
+    EXPECT_EQ(find_format(name), std::nullopt) << name;
+}
+
+TEST(Format, lists_keep_the_order_of_the_table) {
+  const auto names = [](const auto& formats) { return join(formats, ", ", [](Format f) { return spec(f).name; }); };
+  EXPECT_EQ(names(kElementFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8");
+  EXPECT_EQ(names(kQuantizedFormats), "e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
+  EXPECT_EQ(names(kValueFormats), "bf16, fp32, fp16");
+}
+
+TEST(Format, fields_fill_the_width) {
+  for (const Format format : kAllFormats) {
+    const FormatSpec& f = spec(format);
+    const bool has_sign = f.encoding != Encoding::power_of_two;
+    const int integer_bits = f.encoding == Encoding::fixed_point ? 1 : 0;
+    EXPECT_EQ((has_sign ? 1 : 0) + f.exponent_bits + integer_bits + f.mantissa_bits, f.bits) << f.name;
+  }
+}
+
+TEST(Format, types_hold_their_bits_in_the_smallest_integer) {
+  static_assert(sizeof(E4m3) == 1 && sizeof(E8m0) == 1 && sizeof(E2m1) == 1 && sizeof(E5m6) == 2 && sizeof(Bf16) == 2);
+  EXPECT_EQ(E5m6::format, Format::e5m6);
+  EXPECT_NE(E4m3{{1}}, E4m3{{2}});
+}
+
+using Bytes = std::vector<std::uint8_t>;
+using Codes = std::vector<std::uint16_t>;
+using Words = std::vector<std::uint32_t>;
+
+TEST(Packing, e2m1_puts_the_first_code_in_the_low_nibble) {
+  EXPECT_EQ(pack_e2m1(Bytes{0x1, 0x2, 0xF, 0x0}), (Bytes{0x21, 0x0F}));
+  EXPECT_EQ(unpack_e2m1(Bytes{0x21, 0x0F}, 4), (Bytes{0x1, 0x2, 0xF, 0x0}));
+}
+
+TEST(Packing, e2m1_fills_an_odd_end_with_zero) {
+  EXPECT_EQ(pack_e2m1(Bytes{0x7, 0x8, 0x9}), (Bytes{0x87, 0x09}));
+  EXPECT_EQ(unpack_e2m1(Bytes{0x87, 0x09}, 3), (Bytes{0x7, 0x8, 0x9}));
+  EXPECT_EQ(pack_e2m1(Bytes{}), Bytes{});
+  EXPECT_EQ(unpack_e2m1(Bytes{}, 0), Bytes{});
+}
+
+TEST(Packing, e2m1_unpacks_every_byte_to_what_packs_to_it) {
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const Bytes packed{static_cast<std::uint8_t>(byte)};
+    EXPECT_EQ(unpack_e2m1(packed, 2),
+              (Bytes{static_cast<std::uint8_t>(byte & 15), static_cast<std::uint8_t>(byte >> 4)}));
+    EXPECT_EQ(pack_e2m1(unpack_e2m1(packed, 2)), packed);
+  }
+}
+
+TEST(Packing, e5m6_runs_from_the_high_end_of_the_first_word) {
+  // As hexadecimal digits the codes follow one another: three digits a code, eight digits a word.
+  EXPECT_EQ(pack_e5m6(Codes{0x123, 0x456, 0x789, 0xABC, 0xDEF, 0x012, 0x345, 0x678}),
+            (Words{0x12345678, 0x9ABCDEF0, 0x12345678}));
+}
+
+TEST(Packing, e5m6_places_each_code_alone) {
+  const Words expected[8] = {{0xFFF00000, 0, 0}, {0x000FFF00, 0, 0}, {0x000000FF, 0xF0000000, 0},
+                             {0, 0x0FFF0000, 0}, {0, 0x0000FFF0, 0}, {0, 0x0000000F, 0xFF000000},
+                             {0, 0, 0x00FFF000}, {0, 0, 0x00000FFF}};
+  for (std::size_t i = 0; i < 8; ++i) {
+    Codes codes(8);
+    codes[i] = 0xFFF;
+    EXPECT_EQ(pack_e5m6(codes), expected[i]) << i;
+    EXPECT_EQ(unpack_e5m6(expected[i]), codes) << i;
+  }
+}
+
+TEST(Packing, e5m6_unpacks_what_it_packs) {
+  Codes codes;
+  for (unsigned code = 0; code < 0x1000; ++code) codes.push_back(static_cast<std::uint16_t>(code * 2731 & 0xFFF));
+  EXPECT_EQ(pack_e5m6(codes).size(), codes.size() * 3 / 8);
+  EXPECT_EQ(unpack_e5m6(pack_e5m6(codes)), codes);
+  EXPECT_EQ(pack_e5m6(Codes{}), Words{});
+  EXPECT_EQ(unpack_e5m6(Words{}), Codes{});
+}
+
+TEST(Packing, refuses_codes_that_are_too_wide) {
+  EXPECT_EQ(text_thrown(ErrorKind::input,
+                        [] {
+                          pack_e2m1(Bytes{1, 16});
+                        }),
+            "code 16 at index 1 is no e2m1 code; the largest is 15");
+  EXPECT_EQ(text_thrown(ErrorKind::input,
+                        [] {
+                          pack_e5m6(Codes{0, 0, 0, 0, 0, 0, 0, 0x1000});
+                        }),
+            "code 4096 at index 7 is no e5m6 code; the largest is 4095");
+}
+
+TEST(Packing, refuses_counts_that_do_not_fit) {
+  EXPECT_EQ(text_thrown(ErrorKind::usage, [] { pack_e5m6(Codes(7)); }),
+            "7 e5m6 codes do not fill groups: the count must be a multiple of 8");
+  EXPECT_EQ(text_thrown(ErrorKind::usage, [] { unpack_e5m6(Words(4)); }),
+            "4 e5m6 words do not fill groups: the count must be a multiple of 3");
+  EXPECT_EQ(text_thrown(ErrorKind::usage, [] { unpack_e2m1(Bytes(2), 5); }), "5 e2m1 codes take 3 bytes, not 2");
+  EXPECT_EQ(text_thrown(ErrorKind::input, [] { unpack_e2m1(Bytes{0x10}, 1); }),
+            "the unused high nibble of the last byte of 1 e2m1 codes is not zero");
 }
 
 }  // namespace

@@ -3,12 +3,9 @@
 // The header promises of NaN what numerics/ does not: 0x7F from floats, whatever its sign; from doubles the sign and
 // the top payload bits are kept. So codes of NaN are compared from floats only.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "numerics/format/codec.h"
 #include "numerics/scale/scale_rule.h"
+#include "tests/testing.h"
 
 #ifdef MXCHECK_HAS_CUDA_FP8_HEADER
   #include <cuda_fp4.h>
@@ -23,6 +20,8 @@
 namespace mxcheck {
 namespace {
 
+using namespace test;
+
 #ifndef MXCHECK_HAS_CUDA_FP8_HEADER
 
 TEST(CudaHeader, agrees_with_our_conversions) {
@@ -31,7 +30,7 @@ TEST(CudaHeader, agrees_with_our_conversions) {
 
 #else
 
-constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatInfinity = kInf;
 
 // Every BF16, every value and midpoint of the format, and the neighbouring floats.
 std::vector<float> inputs(Format format) {
@@ -74,11 +73,10 @@ TEST(CudaHeader, encodes_doubles_next_to_midpoints_as_we_do) {
     const auto interpretation = format == Format::e4m3 ? __NV_E4M3 : __NV_E5M2;
     for (std::uint32_t m = 0; m < spec(format).max_code; ++m) {
       const double middle = (decode(format, m) + decode(format, m + 1)) / 2;
-      for (const double x : {middle, std::nextafter(middle, 1e300), std::nextafter(middle, -1e300), -middle}) {
+      for (const double x : {middle, std::nextafter(middle, 1e300), std::nextafter(middle, -1e300), -middle})
         ASSERT_EQ(encode(format, x, Rounding::nearest_even, Overflow::saturate),
                   __nv_cvt_double_to_fp8(x, __NV_SATFINITE, interpretation))
             << std::hexfloat << x;
-      }
     }
   }
 }
@@ -135,20 +133,18 @@ TEST(CudaHeader, encodes_fp4_and_fp6_as_we_do) {
               __nv_cvt_float_to_fp4(x, __NV_E2M1, cudaRoundNearest))
         << std::hexfloat << x;
   }
-  for (const float x : inputs(Format::e2m3)) {
+  for (const float x : inputs(Format::e2m3))
     ASSERT_EQ(encode(Format::e2m3, x, Rounding::nearest_even, Overflow::saturate),
               __nv_cvt_float_to_fp6(x, __NV_E2M3, cudaRoundNearest))
         << std::hexfloat << x;
-  }
-  for (const float x : inputs(Format::e3m2)) {
+  for (const float x : inputs(Format::e3m2))
     ASSERT_EQ(encode(Format::e3m2, x, Rounding::nearest_even, Overflow::saturate),
               __nv_cvt_float_to_fp6(x, __NV_E3M2, cudaRoundNearest))
         << std::hexfloat << x;
-  }
 }
 
 TEST(CudaHeader, writes_the_positive_nan_for_floats_of_either_sign) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float nan = kNaN;
   for (const float x : {nan, -nan}) {
     EXPECT_EQ(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3), spec(Format::e4m3).nan_code);
     EXPECT_EQ(__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2), spec(Format::e5m2).nan_code);

@@ -1,21 +1,14 @@
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
-
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
-#include "numerics/format/codec.h"
 #include "numerics/measure/measures.h"
+#include "numerics/format/codec.h"
+#include "numerics/measure/median_search.h"
 #include "numerics/measure/pairwise_sum.h"
 #include "tests/numerics/measure/measured.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+using namespace test;
 
 struct Pair {
   float original;
@@ -32,30 +25,16 @@ ErrorMeasures measured(const std::vector<Pair>& pairs) {
 }
 
 TEST(Measures, ulp_distance_counts_the_values_between_two_codes) {
-  struct Case {
-    Format format;
-    std::uint32_t a, b;
-    std::uint64_t distance;
-  };
+  using Case = std::tuple<Format, std::uint32_t, std::uint32_t, std::uint64_t>;
   const Case cases[] = {
-      {Format::e4m3, 0x38, 0x38, 0},
-      {Format::e4m3, 0x38, 0x39, 1},
-      {Format::e4m3, 0x00, 0x80, 0},
-      {Format::e4m3, 0x01, 0x81, 2},
-      {Format::e4m3, 0x7E, 0xFE, 252},
-      {Format::e4m3, 0x07, 0x08, 1},
-      {Format::e5m2, 0x7B, 0x7C, 1},
-      {Format::e8m0, 0x00, 0xFE, 254},
-      {Format::mxint8, 0xFF, 0x01, 2},
-      {Format::mxint8, 0x80, 0x7F, 255},
-      {Format::e2m1, 0xF, 0x7, 14},
-      {Format::bf16, 0x3F80, 0xBF80, 0x7F00},
-      {Format::fp32, 0x80000001, 0x00000001, 2},
-      {Format::e5m6, 0x800, 0x001, 1},
-  };
-  for (const Case& c : cases) {
-    EXPECT_EQ(ulp_distance(c.format, c.a, c.b), c.distance) << spec(c.format).name << " " << c.a << " " << c.b;
-    EXPECT_EQ(ulp_distance(c.format, c.b, c.a), c.distance) << spec(c.format).name << " " << c.a << " " << c.b;
+      {Format::e4m3, 0x38, 0x38, 0},      {Format::e4m3, 0x38, 0x39, 1},   {Format::e4m3, 0x00, 0x80, 0},
+      {Format::e4m3, 0x01, 0x81, 2},      {Format::e4m3, 0x7E, 0xFE, 252}, {Format::e4m3, 0x07, 0x08, 1},
+      {Format::e5m2, 0x7B, 0x7C, 1},      {Format::e8m0, 0x00, 0xFE, 254}, {Format::mxint8, 0xFF, 0x01, 2},
+      {Format::mxint8, 0x80, 0x7F, 255},  {Format::e2m1, 0xF, 0x7, 14},    {Format::bf16, 0x3F80, 0xBF80, 0x7F00},
+      {Format::fp32, 0x80000001, 0x1, 2}, {Format::e5m6, 0x800, 0x001, 1}};
+  for (const auto& [format, a, b, distance] : cases) {
+    EXPECT_EQ(ulp_distance(format, a, b), distance) << spec(format).name << " " << a << " " << b;
+    EXPECT_EQ(ulp_distance(format, b, a), distance) << spec(format).name << " " << a << " " << b;
   }
 }
 
@@ -113,25 +92,22 @@ TEST(Measures, an_element_that_became_infinite_is_an_infinite_error) {
 }
 
 TEST(Measures, nan_or_infinity_out_of_place_fails_every_comparison) {
-  const struct {
-    Pair pair;
-    std::uint64_t introduced, lost, infinity_lost;
-  } cases[] = {{{1, kNan}, 1, 0, 0},
-               {{kNan, 1}, 0, 1, 0},
-               {{kInf, 448}, 0, 0, 1},
-               {{kInf, -kInf}, 0, 0, 1},
-               {{-kInf, kNan}, 1, 0, 0}};
-  for (const auto& c : cases) {
-    const ErrorMeasures m = measured({{1, 1}, c.pair});
-    EXPECT_EQ(m.nan_introduced, c.introduced);
-    EXPECT_EQ(m.nan_lost, c.lost);
-    EXPECT_EQ(m.infinity_lost, c.infinity_lost);
+  const std::tuple<Pair, std::uint64_t, std::uint64_t, std::uint64_t> cases[] = {{{1, kNaN}, 1, 0, 0},
+                                                                                 {{kNaN, 1}, 0, 1, 0},
+                                                                                 {{kInf, 448}, 0, 0, 1},
+                                                                                 {{kInf, -kInf}, 0, 0, 1},
+                                                                                 {{-kInf, kNaN}, 1, 0, 0}};
+  for (const auto& [pair, introduced, lost, infinity_lost] : cases) {
+    const ErrorMeasures m = measured({{1, 1}, pair});
+    EXPECT_EQ(m.nan_introduced, introduced);
+    EXPECT_EQ(m.nan_lost, lost);
+    EXPECT_EQ(m.infinity_lost, infinity_lost);
     EXPECT_TRUE(std::isnan(m.sqnr_db) && std::isnan(m.max_relative) && std::isnan(m.median_relative));
   }
 }
 
 TEST(Measures, nan_and_infinity_in_their_places_are_counted_and_left_out) {
-  const ErrorMeasures m = measured({{kNan, kNan}, {kInf, kInf}, {2, 2.5F}});
+  const ErrorMeasures m = measured({{kNaN, kNaN}, {kInf, kInf}, {2, 2.5F}});
   EXPECT_EQ(m.nan_in_both, 1U);
   EXPECT_EQ(m.compared, 1U);
   EXPECT_EQ(m.count, 3U);
@@ -150,7 +126,7 @@ TEST(Measures, do_not_depend_on_how_the_tensor_is_cut) {
     originals.push_back(std::bit_cast<float>(0x3F000000 + i * 2654435761U % 0x1000000));
     dequantized.push_back(originals.back() * (1 + 0x1p-9F * static_cast<float>(i % 97)));
   }
-  originals[5000] = dequantized[5000] = kNan;  // has its place in the sums
+  originals[5000] = dequantized[5000] = kNaN;  // has its place in the sums
   const ErrorMeasures whole = test::measured(originals, dequantized);
   PairwiseSum signal, noise;
   for (std::size_t i = 0; i < originals.size(); ++i) {
@@ -220,6 +196,92 @@ TEST(PairwiseSum, refuses_a_tree_where_values_before_it_are_missing) {
   sum.add(2);
   sum.add_tree(1, 7);
   EXPECT_EQ(sum.total(), 10);
+}
+
+constexpr double kFp64Inf = std::numeric_limits<double>::infinity();
+
+struct Found {
+  double median;
+  int passes;
+};
+
+Found search(std::span<const double> values, double expected = std::numeric_limits<double>::quiet_NaN()) {
+  MedianSearch search;
+  search.expect(expected);
+  for (int passes = 1;; ++passes) {
+    for (const auto half : {values.first(values.size() / 2), values.subspan(values.size() / 2)}) {
+      MedianSearch::Part part = search.part();
+      part.add(half);
+      search.add(part);
+    }
+    if (search.finish_pass()) return {search.median(), passes};
+  }
+}
+
+// By sorting, NaN left out.
+double sorted_median(std::span<const double> values) {
+  std::vector<double> v;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(v), [](double x) { return x == x; });
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  const double above = v[v.size() / 2];
+  const double below = v[(v.size() - 1) / 2];
+  return above == kFp64Inf ? kFp64Inf : below + (above - below) / 2;
+}
+
+TEST(MedianSearch, finds_the_middle_or_the_mean_of_the_middle_two) {
+  EXPECT_EQ(search({}).median, 0);
+  EXPECT_EQ(search(std::vector<double>{5}).median, 5);
+  EXPECT_EQ(search(std::vector<double>{8, 0.5}).median, 4.25);
+  EXPECT_EQ(search(std::vector<double>{3, kFp64Inf}).median, kFp64Inf);
+  EXPECT_EQ(search(std::vector<double>{kFp64Inf, 2, 3}).median, 3);
+  EXPECT_EQ(search(std::vector<double>{0, std::numeric_limits<double>::quiet_NaN(), -std::nan(""), 6}).median, 3);
+}
+
+TEST(MedianSearch, agrees_with_sorting_whatever_the_distribution) {
+  std::mt19937_64 random(1);
+  for (const std::size_t count : {1U, 2U, 3U, 1000U, 60001U, 60002U}) {
+    std::vector<double> any(count), close(count), few(count), two(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      do {
+        any[i] = std::bit_cast<double>(random() >> 1);
+      } while (any[i] != any[i]);
+      close[i] =
+          1 + static_cast<double>(random() % (1 << 20)) * 0x1p-52;  // more different ones than are counted singly
+      few[i] = static_cast<double>(random() % 7);
+      two[i] = random() % 2 == 0 ? 1e-300 : 1e300;  // the middle two may lie far apart
+    }
+    for (const auto& values : {any, close, few, two}) {
+      const double want = sorted_median(values);
+      EXPECT_EQ(search(values).median, want) << count;
+      for (const double expected : {want, 0.0, 1.0, kFp64Inf})
+        EXPECT_EQ(search(values, expected).median, want) << count;
+    }
+  }
+}
+
+TEST(MedianSearch, takes_two_passes_for_few_different_values_and_one_when_it_knew_where_they_are) {
+  std::vector<double> values;
+  for (int i = 0; i < 1000; ++i) values.push_back(0.5 + i % 10 * 0x1p-20);
+  EXPECT_EQ(search(values).passes, 2);
+  EXPECT_EQ(search(values, 0.5).passes, 1);
+  EXPECT_EQ(search(values, 0.25).passes, 2);
+  std::vector<double> close(100000);
+  for (std::size_t i = 0; i < close.size(); ++i) close[i] = 1 + static_cast<double>(i) * 0x1p-52;
+  EXPECT_EQ(search(close).passes, 4) << "17 bits that differ at the end";
+  EXPECT_EQ(search(close, 1).passes, 3);
+}
+
+TEST(MedianSearch, refuses_a_pass_over_other_values) {
+  MedianSearch search;
+  MedianSearch::Part part = search.part();
+  part.add(std::vector<double>{1, 2, 3});
+  search.add(part);
+  ASSERT_FALSE(search.finish_pass());
+  MedianSearch::Part other = search.part();
+  other.add(std::vector<double>{1, 3});
+  search.add(other);
+  EXPECT_THROW(search.finish_pass(), Error);
 }
 
 }  // namespace

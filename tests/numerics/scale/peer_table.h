@@ -5,9 +5,7 @@
 // these revisions: torchao 36027d8, TransformerEngine d0067d0, DeepGEMM 54e2261, DeepSeek-V3 9b4e978, microxcaling
 // 7bc4195, gfloat b142762, CUTLASS 7107b05, CUDA 13.0's cuda_fp8.h. E4M3 elements.
 
-#include <cstdint>
-#include <string_view>
-#include <vector>
+#include "tests/testing.h"
 
 namespace mxcheck::peers {
 

@@ -1,17 +1,5 @@
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <set>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
 #include <boost/multiprecision/cpp_dec_float.hpp>
 
-#include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/block_scales.h"
 #include "numerics/scale/recipe.h"
@@ -19,12 +7,12 @@
 #include "numerics/scale/scale_rule.h"
 #include "tests/numerics/oracle.h"
 #include "tests/numerics/scale/peer_table.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using namespace test;
 
 float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
@@ -130,9 +118,9 @@ TEST(Recipe, blocks_with_zero_infinity_and_nan_follow_each_implementation) {
     EXPECT_EQ(code(inf, kInf), s.plus_inf) << s.recipe;
     EXPECT_EQ(code(inf, -kInf), s.minus_inf) << s.recipe;
     EXPECT_EQ(code(inf, 1), s.one_beside_inf) << s.recipe;
-    const BlockScale nan = scale_of(r, {kNan, 1});
+    const BlockScale nan = scale_of(r, {kNaN, 1});
     EXPECT_EQ(nan.byte, s.nan_byte) << s.recipe;
-    EXPECT_EQ(code(nan, kNan), s.nan) << s.recipe;
+    EXPECT_EQ(code(nan, kNaN), s.nan) << s.recipe;
     EXPECT_EQ(code(nan, 1), s.one_beside_nan) << s.recipe;
   }
 }
@@ -147,13 +135,7 @@ TEST(Recipe, every_recipe_with_scale_bytes_has_a_row_of_specials) {
 }
 
 TEST(Recipe, torchaos_shared_golden_cases_hold) {
-  const struct {
-    const char* recipe;
-    std::vector<float> block;
-    float element;
-    std::uint8_t byte;
-    std::uint32_t code;
-  } cases[] = {
+  const std::tuple<const char*, std::vector<float>, float, std::uint8_t, std::uint32_t> cases[] = {
       {"torchao", {0x1p-126F}, 0x1p-126F, 0, 0x40},
       {"torchao_floor", {0x1p-126F}, 0x1p-126F, 0, 0x40},
       {"torchao", {448, -448}, 448, 127, 0x7E},
@@ -179,9 +161,9 @@ TEST(Recipe, torchaos_shared_golden_cases_hold) {
       {"torchao_ceil", {as_float(0x43FFFFFF)}, as_float(0x43FFFFFF), 128, 0x78},
       {"torchao_even", {as_float(0x43FFFFFF)}, as_float(0x43FFFFFF), 128, 0x78},
   };
-  for (const auto& c : cases) {
-    EXPECT_EQ(scale_of(recipe_named(c.recipe), c.block).byte, c.byte) << c.recipe << " " << c.element;
-    EXPECT_EQ(code_in(c.recipe, c.block, c.element), c.code) << c.recipe << " " << std::hexfloat << c.element;
+  for (const auto& [recipe, block, element, byte, code] : cases) {
+    EXPECT_EQ(scale_of(recipe_named(recipe), block).byte, byte) << recipe << " " << element;
+    EXPECT_EQ(code_in(recipe, block, element), code) << recipe << " " << std::hexfloat << element;
   }
 }
 
@@ -192,11 +174,7 @@ TEST(Recipe, an_infinite_amax_beside_zero_is_nan_on_deepgemms_device) {
 TEST(Recipe, float_scales_divide_or_multiply_as_their_implementation) {
   // Products next to a tie of E4M3: 306 / 408 * 448 = 336 between 320 and 352, 0.890625 / 4.75 * 448 = 84 between
   // 80, 88.
-  const struct {
-    const char* recipe;
-    float amax, x;
-    double value;
-  } cases[] = {
+  const std::tuple<const char*, float, float, double> cases[] = {
       {"fp32", 408, 306, 320},
       {"fp32", 4.75F, 0.890625F, 80},
       {"dsv3_fp32", 408, 306, 320},
@@ -206,9 +184,8 @@ TEST(Recipe, float_scales_divide_or_multiply_as_their_implementation) {
       {"tilekernels_fp32", 260, 195, 320},
       {"deepgemm_fp32", 260, 195, 320},  // 352 without the product's own rounding
   };
-  for (const auto& c : cases) {
-    EXPECT_EQ(decode(Format::e4m3, code_in(c.recipe, {c.amax}, c.x)), c.value) << c.recipe << " " << c.amax;
-  }
+  for (const auto& [recipe, amax, x, value] : cases)
+    EXPECT_EQ(decode(Format::e4m3, code_in(recipe, {amax}, x)), value) << recipe << " " << amax;
 }
 
 TEST(Recipe, float_scales_are_stored_as_amax_over_the_largest_value) {
@@ -219,20 +196,20 @@ TEST(Recipe, float_scales_are_stored_as_amax_over_the_largest_value) {
     EXPECT_EQ(scale_of(recipe_named(name), {kInf, 1}).scale, kInf) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, kInf), 0x7FU) << name;
     EXPECT_EQ(code_in(name, {kInf, 1}, 1), 0x00U) << name;
-    EXPECT_EQ(code_in(name, {kNan, 1}, kNan), 0x7FU) << name;
+    EXPECT_EQ(code_in(name, {kNaN, 1}, kNaN), 0x7FU) << name;
   }
   for (const char* name : {"deepgemm_fp32", "tilekernels_fp32"}) {
-    EXPECT_TRUE(std::isnan(scale_of(recipe_named(name), {kNan, 1}).scale)) << name;
-    EXPECT_EQ(code_in(name, {kNan, 1}, 1), 0x7FU) << name;
+    EXPECT_TRUE(std::isnan(scale_of(recipe_named(name), {kNaN, 1}).scale)) << name;
+    EXPECT_EQ(code_in(name, {kNaN, 1}, 1), 0x7FU) << name;
   }
-  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNan, 1}).scale, 1.0F / 448) << "Triton's max drops NaN";
-  EXPECT_EQ(code_in("dsv3_fp32", {kNan, 1}, 1), 0x7EU);
+  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNaN, 1}).scale, 1.0F / 448) << "Triton's max drops NaN";
+  EXPECT_EQ(code_in("dsv3_fp32", {kNaN, 1}, 1), 0x7EU);
   EXPECT_TRUE(std::isnan(scale_of(recipe_named("fp32"), {kInf}).scale));
 }
 
 TEST(Recipe, a_block_of_nan_alone_has_the_clamps_byte_in_dsv3) {
-  EXPECT_EQ(scale_of(recipe_named("dsv3"), {kNan}).byte, 105);
-  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNan}).scale, 1e-4F / 448);
+  EXPECT_EQ(scale_of(recipe_named("dsv3"), {kNaN}).byte, 105);
+  EXPECT_EQ(scale_of(recipe_named("dsv3_fp32"), {kNaN}).scale, 1e-4F / 448);
 }
 
 TEST(Recipe, torchao_0_18_takes_byte_zero_for_the_smallest_normal_scale) {
@@ -363,20 +340,14 @@ TEST(Recipe, every_recipe_is_described_in_the_docs) {
     const std::string line = page.substr(row + 1, page.find('\n', row + 1) - row - 1);
     EXPECT_TRUE(line.ends_with(end)) << line << " must end with what was checked: " << end;
   }
-  for (const char* alias : {"deepgemm", "microxcaling", "cutlass"}) {
+  for (const char* alias : {"deepgemm", "microxcaling", "cutlass"})
     EXPECT_TRUE(holds("`", alias, "`")) << "no word on the alias " << alias;
-  }
 }
 
 TEST(Recipe, an_unknown_name_is_refused_with_the_known_ones) {
-  try {
-    recipe_named("rciel");
-    FAIL() << "expected an Error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(std::string(error.what()).rfind("unknown rule or preset 'rciel'; known are rceil, floor, ceil", 0), 0U)
-        << error.what();
-  }
+  const Thrown t = thrown_by([] { recipe_named("rciel"); });
+  EXPECT_EQ(t.kind, ErrorKind::usage);
+  EXPECT_TRUE(t.text.starts_with("unknown rule or preset 'rciel'; known are rceil, floor, ceil")) << t.text;
 }
 
 bool same(const BlockScale& a, const BlockScale& b) {
@@ -438,7 +409,7 @@ TEST(BlockScales, says_where_a_block_is_poisoned) {
   EXPECT_EQ(factor, 1);
   EXPECT_FALSE(find({448, true}));
   EXPECT_EQ(byte, 255);
-  EXPECT_FALSE(find({std::numeric_limits<float>::infinity(), false}));
+  EXPECT_FALSE(find({kInf, false}));
 }
 
 template <class Table>
@@ -484,24 +455,13 @@ TEST(RecipeWords, hexfloats) {
 
 // Files and goldens hold these words: a change of them is a change of theirs.
 TEST(RecipeWords, describe_every_field) {
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
-  EXPECT_EQ(describe(recipe_named("thunderkittens")), (Pairs{{"recipe", "thunderkittens"},
-                                                             {"rule", "rceil_fp32"},
-                                                             {"nan", "drop"},
-                                                             {"amax_min", "0x0p+0"},
-                                                             {"quotient_min", "0x1.197998p-40"},
-                                                             {"byte_min", "0"},
-                                                             {"byte_max", "255"},
-                                                             {"inf_byte", "254"},
-                                                             {"nan_byte", "88"},
-                                                             {"inf_factor", "nan"},
-                                                             {"nan_factor", "nan"},
-                                                             {"element_scaling", "exact"},
-                                                             {"zero_scale", "0x1p+0"},
-                                                             {"rounding", "nearest_even"},
-                                                             {"overflow", "saturate"},
-                                                             {"drop_negative_zero", "no"},
-                                                             {"nan_sign", "no"}}));
+  std::string words;
+  for (const auto& [name, value] : describe(recipe_named("thunderkittens"))) words += name + " " + value + "; ";
+  EXPECT_EQ(
+      words,
+      "recipe thunderkittens; rule rceil_fp32; nan drop; amax_min 0x0p+0; quotient_min 0x1.197998p-40; byte_min 0; "
+      "byte_max 255; inf_byte 254; nan_byte 88; inf_factor nan; nan_factor nan; element_scaling exact; "
+      "zero_scale 0x1p+0; rounding nearest_even; overflow saturate; drop_negative_zero no; nan_sign no; ");
 }
 
 TEST(RecipeWords, tell_any_two_recipes_apart) {
@@ -574,24 +534,21 @@ TEST(ScaleRule, the_sign_of_amax_is_ignored) {
   for (int i = 0; i < 13; ++i) {
     const auto rule = static_cast<ScaleRule>(i);
     if (rule == ScaleRule::fp32) continue;
-    for (const std::uint32_t bits : boundary_amax(Format::e4m3)) {
+    for (const std::uint32_t bits : boundary_amax(Format::e4m3))
       ASSERT_EQ(scale_byte(rule, Format::e4m3, as_float(bits)), scale_byte(rule, Format::e4m3, -as_float(bits)))
           << to_text(rule) << " 0x" << std::hex << bits;
-    }
   }
 }
 
 // Computing in FP32 is the exact rule but for one float a format, one ulp above vmax * 2^-127.
 TEST(ScaleRule, fp32_shortcuts_miss_one_float_a_format) {
-  const struct {
-    Format element;
-    std::uint32_t bits;
-  } cases[] = {{Format::e4m3, 0x04600001}, {Format::e5m2, 0x07E00001}, {Format::e2m1, 0x01400001}};
-  for (const auto& c : cases) {
-    EXPECT_EQ(scale_byte(ScaleRule::rceil, c.element, as_float(c.bits)), 1) << spec(c.element).name;
-    EXPECT_EQ(scale_byte(ScaleRule::rceil_fp32, c.element, as_float(c.bits)), 0) << spec(c.element).name;
-    EXPECT_EQ(e8m0_round_up(as_float(c.bits) / largest_value(c.element)), 0) << "dividing is no better";
-    EXPECT_EQ(scale_byte(ScaleRule::rceil_fp32, c.element, as_float(c.bits + 1)), 1) << spec(c.element).name;
+  const std::tuple<Format, std::uint32_t> cases[] = {
+      {Format::e4m3, 0x04600001}, {Format::e5m2, 0x07E00001}, {Format::e2m1, 0x01400001}};
+  for (const auto& [element, bits] : cases) {
+    EXPECT_EQ(scale_byte(ScaleRule::rceil, element, as_float(bits)), 1) << spec(element).name;
+    EXPECT_EQ(scale_byte(ScaleRule::rceil_fp32, element, as_float(bits)), 0) << spec(element).name;
+    EXPECT_EQ(e8m0_round_up(as_float(bits) / largest_value(element)), 0) << "dividing is no better";
+    EXPECT_EQ(scale_byte(ScaleRule::rceil_fp32, element, as_float(bits + 1)), 1) << spec(element).name;
   }
   for (const std::uint32_t bits : boundary_amax(Format::e4m3)) {
     if (bits == 0x04600001) continue;
@@ -608,40 +565,30 @@ TEST(ScaleRule, floor_in_fp32_misses_0x047fffff) {
 }
 
 TEST(ScaleRule, finite_amax_reaches_these_bytes_and_no_others) {
-  const struct {
-    ScaleRule rule;
-    Format element;
-    int largest;
-  } cases[] = {{ScaleRule::rceil, Format::e4m3, 247},
-               {ScaleRule::rceil, Format::e5m2, 240},
-               {ScaleRule::floor, Format::e4m3, 246}};
-  for (const auto& c : cases) {
+  const std::tuple<ScaleRule, Format, int> cases[] = {{ScaleRule::rceil, Format::e4m3, 247},
+                                                      {ScaleRule::rceil, Format::e5m2, 240},
+                                                      {ScaleRule::floor, Format::e4m3, 246}};
+  for (const auto& [rule, element, largest] : cases) {
     std::vector<bool> seen(256);
-    for (const std::uint32_t bits : boundary_amax(c.element))
-      seen[scale_byte(c.rule, c.element, as_float(bits))] = true;
-    for (int byte = 0; byte < 256; ++byte) {
-      EXPECT_EQ(seen[static_cast<std::size_t>(byte)], byte <= c.largest) << to_text(c.rule) << " byte " << byte;
-    }
+    for (const std::uint32_t bits : boundary_amax(element)) seen[scale_byte(rule, element, as_float(bits))] = true;
+    for (int byte = 0; byte < 256; ++byte)
+      EXPECT_EQ(seen[static_cast<std::size_t>(byte)], byte <= largest) << to_text(rule) << " byte " << byte;
   }
 }
 
 // Where amax / 2^e lands, which is what the rules are for.
 TEST(ScaleRule, scaled_amax_lands_in_the_rules_interval) {
-  const struct {
-    ScaleRule rule;
-    double above, below;
-    bool open_below, open_above;
-  } cases[] = {{ScaleRule::rceil, 224, 448, true, false},
-               {ScaleRule::floor, 256, 512, false, true},
-               {ScaleRule::ceil, 128, 256, true, false},
-               {ScaleRule::even, 248, 496, false, true}};
-  for (const auto& c : cases) {
+  const std::tuple<ScaleRule, double, double, bool, bool> cases[] = {{ScaleRule::rceil, 224, 448, true, false},
+                                                                     {ScaleRule::floor, 256, 512, false, true},
+                                                                     {ScaleRule::ceil, 128, 256, true, false},
+                                                                     {ScaleRule::even, 248, 496, false, true}};
+  for (const auto& [rule, above, below, open_below, open_above] : cases) {
     for (const std::uint32_t bits : boundary_amax(Format::e4m3)) {
       const double a = as_float(bits);
       if (a < 0x1p-100 || a > 0x1p127) continue;
-      const double scaled = a / decode(Format::e8m0, scale_byte(c.rule, Format::e4m3, as_float(bits)));
-      ASSERT_TRUE(c.open_below ? scaled > c.above : scaled >= c.above) << to_text(c.rule) << std::hexfloat << " " << a;
-      ASSERT_TRUE(c.open_above ? scaled < c.below : scaled <= c.below) << to_text(c.rule) << std::hexfloat << " " << a;
+      const double scaled = a / decode(Format::e8m0, scale_byte(rule, Format::e4m3, as_float(bits)));
+      ASSERT_TRUE(open_below ? scaled > above : scaled >= above) << to_text(rule) << std::hexfloat << " " << a;
+      ASSERT_TRUE(open_above ? scaled < below : scaled <= below) << to_text(rule) << std::hexfloat << " " << a;
     }
   }
 }
@@ -660,7 +607,6 @@ TEST(ScaleRule, even_carry_differs_from_even_where_that_carries_into_the_nan_byt
 }
 
 TEST(ScaleRule, floor_ceil_and_even_carry_take_infinity_for_two_to_the_128) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::even_carry}) {
     EXPECT_EQ(scale_byte(rule, Format::e4m3, kInf), 247) << to_text(rule);
     EXPECT_EQ(scale_byte(rule, Format::e2m1, kInf), 253) << to_text(rule);
@@ -675,31 +621,15 @@ TEST(ScaleRule, even_carries_a_finite_amax_into_the_nan_byte) {
 }
 
 TEST(ScaleRule, e8m0_round_up_follows_the_table_of_the_field) {
-  const struct {
-    std::uint32_t bits;
-    int byte;
-  } rows[] = {{0, 0},
-              {1, 0},
-              {0x400000, 0},
-              {0x400001, 1},
-              {0x7FFFFF, 1},
-              {0x800000, 1},
-              {0x1F800000, 63},
-              {0x1F800001, 64},
-              {0x3F7FFFFF, 127},
-              {0x3F800000, 127},
-              {0x3F800001, 128},
-              {0x5F800001, 192},
-              {0x7F000000, 254},
-              {0x7F000001, 255},
-              {0x7F7FFFFF, 255},
-              {0x7F800000, 255},
-              {0x7FC00000, 255}};
-  for (const auto& row : rows) {
-    EXPECT_EQ(e8m0_round_up(as_float(row.bits)), row.byte) << std::hex << row.bits;
-    EXPECT_EQ(encode(Format::e8m0, as_float(row.bits), Rounding::upward, Overflow::non_saturate),
-              static_cast<std::uint32_t>(row.byte))
-        << std::hex << row.bits;
+  const std::tuple<std::uint32_t, int> rows[] = {
+      {0x0, 0},          {0x1, 0},          {0x400000, 0},     {0x400001, 1},     {0x7FFFFF, 1},     {0x800000, 1},
+      {0x1F800000, 63},  {0x1F800001, 64},  {0x3F7FFFFF, 127}, {0x3F800000, 127}, {0x3F800001, 128}, {0x5F800001, 192},
+      {0x7F000000, 254}, {0x7F000001, 255}, {0x7F7FFFFF, 255}, {0x7F800000, 255}, {0x7FC00000, 255}};
+  for (const auto& [bits, byte] : rows) {
+    EXPECT_EQ(e8m0_round_up(as_float(bits)), byte) << std::hex << bits;
+    EXPECT_EQ(encode(Format::e8m0, as_float(bits), Rounding::upward, Overflow::non_saturate),
+              static_cast<std::uint32_t>(byte))
+        << std::hex << bits;
   }
 }
 
@@ -770,12 +700,7 @@ TEST(ScaleRule, a_product_computed_in_bf16_is_wrong_for_248_bf16_amax) {
 }
 
 TEST(ScaleRule, fp32_scales_have_no_byte) {
-  try {
-    scale_byte(ScaleRule::fp32, Format::e4m3, 1);
-    FAIL() << "expected an Error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::internal);
-  }
+  expect_error(ErrorKind::internal, "", [] { scale_byte(ScaleRule::fp32, Format::e4m3, 1); });
 }
 
 }  // namespace

@@ -1,23 +1,14 @@
 // Tiles against numerics' accumulate(), output by output and bit for bit: all contracts, all mixes of formats, and data
 // made for what the engine decides itself and for what it must not.
 
-#include <algorithm>
 #include <cfenv>
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
 #include "reference/accumulate/accumulate.h"
 #include "reference/accumulate/operand.h"
 #include "tests/kernels/cpu/simd_targets.h"
 #include "tests/reference/accumulate/tile_problem.h"
+#include "tests/testing.h"
 
 #if defined(__SSE2__)
   #include <xmmintrin.h>
@@ -154,9 +145,8 @@ TEST(Accumulate, sums_of_31_bits_are_right) {
     for (auto& row : b) row[k] = 1;
   }
   std::vector<std::uint32_t> c;
-  for (double units : {-1.0, -64.0, -65.0, -255.0, -256.0, -257.0, 0.0, 1.0}) {
+  for (double units : {-1.0, -64.0, -65.0, -255.0, -256.0, -257.0, 0.0, 1.0})
     c.push_back(saturated(Format::fp32, std::ldexp(units, -25)));
-  }
   const TileProblem p = chosen_problem(contract, Format::e4m3, a, b, c);
   p.expect_equal(p.whole(), p.expected());
   EXPECT_EQ(p.whole()[0], 0x427FFFFFU);
@@ -182,13 +172,11 @@ TEST(Accumulate, tiles_and_pieces_of_k_give_the_same_words) {
         std::vector<std::uint32_t> acc = p.c;
         std::vector<std::uint32_t> want = p.c;
         std::uint32_t* at = acc.data() + rows.begin * p.n() + cols.begin;
-        for (const Extent k : {Extent{0, 64}, Extent{64, 128}, Extent{128, 136}}) {
+        for (const Extent k : {Extent{0, 64}, Extent{64, 128}, Extent{128, 136}})
           accumulate_tile(a, rows, b, cols, k, at, p.n());
-        }
-        for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        for (std::int64_t i = rows.begin; i < rows.end; ++i)
           std::copy(whole.begin() + i * p.n() + cols.begin, whole.begin() + i * p.n() + cols.end,
                     want.begin() + i * p.n() + cols.begin);
-        }
         p.expect_equal(acc, want);
       }
     }
@@ -281,11 +269,7 @@ TEST(Accumulate, wrong_requests_are_refused) {
   EXPECT_THROW(PackedOperand(contract_named("sm100_mxf8f6f4"), Format::e4m3, scaled), Error);
 }
 
-}  // namespace
-
 // Packed operands: panels, references and marks, and where codes of any width and stride are found again.
-
-namespace {
 
 TEST(PackedOperand, holds_codes_of_every_width_and_stride) {
   const Contract& exact = contract_named("exact");

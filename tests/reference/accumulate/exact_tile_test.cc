@@ -1,21 +1,11 @@
 // Sums that are rounded once against numerics' accumulate(), which adds product by product: data made for the ends of
 // what each way can decide, on every SIMD target.
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
+#include "reference/accumulate/exact_tile.h"
 #include "numerics/accumulate/contract.h"
 #include "reference/accumulate/exact_rows.h"
-#include "reference/accumulate/exact_tile.h"
 #include "tests/kernels/cpu/simd_targets.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
@@ -73,10 +63,9 @@ void expect_equal(const Problem& p, Extent k) {
   const auto n = static_cast<std::int64_t>(p.b.size());
   exact_tile(rows_of(p.a), {0, static_cast<std::int64_t>(p.a.size())}, rows_of(p.b), {0, n}, k, got.data(), n);
   const std::vector<std::uint32_t> want = expected(p, k);
-  for (std::size_t i = 0; i < got.size(); ++i) {
+  for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_EQ(got[i], want[i]) << std::hex << p.what << " output " << i << " c " << p.c[i] << std::dec << " k "
                                << k.begin << " to " << k.end;
-  }
 }
 void expect_equal(const Problem& p) { expect_equal(p, {0, p.k()}); }
 
@@ -251,9 +240,8 @@ TEST(ExactTile, ranges_on_either_side_of_what_two_doubles_hold) {
     for (const int count : {131, 200, 255}) {
       Problem p = one_output();
       const auto add_all = [&](bool negative) {
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < count; ++i)
           p.add(finite(ones(bits / 2), -bits / 2, negative), finite(ones(bits - bits / 2), bits / 2 + 2 - range));
-        }
       };
       const auto fill_block = [&] {
         while (p.k() % ExactRows::kBlock != 0) p.add(kZero, kZero);
@@ -276,10 +264,9 @@ Problem random_problem(int bits, int spread, std::size_t m, std::size_t n, std::
   const auto draw = [&](std::vector<Factors>& rows, std::size_t count) {
     rows.resize(count);
     for (Factors& row : rows) {
-      for (std::size_t i = 0; i < k; ++i) {
+      for (std::size_t i = 0; i < k; ++i)
         row.push_back(finite(static_cast<std::uint32_t>(random() >> (32 - bits)),
                              static_cast<int>(random() % static_cast<unsigned>(spread)) - spread, random() % 2 == 0));
-      }
     }
   };
   Problem p;
@@ -328,10 +315,9 @@ TEST(ExactTile, tiles_at_any_place_give_the_same_words_and_write_nothing_beside)
         std::vector<std::uint32_t> acc = p.c;
         std::vector<std::uint32_t> want = p.c;
         exact_tile(a, rows, b, cols, k, acc.data() + rows.begin * 150 + cols.begin, 150);
-        for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        for (std::int64_t i = rows.begin; i < rows.end; ++i)
           std::copy(whole.begin() + i * 150 + cols.begin, whole.begin() + i * 150 + cols.end,
                     want.begin() + i * 150 + cols.begin);
-        }
         EXPECT_EQ(acc, want) << rows.begin << " " << cols.begin << " " << k.begin;
       }
     }
@@ -348,11 +334,7 @@ TEST(ExactTile, no_products_leave_c_but_the_sign_of_zero) {
   }
 }
 
-}  // namespace
-
 // Rows of exact values: what they hold, and the range that is known of them.
-
-namespace {
 
 TEST(ExactRows, a_factors_value_is_exact) {
   EXPECT_EQ(value_of(factor(Format::e4m3, 0x7E)), 448);

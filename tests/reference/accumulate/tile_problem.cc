@@ -61,9 +61,7 @@ TileOperand random_operand(const Contract& contract, Format format, Data data, s
                            Random& random) {
   TileOperand o{format, rows, k, (random() & 1) != 0, {}, {}, {}, {}, {}};
   for (std::int64_t i = 0; i < rows * k; ++i) o.codes.push_back(draw(format, data, random));
-  for (std::int64_t i = 0; data == Data::sparse && i < rows; i += 3) {
-    std::fill_n(o.codes.begin() + i * k, k, 0U);
-  }
+  for (std::int64_t i = 0; data == Data::sparse && i < rows; i += 3) std::fill_n(o.codes.begin() + i * k, k, 0U);
   o.lay_out();
   if (contract.scale_terms == 0) return o;
   o.scale_format = contract.scales.front();
@@ -136,9 +134,8 @@ PackedOperand TileOperand::packed(const Contract& contract, int threads) const {
 
 std::vector<Factor> TileOperand::row(const Contract& contract, std::int64_t i) const {
   std::vector<Factor> out;
-  for (std::int64_t j = 0; j < k; ++j) {
+  for (std::int64_t j = 0; j < k; ++j)
     out.push_back(operand(contract, format, codes[static_cast<std::size_t>(i * k + j)]));
-  }
   return out;
 }
 

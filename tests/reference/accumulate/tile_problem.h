@@ -5,14 +5,10 @@
 //   const TileProblem p = random_problem(contract, Format::e4m3, Format::e5m2, Data::normal, 3, 37, 65, seed);
 //   p.expect_equal(p.whole(), p.expected());
 
-#include <cstdint>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "numerics/accumulate/contract.h"
 #include "numerics/format/format.h"
 #include "reference/accumulate/accumulate.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 

@@ -1,20 +1,15 @@
+#include <stdexcept>
+
+#include "reference/common/checked_size.h"
 #include "reference/common/matrix.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include "numerics/error.h"
+#include "reference/common/parallel.h"
 #include "tests/reference/common/test_matrix.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::TestMatrix;
-using test::thrown_by;
+using namespace test;
 
 TEST(Matrix, reads_every_bf16_as_the_upper_half_of_a_float) {
   std::vector<std::uint16_t> bits(65536);
@@ -42,7 +37,7 @@ TEST(Matrix, reads_every_fp16_exactly) {
     const int mantissa = i & 1023;
     float expected = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
                                    : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
-    if (exponent == 31) expected = mantissa == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");
+    if (exponent == 31) expected = mantissa == 0 ? kInf : std::nanf("");
     if (i >> 15 != 0) expected = -expected;
     for (const float value : {m.at(0, i), row[static_cast<std::size_t>(i)]}) {
       if (std::isnan(expected)) {
@@ -80,12 +75,10 @@ TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
 TEST(BlockShape, outside_the_seven_has_a_name_for_messages_only) {
   EXPECT_EQ(to_text({3, 5}), "3x5");
   EXPECT_EQ(to_text({0, 1}), "0x1");
-  for (const std::string name : {"", "3x5", "1X32", "1x32 ", "x", "1x0", "rows"}) {
-    const auto thrown = thrown_by([&] { block_shape_named(name); });
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    EXPECT_EQ(thrown.text,
-              "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row");
-  }
+  for (const std::string name : {"", "3x5", "1X32", "1x32 ", "x", "1x0", "rows"})
+    expect_thrown(ErrorKind::usage,
+                  "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row",
+                  [&] { block_shape_named(name); });
 }
 
 TEST(Offsets, may_be_none_or_start_at_0_never_fall_and_end_at_the_rows) {
@@ -104,11 +97,8 @@ TEST(Offsets, that_are_wrong_are_refused_with_the_place_and_the_remedy) {
       {{0, 5, 9}, "last offset (offset 2) is 9: must be the number of rows, 10"},
       {{0, 11}, "last offset (offset 1) is 11: must be the number of rows, 10"},
       {{0}, "last offset (offset 0) is 0: must be the number of rows, 10"}};
-  for (const auto& [offsets, text] : wrong) {
-    const auto thrown = thrown_by([&o = offsets] { check_offsets(o, 10); });
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    EXPECT_EQ(thrown.text, text);
-  }
+  for (const auto& [offsets, text] : wrong)
+    expect_thrown(ErrorKind::usage, text, [&o = offsets] { check_offsets(o, 10); });
 }
 
 TEST(Matrix, that_is_empty_needs_no_data) {
@@ -132,11 +122,103 @@ TEST(Matrix, that_makes_no_sense_is_refused_with_what_would_be_right) {
        "matrix bytes: 4611686018427387904 x 4 is beyond 2^63 - 1; use smaller dimensions"},
       {{Format::bf16, &byte, 3, 1, huge * huge},
        "matrix rows by row stride: 2 x 4611686018427387904 is beyond 2^63 - 1; use smaller dimensions"}};
-  for (const auto& [matrix, text] : wrong) {
-    const auto thrown = thrown_by([&m = matrix] { check_matrix(m); });
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    EXPECT_EQ(thrown.text, text);
+  for (const auto& [matrix, text] : wrong) expect_thrown(ErrorKind::usage, text, [&m = matrix] { check_matrix(m); });
+}
+
+constexpr std::int64_t kMuchWork = std::int64_t{1} << 40;
+
+TEST(Parallel, does_every_index_once_whatever_the_threads) {
+  for (const int threads : {0, 1, 2, 3, 7, 64}) {
+    for (const std::int64_t count : {0, 1, 2, 5, 63, 64, 65, 1000}) {
+      std::vector<int> done(static_cast<std::size_t>(count), 0);
+      parallel_ranges(count, kMuchWork, threads, [&](std::int64_t begin, std::int64_t end) {
+        EXPECT_LT(begin, end);
+        for (std::int64_t i = begin; i < end; ++i) ++done[static_cast<std::size_t>(i)];
+      });
+      EXPECT_EQ(done, std::vector<int>(static_cast<std::size_t>(count), 1)) << threads << " threads";
+    }
   }
+}
+
+TEST(Parallel, runs_on_the_callers_thread_alone_when_the_work_is_small) {
+  const auto caller = std::this_thread::get_id();
+  int calls = 0;
+  parallel_ranges(1000, 1000, 8, [&](std::int64_t begin, std::int64_t end) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_EQ(end - begin, 1000);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Parallel, uses_as_many_threads_as_asked) {
+  std::vector<std::thread::id> ids(5);
+  parallel_ranges(5, kMuchWork, 5, [&](std::int64_t begin, std::int64_t end) {
+    EXPECT_EQ(end, begin + 1);
+    ids[static_cast<std::size_t>(begin)] = std::this_thread::get_id();
+  });
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  for (std::size_t i = 1; i < ids.size(); ++i) EXPECT_NE(ids[i], ids[0]);
+}
+
+TEST(Parallel, rethrows_the_exception_of_the_lowest_index) {
+  for (const int threads : {1, 2, 3, 8}) {
+    std::string text;
+    try {
+      parallel_ranges(100, kMuchWork, threads, [](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          if (i % 30 == 17) throw std::runtime_error(std::to_string(i));
+        }
+      });
+    } catch (const std::runtime_error& error) {
+      text = error.what();
+    }
+    EXPECT_EQ(text, "17") << threads << " threads";
+  }
+}
+
+TEST(Parallel, knows_the_machines_threads) {
+  EXPECT_GE(thread_count(0), 1);
+  EXPECT_EQ(thread_count(3), 3);
+}
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+TEST(CheckedSize, computes_what_fits) {
+  EXPECT_EQ(checked_product(kMost, 1, "x"), kMost);
+  EXPECT_EQ(checked_product(kMost, 0, "x"), 0);
+  EXPECT_EQ(checked_product(3037000499, 3037000499, "x"), 9223372030926249001);
+  EXPECT_EQ(checked_sum(kMost - 1, 1, "x"), kMost);
+  EXPECT_EQ(checked_round_up(129, 128, "x"), 256);
+  EXPECT_EQ(checked_round_up(128, 128, "x"), 128);
+  EXPECT_EQ(checked_round_up(0, 128, "x"), 0);
+}
+
+TEST(CheckedSize, refuses_what_does_not_and_names_it) {
+  expect_thrown(ErrorKind::usage, "tiles: 3037000500 x 3037000500 is beyond 2^63 - 1; use smaller dimensions",
+                [] { (void)checked_product(3037000500, 3037000500, "tiles"); });
+  expect_thrown(ErrorKind::usage, "rows: 9223372036854775807 + 1 is beyond 2^63 - 1; use smaller dimensions",
+                [] { (void)checked_sum(kMost, 1, "rows"); });
+  EXPECT_EQ(thrown_by([] { (void)checked_round_up(kMost, 128, "rows"); }).text,
+            "rows: 72057594037927936 x 128 is beyond 2^63 - 1; use smaller dimensions");
+}
+
+TEST(CeilDiv, rounds_up_and_cannot_overflow) {
+  EXPECT_EQ(ceil_div(0, 5), 0);
+  EXPECT_EQ(ceil_div(5, 5), 1);
+  EXPECT_EQ(ceil_div(6, 5), 2);
+  EXPECT_EQ(ceil_div(kMost, 2), kMost / 2 + 1);
+  EXPECT_EQ(ceil_div(kMost, kMost), 1);
+}
+
+TEST(ResizeOrThrow, fills_or_says_how_much_was_asked_for) {
+  std::vector<int> v{7};
+  resize_or_throw(v, 3, "x", 5);
+  EXPECT_EQ(v, (std::vector<int>{5, 5, 5}));
+  resize_or_throw(v, 2, "x");
+  EXPECT_EQ(v, (std::vector<int>{0, 0}));
+  expect_thrown(ErrorKind::environment, "codes: no memory for 4611686018427387904 values of 4 bytes",
+                [&] { resize_or_throw(v, std::int64_t{1} << 62, "codes"); });
 }
 
 }  // namespace

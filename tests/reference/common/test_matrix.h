@@ -1,20 +1,10 @@
 #pragma once
 // Matrices for tests: owned bytes behind a MatrixView, poisoned between the rows, and reproducible values.
 
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "reference/common/matrix.h"
 #include "reference/quantize/quantize.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 
@@ -39,9 +29,8 @@ class TestMatrix {
     bytes_.assign(kLead + static_cast<std::size_t>(rows * stride_) * size, std::byte{0xFF});
     for (std::int64_t i = 0; i < rows * cols; ++i) {
       std::uint32_t bits = std::bit_cast<std::uint32_t>(values.at(static_cast<std::size_t>(i)));
-      if (dtype != Format::fp32) {
+      if (dtype != Format::fp32)
         bits = encode(dtype, values[static_cast<std::size_t>(i)], Rounding::nearest_even, Overflow::non_saturate);
-      }
       const std::int64_t at = (i / cols) * stride_ + i % cols;
       std::memcpy(bytes_.data() + kLead + static_cast<std::size_t>(at) * size, &bits, size);  // little-endian
     }
@@ -78,9 +67,8 @@ inline std::vector<float> random_values(std::int64_t count, std::uint64_t seed, 
     const float magnitude =
         std::ldexp(static_cast<float>(significand), block_exponent - static_cast<int>(r >> 40 & 15));
     float value = (r >> 33 & 1) != 0 ? -magnitude : magnitude;
-    if (rare != 0 && (r >> 44) % rare == 0) {
+    if (rare != 0 && (r >> 44) % rare == 0)
       value = (r >> 34 & 1) != 0 ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::infinity();
-    }
     values.push_back(value);
   }
   return values;
@@ -111,21 +99,6 @@ inline std::vector<std::uint32_t> scales_of(const QuantizedTensor& q) {
   std::vector<std::uint32_t> bits;
   for (std::size_t i = 0; i < q.scales().size(); ++i) bits.push_back(q.scales().code(i));
   return bits;
-}
-
-// The kind and text of what a call throws; text "nothing thrown" when it does not.
-struct Thrown {
-  ErrorKind kind = ErrorKind::internal;
-  std::string text = "nothing thrown";
-};
-template <class Call>
-Thrown thrown_by(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return {error.kind(), error.what()};
-  }
-  return {};
 }
 
 }  // namespace mxcheck::test

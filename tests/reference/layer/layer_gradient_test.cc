@@ -6,25 +6,17 @@
 // for silu's derivative), and every step adds its own roundings. One step of sm90_bf16 cuts at most 17 terms to 2^-24
 // of the largest each, and its result to 2^-23: relative to the sum of magnitudes below 2^-19 together.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-
 #include "reference/layer/layer.h"
 #include "reference/router/router.h"
 #include "tests/numerics/elementary/multiprecision.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/layer/test_layer.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bf16_value;
-using test::LayerRun;
-using test::Real;
-using test::run;
-using test::TestLayer;
+using namespace test;
 
 constexpr double kFp32 = 0x1p-24;
 constexpr double kBf16 = 0x1p-8;
@@ -83,7 +75,7 @@ struct Exact {
     for (const float w : routes.row_weight) s.push_back({Real(w), 0});
   }
 
-  static BoundedTensor exact(const test::Words& words) {
+  static BoundedTensor exact(const Words& words) {
     BoundedTensor out;
     for (const std::uint16_t w : words) out.push_back({Real(bf16_value(w)), 0});
     return out;
@@ -265,8 +257,8 @@ TEST(LayerGradient, is_the_derivative_of_the_loss) {
 TEST(LayerGradient, of_weights_feeds_the_router) {
   const LayerShape shape{64, 64, 32, 8};
   TestLayer t(shape, 2, 30);
-  const std::vector<float> logits = test::random_values(shape.tokens * shape.experts, 31);
-  const test::TestMatrix matrix = test::fp32_matrix(shape.tokens, shape.experts, logits);
+  const std::vector<float> logits = random_values(shape.tokens * shape.experts, 31);
+  const TestMatrix matrix = fp32_matrix(shape.tokens, shape.experts, logits);
   Router router;
   router.variant = &router_variant_named("topk-softmax");
   router.top_k = 2;
@@ -295,8 +287,8 @@ TEST(LayerGradient, of_weights_feeds_the_router) {
 
 TEST(LayerRoutes, of_token_rounding_are_its_rows_in_the_order_of_experts) {
   const LayerShape shape{64, 32, 32, 8};
-  const std::vector<float> logits = test::random_values(shape.tokens * shape.experts, 32);
-  const test::TestMatrix matrix = test::fp32_matrix(shape.tokens, shape.experts, logits);
+  const std::vector<float> logits = random_values(shape.tokens * shape.experts, 32);
+  const TestMatrix matrix = fp32_matrix(shape.tokens, shape.experts, logits);
   Router router;
   router.variant = &router_variant_named("topk-softmax");
   router.top_k = 2;

@@ -2,27 +2,14 @@
 // last and quantized by itself, a dense matmul. And what holds for any layer.
 
 #include "reference/layer/layer.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/layer/test_layer.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bf16_value;
-using test::LayerRun;
-using test::row;
-using test::run;
-using test::TestLayer;
-using test::thrown_by;
-using test::transposed;
-using test::Words;
+using namespace test;
 using Floats = std::vector<float>;
 
 const LayerShape kShape{211, 160, 96, 4};  // blocks of 32 and of 128 are cut short, along d, n and tokens
@@ -52,7 +39,7 @@ struct Matrix {
   [[nodiscard]] Matrix t() const { return {cols, rows, transposed(values, rows, cols)}; }
 };
 Matrix requantized(const Matrix& x, const OperandRule& rule) {
-  const test::TestMatrix m = test::fp32_matrix(x.rows, x.cols, x.values);
+  const TestMatrix m = fp32_matrix(x.rows, x.cols, x.values);
   return {x.rows, x.cols, dequantize(quantize(m.view(), rule.format, rule.block, recipe_named(rule.scales)))};
 }
 
@@ -70,7 +57,7 @@ Floats product(const LayerRecipe& recipe, LayerGemm gemm, const Matrix& a, const
       o.codes = w.data();
       return;
     }
-    const test::TestMatrix values = test::fp32_matrix(x.rows, x.cols, x.values);
+    const TestMatrix values = fp32_matrix(x.rows, x.cols, x.values);
     q = quantize(values.view(), r.format, r.block, recipe_named(r.scales));
     o.codes = q.codes.data.data(), o.block = r.block, o.scale_row_stride = q.scale_cols();
     o.scale_format = q.scales().format;
@@ -202,7 +189,7 @@ TEST(Layer, elementwise_steps_are_those_of_swiglu_and_sums_go_by_slot) {
       ASSERT_EQ(a, row(r.forward.a, i, n)) << recipe.name;
     }
     if (recipe.kept_h.quantized()) {
-      const test::TestMatrix m = test::fp32_matrix(std::ssize(routes.row_token), 2 * n, h);
+      const TestMatrix m = fp32_matrix(std::ssize(routes.row_token), 2 * n, h);
       h = dequantize(quantize(m.view(), recipe.kept_h.format, recipe.kept_h.block, recipe_named(recipe.kept_h.scales)));
     }
     Words scaled(static_cast<std::size_t>(n)), dh(static_cast<std::size_t>(2 * n));
@@ -382,9 +369,7 @@ TEST(Layer, refuses_what_does_not_agree) {
     TestLayer u = t;
     LayerRoutes r = routes;
     change(u, r);
-    const auto thrown = thrown_by([&] { layer_forward(u.layer("mxfp8"), u.x, r); });
-    EXPECT_EQ(thrown.kind, kind) << thrown.text;
-    EXPECT_NE(thrown.text.find(text), std::string::npos) << thrown.text;
+    expect_error(kind, std::string(text), [&] { layer_forward(u.layer("mxfp8"), u.x, r); });
   };
   refused([](auto& u, auto&) { u.x.pop_back(); }, ErrorKind::usage, "X has 159 elements; T x d is 160");
   refused([](auto& u, auto&) { u.w1.pop_back(); }, ErrorKind::usage, "W1 has 3071 elements; E x d x 2n is 3072");
@@ -396,10 +381,8 @@ TEST(Layer, refuses_what_does_not_agree) {
           "slot 0 of token 0");
   refused([](auto&, auto& r) { r.token_rows[0] = r.token_rows[0] < 0 ? 0 : -1; }, ErrorKind::input, "row");
   const LayerForward f = layer_forward(t.layer("mxfp8"), t.x, routes);
-  EXPECT_NE(thrown_by([&] {
-              layer_backward(t.layer("dsv3"), f.kept, t.d_o, routes);
-            }).text.find("X as it was kept is 5 x 32 BF16"),
-            std::string::npos);
+  expect_contains(thrown_by([&] { layer_backward(t.layer("dsv3"), f.kept, t.d_o, routes); }).text,
+                  "X as it was kept is 5 x 32 BF16");
   Layer none = t.layer("mxfp8");
   none.recipe = nullptr;
   EXPECT_EQ(thrown_by([&] { layer_forward(none, t.x, routes); }).kind, ErrorKind::usage);

@@ -12,30 +12,17 @@
 // exp(-g) overflows q is 0 instead of less than 2^-128; every other rounding below 2^-126 adds 2^-150 times what
 // follows it.
 
-#include <array>
-#include <cmath>
-#include <limits>
-#include <random>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "numerics/elementary/elementary.h"
-#include "numerics/error.h"
-#include "reference/layer/aggregate.h"
 #include "reference/layer/swiglu.h"
-#include "tests/goldens/temporary_directory.h"
+#include "numerics/elementary/elementary.h"
+#include "reference/layer/aggregate.h"
 #include "tests/numerics/elementary/multiprecision.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bits_of;
-using test::float_of;
-using test::Real;
+using namespace test;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr double kStep = 0x1p-24 * (1 + 0x1p-20);
 
@@ -116,14 +103,13 @@ TEST(SwigluGradient, of_every_bf16_gate_is_within_the_derived_bound) {
 
 // The order of operations, and that each is rounded once: the same in 100 digits, rounded to FP32 after every one.
 TEST(SwigluGradient, and_swiglu_round_after_every_operation_in_the_order_of_the_header) {
-  using test::nearest_float;
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   for (int i = 0; i < 3000; ++i) {
     const float g = 3 * normal(random);
     const float u = normal(random);
     const float da = normal(random);
-    const float q = nearest_float(1 / Real(nearest_float(1 + Real(test::exp_by_digits(-g)))));
+    const float q = nearest_float(1 / Real(nearest_float(1 + Real(exp_by_digits(-g)))));
     const float silu = nearest_float(Real(g) * q);
     const float f = nearest_float(Real(g) * nearest_float(1 - Real(q)) + 1);
     const float slope = nearest_float(Real(q) * f);
@@ -216,11 +202,7 @@ TEST(SwigluRow, has_the_gate_in_either_order_and_ds_of_the_rounded_a) {
   EXPECT_EQ(bits_of(ds), bits_of(ds2));
 }
 
-}  // namespace
-
 // The rows of a token added up: order, roundings, what is left out, what is refused.
-
-namespace {
 
 using Words = std::vector<std::uint16_t>;
 
@@ -257,7 +239,7 @@ TEST(Aggregate, makes_any_nan_the_one_nan) {
 
 TEST(Aggregate, refuses_slots_that_are_none) {
   const auto refused = [](const char* message, std::vector<std::int64_t> offsets, std::vector<std::int32_t> rows) {
-    test::expect_error(ErrorKind::input, message, [&] { (void)aggregate({kRows, 3, 1, {}}, {offsets, rows}); });
+    expect_error(ErrorKind::input, message, [&] { (void)aggregate({kRows, 3, 1, {}}, {offsets, rows}); });
   };
   refused("token_offsets[0] is 1", {1, 1}, {0});
   refused("token_offsets[1] is -1", {0, -1, 1}, {0});
@@ -266,9 +248,9 @@ TEST(Aggregate, refuses_slots_that_are_none) {
   refused("slot 0 is of row -2", {0, 1}, {-2});
   const std::vector<std::int64_t> offsets{0, 0};
   const std::vector<float> weights{1};
-  test::expect_error(ErrorKind::usage, "1 weights", [&] { (void)aggregate({kRows, 3, 1, weights}, {offsets, {}}); });
-  test::expect_error(ErrorKind::usage, "3 elements", [&] { (void)aggregate({kRows, 3, 2, {}}, {offsets, {}}); });
-  test::expect_error(ErrorKind::usage, "without token_offsets", [&] { (void)aggregate({kRows, 3, 1, {}}, {}); });
+  expect_error(ErrorKind::usage, "1 weights", [&] { (void)aggregate({kRows, 3, 1, weights}, {offsets, {}}); });
+  expect_error(ErrorKind::usage, "3 elements", [&] { (void)aggregate({kRows, 3, 2, {}}, {offsets, {}}); });
+  expect_error(ErrorKind::usage, "without token_offsets", [&] { (void)aggregate({kRows, 3, 1, {}}, {}); });
 }
 
 }  // namespace

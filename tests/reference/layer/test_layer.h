@@ -1,12 +1,8 @@
 #pragma once
 // A small layer to test with: random BF16 tensors and routes, owned.
 
-#include <cstdint>
-#include <random>
-#include <string_view>
-#include <vector>
-
 #include "reference/layer/layer.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 

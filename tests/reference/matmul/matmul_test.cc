@@ -1,29 +1,16 @@
 // Matmuls against a second way to compute each output: the plain model and IEEE operations, one output at a time.
 
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
-#include "numerics/format/codec.h"
 #include "reference/matmul/matmul.h"
+#include "numerics/format/codec.h"
 #include "reference/matmul/operand.h"
 #include "reference/matmul/parts.h"
 #include "tests/reference/matmul/test_matmul.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::fill;
-using test::Owned;
-using test::run;
+using namespace test;
 
 float word(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
@@ -60,10 +47,9 @@ TEST(Matmul, promotes_every_128_with_both_kinds_of_scales) {
       fill(o, "sm90_fp8+promote128", {70, 300, 520}, {1, 128}, block_b, scale, 1);
       const std::vector<float> d = run(o.m);
       for (std::int64_t i = 0; i < 70; i += 3) {
-        for (std::int64_t j = 0; j < 300; ++j) {
+        for (std::int64_t j = 0; j < 300; ++j)
           ASSERT_EQ(d[static_cast<std::size_t>(i * 300 + j)], promoted(o.m, i, j, 0, 520, j / block_b.rows, 0))
               << i << " " << j;
-        }
       }
     }
   }
@@ -77,9 +63,8 @@ TEST(Matmul, groups_of_rows_meet_their_experts_matrix) {
   const std::vector<float> d = run(o.m);
   for (std::int64_t i = 0; i < 90; ++i) {
     const std::int64_t e = i < 1 ? 0 : i < 66 ? 2 : 3;
-    for (std::int64_t j = 0; j < 33; ++j) {
+    for (std::int64_t j = 0; j < 33; ++j)
       ASSERT_EQ(d[static_cast<std::size_t>(i * 33 + j)], promoted(o.m, i, e * 33 + j, 0, 256, e, 0)) << i << " " << j;
-    }
   }
 }
 
@@ -111,9 +96,8 @@ TEST(Matmul, rows_are_gathered_with_their_scales) {
   o.m.gathers = true, o.m.row_index = o.index;
   const std::vector<float> d = run(o.m);
   for (std::size_t i = 0; i < o.index.size(); ++i) {
-    for (std::int64_t j = 0; j < 40; ++j) {
+    for (std::int64_t j = 0; j < 40; ++j)
       ASSERT_EQ(d[i * 40 + static_cast<std::size_t>(j)], promoted(o.m, o.index[i], j, 0, 256, 0, 0));
-    }
   }
 }
 
@@ -123,10 +107,9 @@ TEST(Matmul, alpha_then_c_then_the_outputs_type) {
   const std::vector<float> plain = run(o.m);
   std::mt19937 random(6);
   std::vector<std::uint16_t> c;
-  for (int i = 0; i < 35; ++i) {
+  for (int i = 0; i < 35; ++i)
     c.push_back(static_cast<std::uint16_t>(
         encode(Format::bf16, std::normal_distribution<double>()(random), Rounding::nearest_even, Overflow::saturate)));
-  }
   o.m.alpha = 1.0F / 3, o.m.c = c.data(), o.m.output = Format::bf16;
   std::vector<std::uint16_t> d(35);
   matmul(o.m, d.data());
@@ -166,12 +149,11 @@ TEST(Matmul, exact_takes_scales_into_the_sum) {
     for (std::int64_t i = 0; i < 4; ++i) {
       for (std::int64_t j = 0; j < 5; ++j) {
         long double sum = 0;  // 64 bits: FP32 scales lose some, so the comparison is by half an ulp of FP32
-        for (std::int64_t k = 0; k < 96; ++k) {
+        for (std::int64_t k = 0; k < 96; ++k)
           sum += static_cast<long double>(decode(Format::e4m3, o.a[static_cast<std::size_t>(i * 96 + k)])) *
                  scale_of(o.m.a, i, k / 32) *
                  static_cast<long double>(decode(Format::e4m3, o.b[static_cast<std::size_t>(j * 96 + k)])) *
                  scale_of(o.m.b, j, k / 32);
-        }
         EXPECT_EQ(d[static_cast<std::size_t>(i * 5 + j)], static_cast<float>(sum));
       }
     }
@@ -354,9 +336,6 @@ TEST(Operand, exact_factors_refuse_scales_that_need_more_than_32_bits) {
   EXPECT_THROW((void)exact_factors(w, 0), Error);
 }
 
-using test::fill;
-using test::Owned;
-
 TEST(MatmulParts, are_one_without_groups) {
   Owned o;
   fill(o, "sm90_fp8+promote128", {6, 8, 256}, {1, 128}, {128, 128}, Format::e8m0, 1);
@@ -425,7 +404,7 @@ TEST(FinishedWord, is_alpha_times_the_sum_plus_c_rounded_to_the_output) {
   m.alpha = 0.5F;
   EXPECT_EQ(finished_word(m, word(3), word(1), true), word(2.5F));
   EXPECT_EQ(finished_word(m, word(3), word(1), false), word(1.5F));
-  EXPECT_EQ(finished_word(m, word(std::numeric_limits<float>::quiet_NaN()), 0, false), 0x7FFFFFFFU);
+  EXPECT_EQ(finished_word(m, word(kNaN), 0, false), 0x7FFFFFFFU);
   m.alpha = 1, m.output = Format::bf16;
   EXPECT_EQ(finished_word(m, 0x3F808000, 0, false), 0x3F80U);      // a tie, to even
   EXPECT_EQ(finished_word(m, 0x3F818000, 0x8000, true), 0x3F82U);  // c is BF16: -0

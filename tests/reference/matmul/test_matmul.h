@@ -1,14 +1,9 @@
 #pragma once
 // A small matmul to test with: operands of random E4M3 codes and scales.
 
-#include <cmath>
-#include <cstdint>
-#include <random>
-#include <string_view>
-#include <vector>
-
 #include "numerics/format/codec.h"
 #include "reference/matmul/matmul.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
 

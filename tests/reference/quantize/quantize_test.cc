@@ -1,27 +1,17 @@
 // Blocks whose bytes are known: the shared golden cases of the field, hand-computed ones, recipes, special values.
 
 #include "reference/quantize/quantize.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
-
+#include "numerics/format/codec.h"
+#include "reference/quantize/cast.h"
+#include "reference/quantize/encode_blocks.h"
 #include "tests/reference/common/test_matrix.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::codes_of;
-using test::fp32_matrix;
-using test::TestMatrix;
-using test::thrown_by;
+using namespace test;
 using Codes = std::vector<std::uint8_t>;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // One block of 32 holding the values, zeros after them.
 QuantizedTensor one_block(std::vector<float> values, const std::string& recipe, Format element = Format::e4m3,
@@ -51,8 +41,8 @@ TEST(Quantize, gives_the_bytes_of_the_fields_shared_golden_cases) {
       {"all 2^-126", std::vector<float>(32, 0x1p-126F), "torchao", 0, Codes(32, 0x40)},
       {"an Inf", {1, kInf, 2}, "rceil", 255, Codes(32, 0x7F)},
       {"an Inf", {1, -kInf, 2}, "torchao", 255, Codes(32, 0x7F)},
-      {"a NaN", {1, kNan, 2}, "rceil", 255, Codes(32, 0x7F)},
-      {"a NaN", {kNan, 1, 2}, "torchao_floor", 255, Codes(32, 0x7F)},
+      {"a NaN", {1, kNaN, 2}, "rceil", 255, Codes(32, 0x7F)},
+      {"a NaN", {kNaN, 1, 2}, "torchao_floor", 255, Codes(32, 0x7F)},
       {"448", {448, -448}, "rceil", 127, {0x7E, 0xFE}},
       {"448", {448, -448}, "floor", 127, {0x7E, 0xFE}},
       {"448", {448, -448}, "torchao", 127, {0x7E, 0xFE}},
@@ -175,26 +165,22 @@ TEST(Quantize, rounds_e5m6_subnormals_to_nearest_in_whole_rows) {
 // 408 / 448 is no float: dividing 306 by the rounded scale gives 336, a tie; multiplying gives 336.00003. Of 4.75 / 448
 // the reciprocal alone misses the tie at 84.
 TEST(Quantize, keeps_fp32_scales_and_their_three_ways_to_scale_apart) {
-  struct Case {
-    float amax, x;
-    ElementScaling scaling;
-    double code_value;
-  };
+  using Case = std::tuple<float, float, ElementScaling, double>;
   const std::vector<Case> cases{{408, 306, ElementScaling::exact, 320},
                                 {408, 306, ElementScaling::times_quotient, 352},
                                 {4.75F, 0.890625F, ElementScaling::exact, 80},
                                 {4.75F, 0.890625F, ElementScaling::times_quotient, 80},
                                 {4.75F, 0.890625F, ElementScaling::times_reciprocal, 88}};
-  for (const Case& c : cases) {
+  for (const auto& [amax, x, scaling, code_value] : cases) {
     Recipe recipe = recipe_named("fp32");
-    recipe.scaling = c.scaling;
-    const std::vector<float> values{c.amax, c.x};
+    recipe.scaling = scaling;
+    const std::vector<float> values{amax, x};
     const QuantizedTensor q = quantize(fp32_matrix(1, 2, values).view(), Format::e4m3, {1, 128}, recipe);
     ASSERT_EQ(q.scales().format, Format::fp32);
     ASSERT_EQ(q.scales().size(), 1U);
-    EXPECT_EQ(q.scales().as<float>()[0], c.amax / 448.0F);
+    EXPECT_EQ(q.scales().as<float>()[0], amax / 448.0F);
     EXPECT_EQ(decode(Format::e4m3, q.codes.code(0)), 448);
-    EXPECT_EQ(decode(Format::e4m3, q.codes.code(1)), c.code_value);
+    EXPECT_EQ(decode(Format::e4m3, q.codes.code(1)), code_value);
   }
 }
 
@@ -209,7 +195,7 @@ TEST(Quantize, gives_blocks_whose_quotient_is_zero_an_fp32_scale_of_1) {
 }
 
 TEST(Quantize, lets_a_dropped_nan_touch_its_own_element_alone) {
-  const QuantizedTensor q = one_block({1, kNan, -2}, "te");
+  const QuantizedTensor q = one_block({1, kNaN, -2}, "te");
   Codes expected{0x70, 0x7F, 0xF8};
   expected.resize(32);
   EXPECT_EQ(values_in<std::uint8_t>(q.scales().data), Codes{120});
@@ -231,16 +217,14 @@ TEST(Quantize, refuses_a_nan_by_its_first_row_and_column_whatever_the_block_and_
   const std::int64_t cols = 700;
   std::vector<float> values(static_cast<std::size_t>(rows * cols), 1.0F);
   EXPECT_NO_THROW(quantize(fp32_matrix(rows, cols, values).view(), Format::e4m3, {1, 32}, recipe));
-  values[150 * 700 + 699] = values[150 * 700 + 33] = values[151 * 700] = values[299 * 700 + 1] = kNan;
+  values[150 * 700 + 699] = values[150 * 700 + 33] = values[151 * 700] = values[299 * 700 + 1] = kNaN;
   const TestMatrix m = fp32_matrix(rows, cols, values);
-  for (const BlockShape block : test::kShapes) {
-    for (const int threads : {1, 2, 5}) {
-      const auto thrown = thrown_by([&] { quantize(m.view(), Format::e4m3, block, recipe, {}, threads); });
-      EXPECT_EQ(thrown.kind, ErrorKind::input);
-      EXPECT_EQ(thrown.text,
-                "NaN at row 150, column 33: this recipe (rceil, NaN refused) takes none; remove it, or let NaN "
-                "propagate or be dropped");
-    }
+  for (const BlockShape block : kShapes) {
+    for (const int threads : {1, 2, 5})
+      expect_thrown(ErrorKind::input,
+                    "NaN at row 150, column 33: this recipe (rceil, NaN refused) takes none; remove it, or let NaN "
+                    "propagate or be dropped",
+                    [&] { quantize(m.view(), Format::e4m3, block, recipe, {}, threads); });
   }
 }
 
@@ -285,11 +269,10 @@ TEST(Quantize, equals_block_scale_and_encode_element_for_every_recipe_on_every_b
         } else {
           ASSERT_EQ(q.scales().code(b), scale.byte) << recipe.name;
         }
-        for (std::int64_t i = 4 * block; i < 4 * block + 4; ++i) {
+        for (std::int64_t i = 4 * block; i < 4 * block + 4; ++i)
           ASSERT_EQ(q.codes.code(static_cast<std::size_t>(i)),
                     encode_element(recipe, element, scale, m.at(i / 32, i % 32)))
               << recipe.name << ", " << spec(element).name << ", bf16 bits " << bits[static_cast<std::size_t>(i)];
-        }
       }
     }
   }
@@ -302,11 +285,7 @@ TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
   Recipe stochastic = rceil;
   stochastic.rounding = Rounding::stochastic;
   const std::vector<std::int64_t> offsets{0, 1};
-  const auto text = [](auto call) {
-    const auto thrown = thrown_by(call);
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    return thrown.text;
-  };
+  const auto text = [](auto call) { return text_thrown(ErrorKind::usage, call); };
   const std::string elements = ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6";
   for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
     EXPECT_EQ(text([&] {
@@ -346,13 +325,133 @@ TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
 }
 
 TEST(Quantize, says_so_when_there_is_no_memory) {
-  if (test::kSanitized) GTEST_SKIP() << "the sanitizer ends the process instead of refusing the allocation";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer ends the process instead of refusing the allocation";
   const std::byte byte{};
   const std::int64_t side = std::int64_t{1} << 30;
   const MatrixView m{Format::fp32, &byte, side, side, side};
-  const auto thrown = thrown_by([&] { quantize(m, Format::e4m3, {1, 32}, recipe_named("rceil")); });
-  EXPECT_EQ(thrown.kind, ErrorKind::environment);
-  EXPECT_EQ(thrown.text, "codes: no memory for 1152921504606846976 values of 1 bytes");
+  expect_thrown(ErrorKind::environment, "codes: no memory for 1152921504606846976 values of 1 bytes", [&] {
+    quantize(m, Format::e4m3, {1, 32}, recipe_named("rceil"));
+  });
+}
+
+// The definition, one element after the other.
+std::uint8_t code_of(const Recipe& recipe, Format element, float x) {
+  BlockScale one;
+  one.byte = 127, one.scale = 1, one.factor = 1;
+  return static_cast<std::uint8_t>(encode_element(recipe, element, one, x));
+}
+
+void expect_definition(const MatrixView& x, Format element, const Recipe& recipe) {
+  const std::vector<std::uint8_t> codes = cast(x, element, recipe);
+  ASSERT_EQ(codes.size(), static_cast<std::size_t>(x.rows * x.cols));
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    for (std::int64_t j = 0; j < x.cols; ++j)
+      ASSERT_EQ(codes[static_cast<std::size_t>(i * x.cols + j)], code_of(recipe, element, x.at(i, j)))
+          << recipe.name << " " << spec(element).name << " " << std::hexfloat << x.at(i, j);
+  }
+}
+
+TEST(Cast, every_word_of_16_bits_is_encoded_by_the_definition_of_each_recipe) {
+  std::vector<std::uint16_t> words(1 << 16);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint16_t>(i);
+  for (const Format dtype : {Format::bf16, Format::fp16}) {
+    const MatrixView x{dtype, std::as_bytes(std::span(words)).data(), 256, 256, 256};
+    for (const Format element : kElementFormats) {
+      for (const Recipe& recipe : all_recipes()) expect_definition(x, element, recipe);
+    }
+  }
+}
+
+// Each code and midpoint of the format, and FP32's neighbours of both: where a rounding goes wrong. And every exponent.
+TEST(Cast, fp32_words_where_codes_change_are_encoded_by_the_definition) {
+  for (const Format element : kElementFormats) {
+    std::vector<float> values{0, 0x1p-149F, std::numeric_limits<float>::infinity(), NAN};
+    for (int exponent = -149; exponent < 128; ++exponent) values.push_back(std::ldexp(1.37F, exponent));
+    for (std::uint32_t code = 0; code <= spec(element).max_code; ++code) {
+      const double low = decode(element, code);
+      const double high = code < spec(element).max_code ? decode(element, code + 1) : 2 * low;
+      for (const double quarter : {0.0, 0.25, 0.5, 0.75}) {
+        const auto x = static_cast<float>(low + quarter * (high - low));
+        values.insert(values.end(), {x, std::nextafter(x, 0.0F), std::nextafter(x, INFINITY)});
+      }
+    }
+    for (std::size_t i = 0, n = values.size(); i < n; ++i) values.push_back(-values[i]);
+    const auto count = static_cast<std::int64_t>(values.size());
+    for (const Recipe& recipe : all_recipes())
+      expect_definition({Format::fp32, std::as_bytes(std::span(values)).data(), 1, count, count}, element, recipe);
+  }
+}
+
+TEST(Cast, gaps_between_rows_and_the_thread_count_change_nothing) {
+  std::vector<float> values(300 * 130);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::ldexp(static_cast<float>(i % 97) - 48, static_cast<int>(i % 7));
+  const MatrixView gaps{Format::fp32, std::as_bytes(std::span(values)).data(), 300, 117, 130};
+  const Recipe recipe = recipe_named("rceil");
+  expect_definition(gaps, Format::e4m3, recipe);
+  for (const std::int64_t cols : {1, 3, 130}) {
+    const MatrixView dense{Format::fp32, gaps.data, 39'000 / cols, cols, cols};
+    expect_definition(dense, Format::e5m2, recipe);
+    EXPECT_EQ(cast(dense, Format::e5m2, recipe, 1), cast(dense, Format::e5m2, recipe, 3));
+  }
+  EXPECT_TRUE(cast({Format::fp32, nullptr, 0, 5, 5}, Format::e4m3, recipe).empty());
+  EXPECT_TRUE(cast({Format::fp32, nullptr, 5, 0, 0}, Format::e4m3, recipe).empty());
+}
+
+TEST(Cast, refuses_formats_without_codes_of_a_byte) {
+  const float x = 1;
+  for (const Format format : {Format::e5m6, Format::bf16, Format::e8m0})
+    EXPECT_THROW(
+        (void)cast({Format::fp32, std::as_bytes(std::span(&x, 1)).data(), 1, 1, 1}, format, recipe_named("rceil")),
+        Error);
+}
+
+constexpr Format kFormats[] = {Format::e4m3, Format::e5m2, Format::e2m1, Format::e2m3, Format::e3m2};
+
+// Every value and midpoint of the format and beyond, moved by an ulp of FP32 to either side, and the ends of FP32.
+std::vector<float> telling_values(Format element) {
+  std::vector<float> values{0, 0x1p-149F, 0x1p-126F, 0x1.fffffep127F, INFINITY, NAN};
+  for (std::uint32_t code = 0; code <= spec(element).max_code; ++code) {
+    const double value = decode(element, code);
+    const double step = code == 0 ? decode(element, 1) : value - decode(element, code - 1);
+    for (const double quarter : {0.0, 0.25, 0.5, 0.75, 1.0, 1.5}) {
+      const auto x = static_cast<float>(value + quarter * step);
+      values.insert(values.end(), {x, std::nextafter(x, 0.0F), std::nextafter(x, INFINITY)});
+    }
+  }
+  const std::size_t positive = values.size();
+  for (std::size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
+  return values;
+}
+
+TEST(EncodeBlocks, is_encode_of_every_format_at_every_factor_that_a_scale_has) {
+  for (const Format element : kFormats) {
+    std::vector<float> values = telling_values(element);
+    for (int exponent = -127; exponent <= 127; ++exponent) {
+      const double factor = std::ldexp(1.0, exponent);
+      std::vector<float> scaled = values;  // what is telling after the factor, where FP32 has it
+      for (float& v : scaled) v = static_cast<float>(v / factor);
+      for (const std::vector<float>& x : {values, scaled}) {
+        for (const std::size_t width : {std::size_t{1}, std::size_t{5}, std::size_t{32}}) {
+          const std::vector<double> factors((x.size() + width - 1) / width, factor);
+          std::vector<std::uint8_t> codes(x.size());
+          detail::encode_blocks({element, x, width, factors, codes.data()});
+          for (std::size_t i = 0; i < x.size(); ++i)
+            ASSERT_EQ(codes[i], encode(element, x[i] * factor, Rounding::nearest_even, Overflow::saturate))
+                << spec(element).name << " " << std::hexfloat << x[i] << " * " << factor << " in blocks of " << width;
+        }
+      }
+    }
+  }
+}
+
+TEST(EncodeBlocks, each_block_has_its_own_factor_and_the_last_one_may_be_short) {
+  const std::vector<float> x(100, 1.0F);
+  const std::vector<double> factors{1, 2, 4, 8};
+  std::vector<std::uint8_t> codes(x.size() + 1, 0xEE);
+  detail::encode_blocks({Format::e4m3, x, 32, factors, codes.data()});
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(decode(Format::e4m3, codes[i]), factors[i / 32]) << i;
+  EXPECT_EQ(codes.back(), 0xEE);
 }
 
 }  // namespace

@@ -1,22 +1,13 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <span>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
+#include "reference/quantize/scale_layout.h"
 #include "numerics/bytes.h"
 #include "reference/quantize/quantize.h"
-#include "reference/quantize/scale_layout.h"
 #include "tests/reference/common/test_matrix.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::thrown_by;
+using namespace test;
 using Bytes = std::vector<std::uint8_t>;
 using Sizes = std::vector<std::int64_t>;
 
@@ -77,18 +68,15 @@ const std::vector<std::pair<std::int64_t, std::int64_t>> kLayoutShapes{
     {32, 4},  {33, 1},  {1, 40}, {0, 4},    {4, 0},    {0, 0}};
 
 TEST(Tcgen05, puts_scales_where_the_formula_says) {
-  struct Case {
-    std::int64_t row, col, cols, offset;
-  };
+  using Case = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   const std::vector<Case> cases{{0, 0, 4, 0},      {0, 1, 4, 1},      {0, 3, 4, 3},     {1, 0, 4, 16},
                                 {31, 0, 4, 496},   {32, 0, 4, 4},     {64, 0, 4, 8},    {96, 0, 4, 12},
                                 {127, 3, 4, 511},  {0, 4, 5, 512},    {128, 0, 4, 512}, {128, 0, 5, 1024},
                                 {128, 0, 9, 1536}, {260, 8, 9, 4160}, {33, 5, 8, 533},  {299, 12, 13, 5812}};
-  for (const Case& c : cases) {
-    for (const std::int64_t rows : {c.row + 1, c.row + 1000}) {
-      EXPECT_EQ(layout_offset(ScaleLayout::tcgen05, c.row, c.col, rows, c.cols), c.offset)
-          << c.row << ", " << c.col << " of " << c.cols;
-    }
+  for (const auto& [row, col, cols, offset] : cases) {
+    for (const std::int64_t rows : {row + 1, row + 1000})
+      EXPECT_EQ(layout_offset(ScaleLayout::tcgen05, row, col, rows, cols), offset)
+          << row << ", " << col << " of " << cols;
   }
 }
 
@@ -174,7 +162,7 @@ TEST(ExpertScales, are_laid_out_one_padded_piece_after_the_other) {
             Bytes piece(compact.begin() + at, compact.begin() + at + n * scale_cols);
             at += n * scale_cols;
             const bool turned = !row_blocks && layout != ScaleLayout::compact;
-            if (turned) piece = test::transposed(piece, n, scale_cols);
+            if (turned) piece = transposed(piece, n, scale_cols);
             const Bytes laid_out =
                 in_memory_order(layout, piece, turned ? scale_cols : n, turned ? n : scale_cols, 0xAB);
             expected.insert(expected.end(), laid_out.begin(), laid_out.end());
@@ -192,8 +180,8 @@ TEST(ExpertScales, are_laid_out_one_padded_piece_after_the_other) {
 TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
   const std::int64_t rows = 300;
   const std::int64_t cols = 70;
-  const auto values = test::random_values(rows * cols, 23);
-  const test::TestMatrix m = test::fp32_matrix(rows, cols, values);
+  const auto values = random_values(rows * cols, 23);
+  const TestMatrix m = fp32_matrix(rows, cols, values);
   const Sizes offsets{0, 100, 100, 133, 300};
   const Recipe rceil = recipe_named("rceil");
   const QuantizedTensor col = quantize(m.view(), Format::e4m3, {32, 1}, rceil, offsets);
@@ -203,7 +191,7 @@ TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
   for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
     const std::int64_t n = offsets[e + 1] - offsets[e];
     const std::vector<float> part(values.begin() + offsets[e] * cols, values.begin() + offsets[e + 1] * cols);
-    const test::TestMatrix t = test::fp32_matrix(cols, n, test::transposed(part, n, cols));
+    const TestMatrix t = fp32_matrix(cols, n, transposed(part, n, cols));
     const QuantizedTensor row = quantize(t.view(), Format::e4m3, {1, 32}, rceil);
     const Bytes tiles =
         to_layout(ScaleLayout::tcgen05, scale_shape(row), values_in<std::uint8_t>(row.scales().data), 7);
@@ -221,11 +209,13 @@ TEST(ScaleLayout, but_compact_is_for_blocks_of_one_row_or_one_column) {
   }
   for (const BlockShape block : {BlockShape{32, 32}, BlockShape{128, 128}, BlockShape{0, 0}}) {
     EXPECT_EQ(to_layout(ScaleLayout::compact, {{2}, 3, block}, scales), scales);
-    const auto thrown = thrown_by([&] { to_layout(ScaleLayout::tcgen05, {{2}, 3, block}, scales); });
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    EXPECT_EQ(thrown.text, "scales of " + to_text(block) +
-                               " blocks: layout tcgen05 holds those of blocks of one row or one column; use layout "
-                               "compact");
+    expect_thrown(ErrorKind::usage,
+                  "scales of " + to_text(block) +
+                      " blocks: layout tcgen05 holds those of blocks of one row or one column; use layout "
+                      "compact",
+                  [&] {
+                    to_layout(ScaleLayout::tcgen05, {{2}, 3, block}, scales);
+                  });
     EXPECT_EQ(thrown_by([&] { from_layout(ScaleLayout::deepgemm, {{2}, 3, block}, scales); }).kind, ErrorKind::usage);
   }
 }
@@ -236,11 +226,7 @@ TEST(ScaleLayout, refuses_sizes_that_do_not_fit_and_says_which_would) {
   const Bytes six(6);
   const Bytes tile(512);
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto text = [](auto call) {
-    const auto thrown = thrown_by(call);
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    return thrown.text;
-  };
+  const auto text = [](auto call) { return text_thrown(ErrorKind::usage, call); };
   const auto size = [&](ScaleLayout layout, const ScaleShape& shape) {
     return text([&] { (void)layout_bytes(layout, shape); });
   };
@@ -271,10 +257,6 @@ TEST(ScaleLayout, refuses_sizes_that_do_not_fit_and_says_which_would) {
   }
 }
 
-using test::fp32_matrix;
-using test::random_values;
-using test::TestMatrix;
-using test::thrown_by;
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   std::vector<std::uint32_t> bits;
   for (const float v : values) bits.push_back(std::bit_cast<std::uint32_t>(v));
@@ -342,7 +324,6 @@ TEST(Dequantize, rounds_to_bf16_once_from_the_exact_product) {
 }
 
 TEST(Dequantize, takes_special_fp32_scales_as_numbers) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::vector<std::uint16_t> codes{0x38, 0xB8, 0x00};
   EXPECT_EQ(bits_of(dequantize(row_of(Format::e4m3, codes, {}, {std::nanf("")}))),
             (std::vector<std::uint32_t>(3, 0x7FC00000)));
@@ -387,7 +368,7 @@ TEST(Dequantize, is_exact_then_rounded_once_for_every_code_and_byte) {
 
 TEST(Dequantize, inverts_quantize_on_representable_values) {
   for (const Format element : kQuantizedFormats) {
-    for (const BlockShape block : test::kShapes) {
+    for (const BlockShape block : kShapes) {
       const std::int64_t rows = 130;
       const std::int64_t cols = 37;
       std::vector<float> values;
@@ -400,9 +381,8 @@ TEST(Dequantize, inverts_quantize_on_representable_values) {
       for (std::int64_t i = 0; i < rows * cols; ++i) {
         const std::int64_t r = i / cols % (block.rows == 0 ? rows : block.rows);
         const std::int64_t c = i % cols % (block.cols == 0 ? cols : block.cols);
-        if (r == 0 && c == 0) {
+        if (r == 0 && c == 0)
           values[static_cast<std::size_t>(i)] = static_cast<float>(decode(element, spec(element).max_code) * 0x1p-10);
-        }
       }
       if (element == Format::mxint8) {  // two's complement has one zero
         for (float& v : values) v = v == 0 ? 0 : v;
@@ -422,7 +402,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
   const std::int64_t cols = 45;
   const TestMatrix m = fp32_matrix(rows, cols, random_values(rows * cols, 3, 500));
   for (const Sizes& offsets : std::vector<Sizes>{{}, {0, 137}, {0, 0, 33, 34, 34, 137}}) {
-    for (const BlockShape block : test::kShapes) {
+    for (const BlockShape block : kShapes) {
       const QuantizedTensor q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"), offsets);
       const std::vector<float> got = dequantize(q, offsets);
       const std::vector<std::uint16_t> got16 = dequantize_bf16(q, offsets);
@@ -451,7 +431,7 @@ TEST(Dequantize, finds_each_elements_scale_under_every_block_shape_and_offsets) 
 
 TEST(Dequantize, gives_the_same_whatever_the_threads) {
   const TestMatrix m = fp32_matrix(517, 301, random_values(517 * 301, 5));
-  for (const BlockShape block : test::kShapes) {
+  for (const BlockShape block : kShapes) {
     const QuantizedTensor q = quantize(m.view(), Format::e4m3, block, recipe_named("rceil"));
     for (const int threads : {0, 2, 3, 64}) {
       EXPECT_EQ(bits_of(dequantize(q, {}, threads)), bits_of(dequantize(q, {}, 1)));
@@ -463,7 +443,7 @@ TEST(Dequantize, gives_the_same_whatever_the_threads) {
 TEST(Dequantize, of_nothing_is_nothing) {
   for (const auto& [rows, cols] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 40}, {40, 0}, {std::int64_t{1} << 60, 0}}) {
-    for (const BlockShape block : test::kShapes) {
+    for (const BlockShape block : kShapes) {
       const QuantizedTensor q =
           quantize({Format::fp32, nullptr, rows, cols, cols}, Format::e4m3, block, recipe_named("rceil"));
       EXPECT_TRUE(dequantize(q).empty());
@@ -537,11 +517,10 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
         q.levels.push_back({{0, 0}, ScaleRule::fp32, {"", Format::fp32, {1, 1}, {}}});
       },
       usage, "0 scales: the shape asks for 1");
-  for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32}) {
+  for (const Format wrong : {Format::e8m0, Format::bf16, Format::fp16, Format::fp32})
     expect([&](QuantizedTensor& q) { q.codes.format = wrong; }, usage,
            "element format " + std::string(spec(wrong).name) +
                ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
-  }
   expect([](QuantizedTensor& q) { q.codes.shape[0] = -3; }, usage,
          "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");
   expect(
@@ -551,8 +530,10 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
         q.codes.set_code(45, 0x10);
       },
       ErrorKind::input, "code 16 at row 1, column 5: e2m1 codes are 0 to 15");
-  const auto thrown = thrown_by([&] { dequantize(right, Sizes{0, 4}); });
-  EXPECT_EQ(thrown.text, "last offset (offset 1) is 4: must be the number of rows, 3");
+  EXPECT_EQ(thrown_by([&] {
+              dequantize(right, Sizes{0, 4});
+            }).text,
+            "last offset (offset 1) is 4: must be the number of rows, 3");
 }
 
 }  // namespace

@@ -1,30 +1,83 @@
 // Gradients of routers: bits against the formulas written once more, values against derivatives in 100 digits.
 
-#include <random>
-
-#include <gtest/gtest.h>
-
 #include "reference/router/loss.h"
 #include "reference/router/router.h"
+#include "tests/numerics/elementary/multiprecision.h"
 #include "tests/reference/common/test_matrix.h"
-#include "tests/reference/router/gradients.h"
 #include "tests/reference/router/oracle.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bits;
-using test::fp32_matrix;
-using test::kInf;
-using test::kNaN;
-using test::Real;
-using test::Reals;
-using test::router_of;
-using test::Row;
-using test::TestMatrix;
-using test::thrown_by;
+using namespace test;
 
 using Experts = std::vector<std::int32_t>;
+
+// Tools for tests of gradients: a router's mathematics in 100 digits, derivatives by differences so small that nothing
+// of them is seen in FP32, and bounds of what FP32 may make of it.
+
+using Reals = std::vector<Real>;
+
+Reals reals(const Row& values) { return {values.begin(), values.end()}; }
+
+Reals real_softmax(const Reals& x) {
+  const Real m = *std::max_element(x.begin(), x.end());
+  Reals p;
+  Real sum = 0;
+  for (const Real& v : x) sum += p.emplace_back(exp(v - m));
+  for (Real& v : p) v /= sum;
+  return p;
+}
+
+Real real_sigmoid(const Real& x) { return 1 / (1 + exp(-x)); }
+Real real_sqrtsoftplus(const Real& x) { return sqrt(log(1 + exp(x))); }
+
+Reals real_scores(RouterScore score, const Reals& x) {
+  if (score == RouterScore::softmax) return real_softmax(x);
+  Reals s;
+  for (const Real& v : x) s.push_back(score == RouterScore::sigmoid ? real_sigmoid(v) : real_sqrtsoftplus(v));
+  return s;
+}
+
+// Weights of the experts as mathematics has them, `scale` included.
+Reals real_weights(const Router& router, const Reals& x, const std::vector<std::int32_t>& experts) {
+  const RouterVariant& variant = *router.variant;
+  const Reals weighed = variant.score == RouterScore::logits ? x : real_scores(variant.score, x);
+  Reals w;
+  for (const std::int32_t e : experts) w.push_back(weighed[static_cast<std::size_t>(e)]);
+  if (variant.weights == RouterWeights::softmax_of_kept) w = real_softmax(w);
+  const bool divides = variant.weights == RouterWeights::sum || variant.weights == RouterWeights::tiny_then_sum ||
+                       (variant.weights == RouterWeights::sum_plus_tiny && router.top_k > 1);
+  Real sum = 0;
+  for (const Real& v : w) sum += v;
+  for (Real& v : w) v *= router.scale;
+  if (!divides) return w;
+  for (Real& v : w) v /= sum;  // 1e-20 is beyond all digits of the tests' sums
+  return w;
+}
+
+// df/dx_e for every e; what is left out is of the order of 2^-200.
+template <class Function>
+Reals derivatives(const Reals& x, Function f) {
+  const Real step = ldexp(Real(1), -110);
+  Reals gradient;
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    Reals up = x;
+    Reals down = x;
+    up[e] += step;
+    down[e] -= step;
+    gradient.push_back((f(up) - f(down)) / (2 * step));
+  }
+  return gradient;
+}
+
+// The relative error of any score or weight: an exponent of |d| and its exp, sums of at most `experts` and `kept`
+// terms, and eight roundings of quotients, square roots and products.
+double relative_error(const Row& x, std::size_t kept) {
+  const auto [low, high] = std::minmax_element(x.begin(), x.end());
+  return (static_cast<double>(x.size() + kept) + (static_cast<double>(*high) - *low) + 8) * 0x1p-24;
+}
 
 Row backward_row(const Router& router, const Row& x, const Experts& experts, const Row& gradient) {
   return route_backward(router, fp32_matrix(1, std::ssize(x), x).view(), experts, gradient, std::ssize(experts));
@@ -33,9 +86,9 @@ Row backward_row(const Router& router, const Row& x, const Experts& experts, con
 // docs/router.md's formulas, for one row; experts of -1 are none.
 Row by_formula(const Router& router, const Row& x, const Experts& experts, const Row& gradient) {
   const RouterVariant& variant = *router.variant;
-  const std::uint32_t power = variant.packed ? test::power_of_two_from(x.size()) : 1;
-  Row weighed = variant.score == RouterScore::logits ? x : test::scores_row(variant.score, x);
-  for (float& v : weighed) v = test::cleared_of(v, power);
+  const std::uint32_t power = variant.packed ? power_of_two_from(x.size()) : 1;
+  Row weighed = variant.score == RouterScore::logits ? x : scores_row(variant.score, x);
+  for (float& v : weighed) v = cleared_of(v, power);
   Row kept;
   Row g;
   Experts index;
@@ -48,7 +101,7 @@ Row by_formula(const Router& router, const Row& x, const Experts& experts, const
   Row out(x.size(), 0.0F);
   if (kept.empty()) return out;
   float divisor = -1;  // none
-  const Row w = test::weights_row(router, kept, &divisor);
+  const Row w = weights_row(router, kept, &divisor);
   const auto sum_of = [](const Row& a, const Row& b) {
     float sum = 0;
     for (std::size_t i = 0; i < a.size(); ++i) sum = std::fma(a[i], b[i], sum);
@@ -69,10 +122,8 @@ Row by_formula(const Router& router, const Row& x, const Experts& experts, const
     switch (variant.score) {
       case RouterScore::logits: dx = w[k] * (g[k] - gw); break;
       case RouterScore::softmax: dx = kept[k] * (h[k] - hp); break;
-      case RouterScore::sigmoid: dx = h[k] * (test::sigmoid_of(logit) * test::sigmoid_of(-logit)); break;
-      case RouterScore::sqrtsoftplus:
-        dx = kept[k] == 0 ? 0.0F : h[k] * (test::sigmoid_of(logit) / (2 * kept[k]));
-        break;
+      case RouterScore::sigmoid: dx = h[k] * (sigmoid_of(logit) * sigmoid_of(-logit)); break;
+      case RouterScore::sqrtsoftplus: dx = kept[k] == 0 ? 0.0F : h[k] * (sigmoid_of(logit) / (2 * kept[k])); break;
     }
   }
   for (std::size_t e = 0; e < x.size(); ++e) {
@@ -159,15 +210,14 @@ DrawnRow drawn(std::mt19937& engine, std::size_t experts, std::size_t kept) {
 // within 4 r + (2 K + 5) u <= 6 r of p (H + sum H p); likewise where there is no second sum.
 Row allowed_errors(const Router& router, const DrawnRow& d) {
   const RouterVariant& variant = *router.variant;
-  const Row weighed =
-      test::scores_row(variant.score == RouterScore::logits ? RouterScore::softmax : variant.score, d.x);
+  const Row weighed = scores_row(variant.score == RouterScore::logits ? RouterScore::softmax : variant.score, d.x);
   Row kept;
   for (const std::int32_t e : d.experts) {
     const auto i = static_cast<std::size_t>(e);
     kept.push_back(variant.score == RouterScore::logits ? d.x[i] : weighed[i]);
   }
   float divisor = 1;
-  const Row w = test::weights_row(router, kept, &divisor);
+  const Row w = weights_row(router, kept, &divisor);
   float gw = 0;
   for (std::size_t k = 0; k < w.size(); ++k) gw += std::fabs(d.gradient[k]) * std::fabs(w[k]);
   const bool divides = variant.weights != RouterWeights::raw;
@@ -178,10 +228,10 @@ Row allowed_errors(const Router& router, const DrawnRow& d) {
     h[e] = (std::fabs(d.gradient[k]) + (divides ? gw : 0)) / divisor;
     if (variant.score == RouterScore::softmax) hp += h[e] * kept[k];
     if (variant.score == RouterScore::logits) h[e] *= w[k];
-    if (variant.score == RouterScore::sigmoid) h[e] *= test::sigmoid_of(d.x[e]) * test::sigmoid_of(-d.x[e]);
-    if (variant.score == RouterScore::sqrtsoftplus) h[e] *= test::sigmoid_of(d.x[e]) / (2 * kept[k]);
+    if (variant.score == RouterScore::sigmoid) h[e] *= sigmoid_of(d.x[e]) * sigmoid_of(-d.x[e]);
+    if (variant.score == RouterScore::sqrtsoftplus) h[e] *= sigmoid_of(d.x[e]) / (2 * kept[k]);
   }
-  const auto r = static_cast<float>(6 * test::relative_error(d.x, kept.size()) * std::fabs(router.scale));
+  const auto r = static_cast<float>(6 * relative_error(d.x, kept.size()) * std::fabs(router.scale));
   for (std::size_t e = 0; e < h.size(); ++e) {
     if (variant.score == RouterScore::softmax) h[e] = weighed[e] * (h[e] + hp);
     h[e] = r * h[e] + 0x1p-140F;
@@ -201,10 +251,10 @@ TEST(RouteBackward, is_the_derivative_within_rounding) {
       const Row dx = backward_row(router, d.x, d.experts, d.gradient);
       Row start = d.x;
       if (variant.packed) {
-        for (float& v : start) v = test::cleared_of(v, test::power_of_two_from(experts));
+        for (float& v : start) v = cleared_of(v, power_of_two_from(experts));
       }
-      const Reals exact = test::derivatives(test::reals(start), [&](const Reals& x) {
-        const Reals w = test::real_weights(router, x, d.experts);
+      const Reals exact = derivatives(reals(start), [&](const Reals& x) {
+        const Reals w = real_weights(router, x, d.experts);
         Real loss = 0;
         for (std::size_t k = 0; k < kept; ++k) loss += d.gradient[k] * w[k];
         return loss;
@@ -236,16 +286,15 @@ TEST(RouteBackward, of_softmax_adds_up_to_0_within_rounding) {
 }
 
 TEST(RouteBackward, threads_and_types_change_nothing) {
-  std::vector<float> values = test::random_values(3000 * 32, 41);
+  std::vector<float> values = random_values(3000 * 32, 41);
   const TestMatrix matrix(Format::bf16, 3000, 32, values, 5);
-  const Row gradient = test::random_values(3000 * 4, 43);
+  const Row gradient = random_values(3000 * 4, 43);
   for (const RouterVariant& variant : all_router_variants()) {
     const Router router = router_of(variant.name, 4);
     const Experts experts = route(router, matrix.view()).experts;
     const Row one = route_backward(router, matrix.view(), experts, gradient, 4, 1);
-    for (const int threads : {0, 2, 5}) {
+    for (const int threads : {0, 2, 5})
       EXPECT_EQ(bits(route_backward(router, matrix.view(), experts, gradient, 4, threads)), bits(one)) << variant.name;
-    }
     for (std::size_t t = 0; t < 3000; t += 331) {
       Row x(32);
       matrix.view().read_row(static_cast<std::int64_t>(t), x);
@@ -261,11 +310,8 @@ TEST(RouteBackward, threads_and_types_change_nothing) {
 TEST(RouteBackward, refuses_sizes_that_do_not_fit_and_experts_that_are_none) {
   const TestMatrix m = fp32_matrix(2, 3, Row(6, 1.0F));
   const auto refused = [&](const Experts& experts, const Row& gradient, std::int64_t width, ErrorKind kind,
-                           std::string_view text) {
-    const test::Thrown t =
-        thrown_by([&] { route_backward(router_of("sigmoid", 2), m.view(), experts, gradient, width); });
-    EXPECT_EQ(t.kind, kind);
-    EXPECT_EQ(t.text, text);
+                           const std::string& text) {
+    expect_thrown(kind, text, [&] { route_backward(router_of("sigmoid", 2), m.view(), experts, gradient, width); });
   };
   refused({}, {}, -1, ErrorKind::usage, "width -1: must be 0 or more");
   refused({0, 1, 2}, {0, 0, 0, 0}, 2, ErrorKind::usage, "experts of 3 elements: must be one of each of the 4 routes");
@@ -277,20 +323,7 @@ TEST(RouteBackward, refuses_sizes_that_do_not_fit_and_experts_that_are_none) {
   EXPECT_NO_THROW(route_backward(router_of("sigmoid", 2), m.view(), Experts{-1, -1, 1, 0}, Row(4), 2));
 }
 
-}  // namespace
-
 // Auxiliary losses: bits against the definition with sums in 100 digits, values and gradients against mathematics.
-
-namespace {
-
-using test::bits;
-using test::fp32_matrix;
-using test::nearest_float;
-using test::Real;
-using test::Reals;
-using test::Row;
-using test::TestMatrix;
-using test::thrown_by;
 
 using TokenCounts = std::vector<std::int32_t>;
 
@@ -336,13 +369,13 @@ RouterLoss load_balancing_by_definition(const Case& c) {
   for (std::size_t e = 0; e < c.experts; ++e) {
     f.push_back(static_cast<float>(c.counts[e]) / static_cast<float>(routes));
     Real sum = 0;
-    for (std::size_t t = 0; t < c.tokens; ++t) sum += test::softmax_row(c.row(t))[e];
+    for (std::size_t t = 0; t < c.tokens; ++t) sum += softmax_row(c.row(t))[e];
     mean.push_back(nearest_float(sum) / tokens);
     weighted += Real(f[e]) * mean[e];
   }
   RouterLoss loss{nearest_float(weighted) * factor, {}};
   for (std::size_t t = 0; t < c.tokens; ++t) {
-    const Row p = test::softmax_row(c.row(t));
+    const Row p = softmax_row(c.row(t));
     float sum = 0;
     for (std::size_t e = 0; e < c.experts; ++e) sum = std::fma(factor * f[e] / tokens, p[e], sum);
     for (std::size_t e = 0; e < c.experts; ++e) loss.gradient.push_back(p[e] * (factor * f[e] / tokens - sum));
@@ -357,9 +390,9 @@ RouterLoss z_by_definition(const Case& c) {
   for (std::size_t t = 0; t < c.tokens; ++t) {
     const Row x = c.row(t);
     const float m = *std::max_element(x.begin(), x.end());
-    const float lse = m + log_rn(test::level_by_level(test::shifted_exponentials(x)));
+    const float lse = m + log_rn(level_by_level(shifted_exponentials(x)));
     squares += Real(lse) * lse;
-    for (const float p : test::softmax_row(x)) loss.gradient.push_back(((2 * c.coefficient) / tokens * lse) * p);
+    for (const float p : softmax_row(x)) loss.gradient.push_back(((2 * c.coefficient) / tokens * lse) * p);
   }
   loss.value = (c.coefficient / tokens) * nearest_float(squares);
   return loss;
@@ -409,7 +442,7 @@ TEST(RouterLoss, sums_over_tokens_are_exact) {
     logits.push_back(t < kLarge ? 0 : x);
     logits.push_back(t < kLarge ? x : 0);
   }
-  const Row p = test::softmax_row({0, x});
+  const Row p = softmax_row({0, x});
   const float sum = nearest_float(kLarge * Real(p[0]) + kSmall * Real(p[1]));
   const RouterLoss loss = load_balancing_loss(fp32_matrix(kLarge + kSmall, 2, logits).view(), TokenCounts{1, 0}, 1);
   EXPECT_EQ(loss.value, sum / (kLarge + kSmall) * 2);
@@ -428,7 +461,7 @@ Real real_balance(const Case& c, const Reals& all) {
   for (const std::int32_t count : c.counts) routes += count;
   Real loss = 0;
   for (std::size_t t = 0; t < c.tokens; ++t) {
-    const Reals p = test::real_softmax(logits_of(c, all, t));
+    const Reals p = real_softmax(logits_of(c, all, t));
     for (std::size_t e = 0; e < c.experts; ++e) loss += p[e] * c.counts[e] / routes;
   }
   return loss * c.coefficient * c.experts / c.tokens;
@@ -444,7 +477,7 @@ Real real_z(const Case& c, const Reals& all) {
   return loss * c.coefficient / c.tokens;
 }
 
-// r as in gradients.h. Balance: every term of the loss within r + 6 u; dx = p (c - sum c p) within 6 r of
+// r as for the gradients above. Balance: every term of the loss within r + 6 u; dx = p (c - sum c p) within 6 r of
 // p (c + sum c p). z: lse within a = (E + |d| + 2) u of S, one rounding of log S and one of the sum; its square within
 // 2 |lse| a + a^2, dx within r + 4 u of itself and slope * p * a.
 TEST(RouterLoss, and_its_gradient_are_mathematics_within_rounding) {
@@ -453,17 +486,17 @@ TEST(RouterLoss, and_its_gradient_are_mathematics_within_rounding) {
     const Case c = loss_test_drawn(engine);
     const RouterLoss balance = load_balancing_loss(c.matrix().view(), c.counts, c.coefficient);
     const RouterLoss z = router_z_loss(c.matrix().view(), c.coefficient);
-    const Reals all = test::reals(c.logits);
-    const Reals balance_gradient = test::derivatives(all, [&](const Reals& x) { return real_balance(c, x); });
-    const Reals z_gradient = test::derivatives(all, [&](const Reals& x) { return real_z(c, x); });
+    const Reals all = reals(c.logits);
+    const Reals balance_gradient = derivatives(all, [&](const Reals& x) { return real_balance(c, x); });
+    const Reals z_gradient = derivatives(all, [&](const Reals& x) { return real_z(c, x); });
 
-    const double r = test::relative_error(c.logits, c.experts);
+    const double r = relative_error(c.logits, c.experts);
     EXPECT_LE(abs(real_balance(c, all) - balance.value), (r + 6 * kU) * balance.value);
     double z_allowed = 4 * kU * z.value;
     int routes = 0;
     for (const std::int32_t count : c.counts) routes += count;
     for (std::size_t t = 0; t < c.tokens; ++t) {
-      const Reals p = test::real_softmax(logits_of(c, all, t));
+      const Reals p = real_softmax(logits_of(c, all, t));
       const double factor = static_cast<double>(c.coefficient) / static_cast<double>(c.tokens);
       const auto share = [&](std::size_t e) {
         return factor * static_cast<double>(c.experts) * c.counts[e] / static_cast<double>(routes);
@@ -486,7 +519,7 @@ TEST(RouterLoss, and_its_gradient_are_mathematics_within_rounding) {
 }
 
 TEST(RouterLoss, threads_types_and_strides_change_nothing) {
-  Row values = test::random_values(3000 * 32, 55);
+  Row values = random_values(3000 * 32, 55);
   for (float& v : values) v *= 0x1p-24F;
   const TestMatrix wide(Format::bf16, 3000, 32, values, 7);
   Row exact(values.size());
@@ -507,17 +540,13 @@ TEST(RouterLoss, threads_types_and_strides_change_nothing) {
 TEST(RouterLoss, of_the_largest_logits_there_are) {
   const float largest = std::numeric_limits<float>::max();
   const TestMatrix m = fp32_matrix(1, 3, {largest, -largest, largest});
-  EXPECT_EQ(router_z_loss(m.view(), 1).value, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(router_z_loss(m.view(), 1).value, kInf);
   EXPECT_EQ(load_balancing_loss(m.view(), TokenCounts{1, 1, 0}, 1).value, 3 * 0.25F);
 }
 
 TEST(RouterLoss, refuses_what_it_cannot_mean) {
   const TestMatrix m = fp32_matrix(2, 3, Row(6, 1.0F));
-  const auto refused = [](auto call, ErrorKind kind, std::string_view text) {
-    const test::Thrown t = thrown_by(call);
-    EXPECT_EQ(t.kind, kind);
-    EXPECT_EQ(t.text, text);
-  };
+  const auto refused = [](auto call, ErrorKind kind, const std::string& text) { expect_thrown(kind, text, call); };
   const auto balance = [&](const TokenCounts& counts) {
     return [&m, counts] { load_balancing_loss(m.view(), counts, 1); };
   };
@@ -538,8 +567,8 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
       },
       ErrorKind::usage, "matrix of type e4m3: must be fp32, bf16 or fp16");
   Row values(3000 * 32, 1.0F);
-  values[2000 * 32 + 3] = std::numeric_limits<float>::quiet_NaN();
-  values[1000 * 32 + 5] = -std::numeric_limits<float>::infinity();
+  values[2000 * 32 + 3] = kNaN;
+  values[1000 * 32 + 5] = -kInf;
   for (const int threads : {1, 5}) {
     const TestMatrix bad = fp32_matrix(3000, 32, values);
     const std::string text = "Inf at row 1000, column 5: a loss takes finite logits alone";

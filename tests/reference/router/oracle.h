@@ -2,24 +2,11 @@
 // Token choice once more, for one row at a time, the slow way: indices sorted stably by values as they are, sums padded
 // and added level by level, packed words by division. Shares exp_rn and log1p_rn with the reference and nothing else.
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <numeric>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "numerics/elementary/elementary.h"
 #include "reference/router/router.h"
+#include "tests/testing.h"
 
 namespace mxcheck::test {
-
-inline constexpr float kInf = std::numeric_limits<float>::infinity();
-inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using Row = std::vector<float>;
 

@@ -1,35 +1,16 @@
 // Token choice against rows worked out by hand and against the slow oracle, over every row of a small alphabet.
 
-#include <algorithm>
-#include <bit>
-#include <functional>
-#include <iostream>
-#include <limits>
-#include <numeric>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
+#include "reference/router/router.h"
 #include "reference/router/metadata.h"
 #include "reference/router/parts.h"
-#include "reference/router/router.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/router/oracle.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
 
-using test::bits;
-using test::choose;
-using test::fp32_matrix;
-using test::kInf;
-using test::kNaN;
-using test::router_of;
-using test::Row;
-using test::TestMatrix;
+using namespace test;
 
 Routes route_row(const Router& router, const Row& row) {
   return route(router, fp32_matrix(1, static_cast<std::int64_t>(row.size()), row).view());
@@ -97,7 +78,7 @@ TEST(Route, bias_chooses_and_does_not_weigh) {
   router.bias = bias;
   const Routes r = route_row(router, {0, 3, -3});
   EXPECT_EQ(r.experts, (std::vector<std::int32_t>{2, 1}));
-  EXPECT_EQ(r.weights, (Row{test::sigmoid_of(-3), test::sigmoid_of(3)}));
+  EXPECT_EQ(r.weights, (Row{sigmoid_of(-3), sigmoid_of(3)}));
   // The largest of the kept is no longer the first: m is the largest all the same.
   router.variant = &router_variant_named("topk-softmax");
   const Row far{0, 0, 300};
@@ -136,9 +117,8 @@ TestMatrix all_rows(std::span<const float> alphabet, std::int64_t experts, std::
   rows.clear();
   for (std::int64_t n = 0; n < count; ++n) {
     Row row;
-    for (std::int64_t rest = n; std::ssize(row) < experts; rest /= std::ssize(alphabet)) {
+    for (std::int64_t rest = n; std::ssize(row) < experts; rest /= std::ssize(alphabet))
       row.push_back(alphabet[static_cast<std::size_t>(rest % std::ssize(alphabet))]);
-    }
     values.insert(values.end(), row.begin(), row.end());
     rows.push_back(row);
   }
@@ -150,7 +130,7 @@ std::size_t compare(const Router& router, const TestMatrix& matrix, const std::v
   const Routes routes = route(router, matrix.view());
   const auto k = static_cast<std::size_t>(router.top_k);
   for (std::size_t t = 0; t < rows.size(); ++t) {
-    const test::Choice expected = choose(router, rows[t]);
+    const Choice expected = choose(router, rows[t]);
     const std::span experts = std::span(routes.experts).subspan(t * k, k);
     const std::span weights = std::span(routes.weights).subspan(t * k, k);
     const bool equal =
@@ -177,11 +157,10 @@ TEST(Route, every_row_of_seven_letters_and_up_to_five_experts) {
   std::size_t compared = 0;
   for (const RouterVariant& variant : all_router_variants()) {
     std::vector<Row> rows;
-    for (std::int64_t experts = 1; experts <= (test::kSanitized ? 3 : 5); ++experts) {
+    for (std::int64_t experts = 1; experts <= (kSanitized ? 3 : 5); ++experts) {
       const TestMatrix matrix = all_rows(alphabet_of(variant), experts, rows);
-      for (std::int64_t k = 1; k <= experts; ++k) {
+      for (std::int64_t k = 1; k <= experts; ++k)
         compared += compare(router_of(variant.name, k, NanLogits::last), matrix, rows);
-      }
     }
   }
   std::cout << compared << " rows\n";
@@ -192,7 +171,7 @@ TEST(Route, every_row_with_every_bias_and_choice_of_groups) {
   for (const RouterVariant& variant : all_router_variants()) {
     std::vector<Row> rows;
     const std::span<const float> letters = alphabet_of(variant);
-    const TestMatrix matrix = all_rows(letters.first(test::kSanitized ? 3 : letters.size()), 4, rows);
+    const TestMatrix matrix = all_rows(letters.first(kSanitized ? 3 : letters.size()), 4, rows);
     for (std::size_t b = 0; b < biases.size(); ++b) {
       if (variant.packed && b == 2) continue;
       for (const std::int64_t groups : {0, 1, 2, 4}) {
@@ -215,7 +194,7 @@ TEST(Route, larger_rows_of_all_three_types_with_strides) {
   for (const RouterVariant& variant : all_router_variants()) {
     for (const Format dtype : {Format::fp32, Format::bf16, Format::fp16}) {
       for (const std::int64_t experts : {8, 60, 128, 257}) {
-        std::vector<float> values = test::random_values(20 * experts, 3 + static_cast<std::uint64_t>(experts));
+        std::vector<float> values = random_values(20 * experts, 3 + static_cast<std::uint64_t>(experts));
         for (float& v : values) v *= 0x1p-24F;  // below 2^15, so that FP16 has no infinities
         const TestMatrix matrix(dtype, 20, experts, values, 3);
         std::vector<Row> rows;
@@ -232,7 +211,7 @@ TEST(Route, larger_rows_of_all_three_types_with_strides) {
 }
 
 TEST(Route, threads_change_nothing) {
-  const TestMatrix matrix = fp32_matrix(3000, 64, test::random_values(3000 * 64, 5));
+  const TestMatrix matrix = fp32_matrix(3000, 64, random_values(3000 * 64, 5));
   for (const RouterVariant& variant : all_router_variants()) {
     const Router router = router_of(variant.name, 6);
     const Routes one = route(router, matrix.view(), 1);
@@ -252,7 +231,7 @@ TEST(RouterScores, are_the_definitions_for_every_row) {
     const TestMatrix matrix = all_rows(alphabet_of(variant), 4, rows);
     const std::vector<float> scores = router_scores(router_of(variant.name, 1, NanLogits::last), matrix.view());
     for (std::size_t t = 0; t < rows.size(); ++t) {
-      const Row expected = test::scores_row(variant.score, rows[t]);
+      const Row expected = scores_row(variant.score, rows[t]);
       ASSERT_EQ(bits(std::span(scores).subspan(4 * t, 4)), bits(expected))
           << variant.name << " " << testing::PrintToString(rows[t]);
     }
@@ -265,7 +244,6 @@ TEST(Route, no_tokens_no_routes) {
   EXPECT_TRUE(router_scores(router_of("sigmoid", 2), none).empty());
 }
 
-using test::thrown_by;
 using Ints = std::vector<std::int32_t>;
 using Offsets = std::vector<std::int64_t>;
 
@@ -420,9 +398,7 @@ TEST(RouteMetadata, of_a_width_is_that_of_equal_offsets) {
 TEST(RouteMetadata, refuses_what_makes_no_sense) {
   const auto expect = [](ErrorKind kind, const std::string& text, const Ints& experts, std::int64_t width,
                          const Offsets& offsets, std::int64_t count, std::int64_t tile) {
-    const auto thrown = thrown_by([&] { static_cast<void>(route_metadata(experts, width, offsets, count, tile)); });
-    EXPECT_EQ(thrown.kind, kind) << text;
-    EXPECT_EQ(thrown.text, text);
+    expect_thrown(kind, text, [&] { static_cast<void>(route_metadata(experts, width, offsets, count, tile)); });
   };
   const ErrorKind usage = ErrorKind::usage;
   const ErrorKind input = ErrorKind::input;
@@ -453,10 +429,9 @@ TEST(MetadataCapacity, is_that_of_experts_one_short_of_nothing_but_padding) {
   EXPECT_EQ(metadata_capacity(100, 8, 128), 100 + 8 * 127);
   EXPECT_EQ(metadata_capacity(0, 0, 1), 0);
   EXPECT_EQ(metadata_capacity((std::int64_t{1} << 31) - 1, 8, 1), (std::int64_t{1} << 31) - 1);
-  const auto thrown = thrown_by([] { static_cast<void>(metadata_capacity(std::int64_t{1} << 31, 8, 1)); });
-  EXPECT_EQ(thrown.kind, ErrorKind::usage);
-  EXPECT_EQ(thrown.text,
-            "route metadata: 2147483648 rows (2147483648 slots, 8 experts, tile 1) are more than int32 counts");
+  expect_thrown(ErrorKind::usage,
+                "route metadata: 2147483648 rows (2147483648 slots, 8 experts, tile 1) are more than int32 counts",
+                [] { static_cast<void>(metadata_capacity(std::int64_t{1} << 31, 8, 1)); });
   EXPECT_EQ(thrown_by([] { static_cast<void>(metadata_capacity(-1, 8, 1)); }).kind, ErrorKind::usage);
   // One route an expert and as much padding as there can be: the last row is the capacity's last but none.
   const RouteMetadata m = route_metadata(Ints{0, 1, 2}, 1, {}, 3, 4);
@@ -464,11 +439,7 @@ TEST(MetadataCapacity, is_that_of_experts_one_short_of_nothing_but_padding) {
   EXPECT_EQ(metadata_capacity(3, 3, 4), 12);
 }
 
-}  // namespace
-
 // Values as integers in their order, the first few of them, and packed values.
-
-namespace {
 
 using namespace router_parts;
 
@@ -509,8 +480,8 @@ TEST(Packed, replaces_the_low_bits_so_that_the_first_of_equals_is_largest) {
   const float x = std::bit_cast<float>(0x3F80000FU);
   EXPECT_EQ(std::bit_cast<std::uint32_t>(cleared(x, 3)), 0x3F800008U);
   for (std::int64_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(packed(x, i, 3), test::packed_of(x, static_cast<std::size_t>(i), 8));
-    EXPECT_EQ(packed(-x, i, 3), test::packed_of(-x, static_cast<std::size_t>(i), 8));
+    EXPECT_EQ(packed(x, i, 3), packed_of(x, static_cast<std::size_t>(i), 8));
+    EXPECT_EQ(packed(-x, i, 3), packed_of(-x, static_cast<std::size_t>(i), 8));
     EXPECT_EQ(cleared(packed(x, i, 3), 3), cleared(x, 3));
     if (i != 0) {
       EXPECT_LT(packed(x, i, 3), packed(x, i - 1, 3));
@@ -519,17 +490,8 @@ TEST(Packed, replaces_the_low_bits_so_that_the_first_of_equals_is_largest) {
   }
 }
 
-}  // namespace
-
 // Scores of rows and weights of those that are kept, against the slow way of tests/reference/router/oracle.h and by
 // hand.
-
-namespace {
-
-using namespace router_parts;
-using test::bits;
-using test::router_of;
-using test::Row;
 
 TEST(Scores, are_those_of_the_oracle) {
   const std::vector<Row> rows{{0},       {1, 2, 3},          {-100, 88, 0.5F}, {kInf, 1, kInf}, {-kInf, -kInf},
@@ -539,7 +501,7 @@ TEST(Scores, are_those_of_the_oracle) {
     for (const Row& row : rows) {
       Row scores(row.size(), -7);
       scores_of(score, row, scores);
-      EXPECT_EQ(bits(scores), bits(test::scores_row(score, row))) << static_cast<int>(score);
+      EXPECT_EQ(bits(scores), bits(scores_row(score, row))) << static_cast<int>(score);
     }
   }
 }
@@ -578,27 +540,17 @@ TEST(KeptWeights, divide_as_the_variant_says) {
 
 TEST(RouterScores, are_scores_of_every_row) {
   const Row values{1, 2, 3, kNaN, 0, -1};
-  const test::TestMatrix m = test::fp32_matrix(2, 3, values);
+  const TestMatrix m = fp32_matrix(2, 3, values);
   for (const auto* name : {"topk-softmax", "sigmoid", "sqrtsoftplus-raw"}) {
     const Router router = router_of(name, 1, NanLogits::last);
-    Row expected = test::scores_row(router.variant->score, {1, 2, 3});
-    const Row second = test::scores_row(router.variant->score, {kNaN, 0, -1});
+    Row expected = scores_row(router.variant->score, {1, 2, 3});
+    const Row second = scores_row(router.variant->score, {kNaN, 0, -1});
     expected.insert(expected.end(), second.begin(), second.end());
     EXPECT_EQ(bits(router_scores(router, m.view())), bits(expected)) << name;
   }
 }
 
-}  // namespace
-
 // The router variants' names, and every router, matrix and value that is refused.
-
-namespace {
-
-using test::fp32_matrix;
-using test::router_of;
-using test::Row;
-using test::TestMatrix;
-using test::thrown_by;
 
 using Experts = std::vector<std::int32_t>;
 
@@ -610,11 +562,11 @@ TEST(Variants, have_names_and_unknown_ones_are_refused_with_the_list) {
     names.insert(v.name);
   }
   EXPECT_EQ(names.size(), 9U);
-  const test::Thrown t = thrown_by([] { router_variant_named("topk"); });
-  EXPECT_EQ(t.kind, ErrorKind::usage);
-  EXPECT_EQ(t.text,
-            "unknown router 'topk'; known are topk-softmax, topk-softmax-packed, softmax-topk, softmax-topk-renorm, "
-            "sigmoid, sigmoid-raw, sigmoid-tiny-first, sqrtsoftplus, sqrtsoftplus-raw");
+  expect_thrown(
+      ErrorKind::usage,
+      "unknown router 'topk'; known are topk-softmax, topk-softmax-packed, softmax-topk, softmax-topk-renorm, "
+      "sigmoid, sigmoid-raw, sigmoid-tiny-first, sqrtsoftplus, sqrtsoftplus-raw",
+      [] { router_variant_named("topk"); });
 }
 
 struct Refused {
@@ -645,9 +597,7 @@ TEST(Refused, routers_that_do_not_fit) {
     for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
              [&] { route(router, m.view()); }, [&] { router_scores(router, m.view()); },
              [&] { route_backward(router, m.view(), {}, {}, 0); }}) {
-      const test::Thrown t = thrown_by(call);
-      EXPECT_EQ(t.kind, ErrorKind::usage);
-      EXPECT_EQ(t.text, c.text);
+      expect_thrown(ErrorKind::usage, c.text, call);
     }
   }
 }
@@ -656,10 +606,8 @@ TEST(Refused, matrices_and_sizes_beyond_reason) {
   const Router router = router_of("topk-softmax", 1);
   const std::byte nothing{};
   const std::byte* data = &nothing;  // never read
-  const auto refuse = [&](const Router& r, const MatrixView& m, ErrorKind kind, std::string_view text) {
-    const test::Thrown t = thrown_by([&] { route(r, m); });
-    EXPECT_EQ(t.kind, kind);
-    EXPECT_NE(t.text.find(text), std::string::npos) << t.text;
+  const auto refuse = [&](const Router& r, const MatrixView& m, ErrorKind kind, const std::string& text) {
+    expect_error(kind, text, [&] { route(r, m); });
   };
   refuse(router, {Format::e4m3, data, 1, 1, 1}, ErrorKind::usage, "must be fp32, bf16 or fp16");
   refuse(router, {Format::fp32, data, 1, 2, 1}, ErrorKind::usage, "row stride");
@@ -681,7 +629,7 @@ TEST(Refused, nan_and_infinities_naming_the_first) {
   const TestMatrix with_inf = fp32_matrix(3000, 32, values);
   for (const int threads : {1, 2, 5}) {
     const auto text_of = [&](const Router& r, const TestMatrix& matrix) {
-      const test::Thrown t = thrown_by([&] { route(r, matrix.view(), threads); });
+      const Thrown t = thrown_by([&] { route(r, matrix.view(), threads); });
       EXPECT_EQ(t.kind, ErrorKind::input);
       EXPECT_EQ(thrown_by([&] { router_scores(r, matrix.view(), threads); }).text, t.text);
       EXPECT_EQ(thrown_by([&] { route_backward(r, matrix.view(), {}, {}, 0, threads); }).text, t.text);
@@ -698,23 +646,21 @@ TEST(Refused, nan_and_infinities_naming_the_first) {
 }
 
 TEST(Refused, nan_in_the_bias_and_sums_that_packed_order_cannot_hold) {
-  const Row bias{0, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::quiet_NaN()};
+  const Row bias{0, kNaN, kNaN};
   const TestMatrix m = fp32_matrix(2, 3, Row(6, 3e38F));
   Router router = router_of("topk-softmax", 1);
   router.bias = bias;
-  test::Thrown t = thrown_by([&] { route(router, m.view()); });
-  EXPECT_EQ(t.kind, ErrorKind::input);
-  EXPECT_EQ(t.text,
-            "NaN in the bias of expert 1: this router takes none (nan=refuse); remove it, or let NaN come last");
+  expect_thrown(ErrorKind::input,
+                "NaN in the bias of expert 1: this router takes none (nan=refuse); remove it, or let NaN come last",
+                [&] { route(router, m.view()); });
   router.nan = NanLogits::last;
   EXPECT_EQ(route(router, m.view()).experts, (Experts{0, 0}));
 
   const Row large{0, 0, 3e38F};
   router = router_of("topk-softmax-packed", 1);
   router.bias = large;
-  t = thrown_by([&] { route(router, m.view()); });
-  EXPECT_EQ(t.kind, ErrorKind::input);
-  EXPECT_EQ(t.text, "row 0, column 2: with its bias no finite number, and packed order takes those alone");
+  expect_thrown(ErrorKind::input, "row 0, column 2: with its bias no finite number, and packed order takes those alone",
+                [&] { route(router, m.view()); });
 }
 
 }  // namespace

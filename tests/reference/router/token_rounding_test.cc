@@ -1,20 +1,13 @@
-// Cases whose answer is known by hand or by construction, and refusals. token_rounding_properties_test.cc has the drawn
-// ones, token_rounding_weights_test.cc weights and scores.
+// Cases whose answer is known by hand or by construction, and refusals. properties_test.cc has the drawn ones, weights
+// and scores.
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-#include <random>
-
-#include <gtest/gtest.h>
 #include <boost/multiprecision/cpp_int.hpp>
 
 #include "reference/router/token_ranks.h"
 #include "reference/router/token_rounding.h"
 #include "tests/reference/common/test_matrix.h"
-#include "tests/reference/router/token_rounding_cases.h"
 #include "tests/reference/router/token_rounding_oracle.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
@@ -157,9 +150,8 @@ TEST(TokenRounding, refuses_what_makes_no_sense) {
   const auto capacity = thrown(router, {.rule = TokenRoundingRule::capacity_order, .capacity = -1}, kSix.view());
   EXPECT_EQ(capacity.kind, ErrorKind::usage);
   EXPECT_EQ(capacity.text, "capacity -1: must be 0 or more");
-  for (const std::int64_t top_k : {-1, 0, 3}) {
+  for (const std::int64_t top_k : {-1, 0, 3})
     EXPECT_EQ(thrown(router_of("topk-softmax", top_k), {}, kSix.view()).kind, ErrorKind::usage);
-  }
   MatrixView huge = kSix.view();
   huge.rows = (std::int64_t{1} << 31) - 1;  // refused before anything is read
   const auto rows = thrown(router_of("topk-softmax", 2), {.rule = TokenRoundingRule::none}, huge);
@@ -172,7 +164,6 @@ TEST(TokenRounding, refuses_what_makes_no_sense) {
   EXPECT_EQ(thrown(router, {}, nan.view()).kind, ErrorKind::input);
 }
 
-using test::thrown_by;
 using Counts = std::vector<std::int64_t>;
 using Chosen = std::vector<std::int32_t>;
 
@@ -230,7 +221,7 @@ TEST(RoundedCounts, are_those_of_the_oracle_for_every_count_to_two_tiles) {
                                    std::to_string(tokens) + ", tile " + std::to_string(tile);
           ASSERT_EQ(counts.size(), 1U);
           const std::int64_t r = counts[0];
-          EXPECT_EQ(r, test::oracle_count(token_rounding, f, tokens, 0, ranked, 0)) << text;
+          EXPECT_EQ(r, oracle_count(token_rounding, f, tokens, 0, ranked, 0)) << text;
           EXPECT_EQ(r % tile, 0) << text;
           EXPECT_LT(std::abs(r - f), tile) << text;
           EXPECT_TRUE(r == down || r == up) << text;
@@ -265,9 +256,8 @@ TEST(RoundedCounts, of_balance_f_have_a_residual_of_at_most_half_a_tile_at_every
     const auto tokens = static_cast<std::int64_t>(engine() % 2000);
     Chosen chosen;
     const std::int64_t most = tokens / tile * tile;  // whatever lies below can go up
-    for (std::uint64_t e = engine() % 40; e-- > 0;) {
+    for (std::uint64_t e = engine() % 40; e-- > 0;)
       chosen.push_back(static_cast<std::int32_t>(engine() % static_cast<std::uint64_t>(most + 1)));
-    }
     const Counts counts = rounded_counts(rounding(TokenRoundingRule::balance_f, tile), chosen, tokens);
     std::int64_t residual = 0;
     for (std::size_t e = 0; e < chosen.size(); ++e) {
@@ -286,7 +276,7 @@ TEST(RoundedCounts, of_nr_s_compare_the_scores_lost_and_gained) {
   EXPECT_EQ(count({0.1F, 0.1F, 0.1F, 0.75F}, 7), 4);   // and the reverse: nr-f says 8
   EXPECT_EQ(count({0.5F, 0.25F, 0.5F, 0.25F}, 6), 4);  // equal: down
   EXPECT_EQ(count({0, 0, 0, 0}, 7), 4);
-  const float inf = std::numeric_limits<float>::infinity();
+  const float inf = kInf;
   EXPECT_EQ(count({inf, 1, 1, 1}, 5), 8);
   EXPECT_EQ(count({inf, inf, 1, 1}, 7), 8);
   EXPECT_EQ(count({inf, inf, inf, 1}, 6), 4);  // both infinite: down
@@ -309,46 +299,29 @@ TEST(RoundedCounts, of_sr_f_go_up_where_the_word_of_seed_layer_step_and_expert_s
     std::uint64_t seed;
     std::uint32_t layer;
     std::uint64_t step;
-    std::size_t expert;
-    std::uint32_t word;
-    std::int32_t over;
+    std::array<std::pair<std::uint32_t, std::int32_t>, 3> word_and_over;  // of experts 0, 1 and 2
   };
   const std::uint64_t high = std::uint64_t{1} << 32;
-  const std::uint64_t long_seed = 0x0123456789ABCDEF;
-  const std::uint64_t long_step = 0xFEDCBA9876543210;
-  const std::vector<Row> table{{0, 0, 0, 0, 0x6627E8D5, 52},
-                               {0, 0, 0, 1, 0xF8E4CCA4, 125},
-                               {0, 0, 0, 2, 0x04FAA329, 3},
-                               {1, 0, 0, 0, 0xE3E80670, 114},
-                               {1, 0, 0, 1, 0xAC08141B, 87},
-                               {1, 0, 0, 2, 0x3F55B3F0, 32},
-                               {high, 0, 0, 0, 0xFDDE3E0B, 127},
-                               {high, 0, 0, 1, 0xCCF3076A, 103},
-                               {high, 0, 0, 2, 0x9F3B3C64, 80},
-                               {0, 1, 0, 0, 0x6AD0C5EC, 54},
-                               {0, 1, 0, 1, 0x6DA11836, 55},
-                               {0, 1, 0, 2, 0x183C90A5, 13},
-                               {0, 0, 1, 0, 0x844515E1, 67},
-                               {0, 0, 1, 1, 0xCA7CF69E, 102},
-                               {0, 0, 1, 2, 0xC5FA1393, 99},
-                               {0, 0, high, 0, 0x2DCE73E5, 23},
-                               {0, 0, high, 1, 0xE9535BE3, 117},
-                               {0, 0, high, 2, 0x18553B6F, 13},
-                               {long_seed, 7, long_step, 0, 0xA02ED7E4, 81},
-                               {long_seed, 7, long_step, 1, 0x47ADC21A, 36},
-                               {long_seed, 7, long_step, 2, 0xB65E0A9B, 92}};
-  for (const Row& row : table) {
-    EXPECT_EQ((std::uint64_t{row.word} * 128 >> 32) + 1, static_cast<std::uint64_t>(row.over));
-    TokenRounding token_rounding = rounding(TokenRoundingRule::sr_f, 128);
-    token_rounding.seed = row.seed;
-    token_rounding.layer = row.layer;
-    token_rounding.step = row.step;
-    for (const std::int32_t down : {0, 128, 1280}) {
-      Chosen chosen(row.expert, 0);  // counts of experts before make no difference
-      chosen.push_back(down + row.over - 1);
-      EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down) << std::hex << row.word;
-      chosen.back() = down + row.over;
-      EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down + 128) << std::hex << row.word;
+  for (const Row& row :
+       {Row{0, 0, 0, {{{0x6627E8D5, 52}, {0xF8E4CCA4, 125}, {0x04FAA329, 3}}}},
+        Row{1, 0, 0, {{{0xE3E80670, 114}, {0xAC08141B, 87}, {0x3F55B3F0, 32}}}},
+        Row{high, 0, 0, {{{0xFDDE3E0B, 127}, {0xCCF3076A, 103}, {0x9F3B3C64, 80}}}},
+        Row{0, 1, 0, {{{0x6AD0C5EC, 54}, {0x6DA11836, 55}, {0x183C90A5, 13}}}},
+        Row{0, 0, 1, {{{0x844515E1, 67}, {0xCA7CF69E, 102}, {0xC5FA1393, 99}}}},
+        Row{0, 0, high, {{{0x2DCE73E5, 23}, {0xE9535BE3, 117}, {0x18553B6F, 13}}}},
+        Row{0x0123456789ABCDEF, 7, 0xFEDCBA9876543210, {{{0xA02ED7E4, 81}, {0x47ADC21A, 36}, {0xB65E0A9B, 92}}}}}) {
+    for (std::size_t expert = 0; expert < 3; ++expert) {
+      const auto [word, over] = row.word_and_over[expert];
+      EXPECT_EQ((std::uint64_t{word} * 128 >> 32) + 1, static_cast<std::uint64_t>(over));
+      TokenRounding token_rounding = rounding(TokenRoundingRule::sr_f, 128);
+      token_rounding.seed = row.seed, token_rounding.layer = row.layer, token_rounding.step = row.step;
+      for (const std::int32_t down : {0, 128, 1280}) {
+        Chosen chosen(expert, 0);  // counts of experts before make no difference
+        chosen.push_back(down + over - 1);
+        EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down) << std::hex << word;
+        chosen.back() = down + over;
+        EXPECT_EQ(rounded_counts(token_rounding, chosen, 4096).back(), down + 128) << std::hex << word;
+      }
     }
   }
 }
@@ -378,9 +351,8 @@ TEST(RoundedCounts, of_sr_f_go_up_as_often_as_they_should) {
       for (std::size_t e = 0; e < overs.size(); ++e) ups[e] += counts[e] != 0 ? 1 : 0;
     }
   }
-  for (std::size_t e = 0; e < overs.size(); ++e) {
+  for (std::size_t e = 0; e < overs.size(); ++e)
     EXPECT_NEAR(ups[e] / draws, overs[e] / 128.0, bound) << "f - down = " << overs[e];
-  }
 }
 
 TEST(RoundedCounts, of_rules_without_tiles_are_limited_by_the_capacity) {
@@ -401,10 +373,9 @@ TEST(RoundedCounts, of_rules_without_tiles_are_limited_by_the_capacity) {
 
 TEST(RoundedCounts, of_tiles_beyond_all_tokens_are_none) {
   for (const std::int64_t tile : {std::int64_t{11}, std::numeric_limits<std::int64_t>::max()}) {
-    for (const TokenRoundingRule rule : kRounding) {
+    for (const TokenRoundingRule rule : kRounding)
       EXPECT_EQ(rounded_counts(rounding(rule, tile), Chosen{0, 3, 10}, 10, std::vector<std::vector<float>>(3)),
                 (Counts{0, 0, 0}));
-    }
   }
 }
 
@@ -413,7 +384,7 @@ TEST(RoundedCounts, refuse_what_makes_no_sense) {
                          const std::vector<std::vector<float>>& scores = {}) {
     return thrown_by([&] { static_cast<void>(rounded_counts(token_rounding, chosen, tokens, scores)); });
   };
-  const auto expect = [](const test::Thrown& t, ErrorKind kind, const std::string& text) {
+  const auto expect = [](const Thrown& t, ErrorKind kind, const std::string& text) {
     EXPECT_EQ(t.kind, kind);
     EXPECT_EQ(t.text, "rounded counts: " + text);
   };
@@ -462,10 +433,9 @@ struct Sample {
     Ints all(static_cast<std::size_t>(tokens));
     std::iota(all.begin(), all.end(), 0);
     std::stable_sort(all.begin(), all.end(), [&](auto a, auto b) { return score(a, e) > score(b, e); });
-    if (choosers_first) {
+    if (choosers_first)
       std::stable_partition(all.begin(), all.end(),
                             [&](auto t) { return std::binary_search(first.begin(), first.end(), t); });
-    }
     return all;
   }
 };
@@ -501,11 +471,10 @@ TEST(TokenRanks, give_scores_in_their_order_around_the_last_that_chose) {
     std::vector<float> ordered;
     for (const std::int32_t t : sample.order(e, true)) ordered.push_back(sample.score(t, e));
     for (const std::int64_t begin : {std::int64_t{0}, f / 2, f - 1, f}) {
-      for (const std::int64_t end : {f, f + 1, f + 10, std::int64_t{100}}) {
+      for (const std::int64_t end : {f, f + 1, f + 10, std::int64_t{100}})
         EXPECT_EQ(ranks.scores_around_chosen(e, begin, end),
                   std::vector<float>(ordered.begin() + begin, ordered.begin() + end))
             << e << ", " << begin << " to " << end;
-      }
     }
   }
 }
@@ -517,13 +486,10 @@ TEST(TokenRanks, do_not_depend_on_threads) {
   const TokenRanks one(sample.chosen, sample.scores, tokens, 1);
   for (const int threads : {2, 5, 16}) {
     const TokenRanks many(sample.chosen, sample.scores, tokens, threads);
-    for (std::int64_t e = 0; e < experts; ++e) {
+    for (std::int64_t e = 0; e < experts; ++e)
       EXPECT_EQ(many.first_by_score(e, 300), one.first_by_score(e, 300)) << threads;
-    }
   }
 }
-
-using test::thrown_by;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
@@ -539,11 +505,10 @@ TEST(TokenRoundingRules, have_names_in_the_order_of_the_enumeration) {
     EXPECT_EQ(rounds_to_tiles(rule.rule), i >= 1 && i <= 7) << rule.name;
     EXPECT_FALSE(rule.meaning.empty());
   }
-  const auto thrown = thrown_by([] { token_rounding_rule_named("nr"); });
-  EXPECT_EQ(thrown.kind, ErrorKind::usage);
-  EXPECT_EQ(thrown.text,
-            "unknown rule 'nr'; known are none, nr-f, sr-f, nr-s, balance-f, up, down, nr-even, expert-choice, "
-            "capacity-order, capacity-score");
+  expect_thrown(ErrorKind::usage,
+                "unknown rule 'nr'; known are none, nr-f, sr-f, nr-s, balance-f, up, down, nr-even, expert-choice, "
+                "capacity-order, capacity-score",
+                [] { token_rounding_rule_named("nr"); });
 }
 
 std::int64_t capacity_of(TokenRoundingRule rule, std::int64_t top_k, std::int64_t tile, std::int64_t capacity,
@@ -573,9 +538,7 @@ TEST(TokenRoundingCapacity, is_what_a_rule_can_fill_at_most) {
 
 TEST(TokenRoundingCapacity, refuses_what_int32_cannot_count_and_what_makes_no_sense) {
   const auto text = [](auto... values) {
-    const auto thrown = thrown_by([&] { static_cast<void>(capacity_of(values...)); });
-    EXPECT_EQ(thrown.kind, ErrorKind::usage);
-    return thrown.text;
+    return text_thrown(ErrorKind::usage, [&] { static_cast<void>(capacity_of(values...)); });
   };
   EXPECT_EQ(capacity_of(TokenRoundingRule::none, 1, 1, 0, (std::int64_t{1} << 31) - 1, 2), (std::int64_t{1} << 31) - 1);
   EXPECT_EQ(text(TokenRoundingRule::none, 2, 1, 0, 1 << 30, 2), "routes: 2147483648 rows are more than int32 counts");
@@ -591,10 +554,9 @@ TEST(TokenRoundingCapacity, refuses_what_int32_cannot_count_and_what_makes_no_se
   EXPECT_EQ(text(TokenRoundingRule::up, 1, 0, 0, 4, 4), "tile 0: must be 1 or more");
   EXPECT_EQ(text(TokenRoundingRule::expert_choice, 1, 0, -1, 4, 4), "capacity -1: must be 0 or more");
   EXPECT_EQ(capacity_of(TokenRoundingRule::none, 1, 0, -1, 4, 4), 4);  // neither is the rule's
-  for (const std::int64_t top_k : {-1, 0, 5}) {
+  for (const std::int64_t top_k : {-1, 0, 5})
     EXPECT_EQ(text(TokenRoundingRule::none, top_k, 1, 0, 4, 4),
               "top_k " + std::to_string(top_k) + " of 4 x 4 logits: must be in [1, experts]");
-  }
   EXPECT_EQ(text(TokenRoundingRule::none, 1, 1, 0, -1, 4), "top_k 1 of -1 x 4 logits: must be in [1, experts]");
 }
 
@@ -672,16 +634,14 @@ TEST(CapacityFromFactor, refuses_what_makes_no_sense) {
   }
   EXPECT_EQ(text(rule, "1.2345678901234567890123", 1, 1, 10),
             "capacity factor '1.2345678901234567890123': has more than 19 significant digits");
-  for (const TokenRoundingRule other : {TokenRoundingRule::none, TokenRoundingRule::nr_f, TokenRoundingRule::nr_even}) {
+  for (const TokenRoundingRule other : {TokenRoundingRule::none, TokenRoundingRule::nr_f, TokenRoundingRule::nr_even})
     EXPECT_EQ(text(other, "1", 1, 1, 1), "a capacity factor: only expert-choice and the capacity rules take one");
-  }
   const std::string rest = " experts: sizes must be 0 or more, experts 1 or more";
   EXPECT_EQ(text(rule, "1", 1, 1, 0), "capacity of 1 tokens, top_k 1, 0" + rest);
   EXPECT_EQ(text(rule, "1", -1, 1, 10), "capacity of -1 tokens, top_k 1, 10" + rest);
   EXPECT_EQ(text(rule, "1", 1, -1, 10), "capacity of 1 tokens, top_k -1, 10" + rest);
-  for (const char* factor : {"9223372036854775808", "1e19", "1e39", "1e400", "1e99999999999999999999"}) {
+  for (const char* factor : {"9223372036854775808", "1e19", "1e39", "1e400", "1e99999999999999999999"})
     EXPECT_EQ(text(rule, factor, 1, 1, 1), "capacity: beyond 2^63 - 1; use a smaller factor") << factor;
-  }
   EXPECT_EQ(text(rule, "1", kMost, 2, 1), "routes: 9223372036854775807 x 2 is beyond 2^63 - 1; use smaller dimensions");
 }
 

@@ -1,20 +1,17 @@
 // Attention and its gradient, head by head against the definition's lines; that gradients are derivatives is
 // step_test.cc's.
 
-#include <limits>
-#include <utility>
-
-#include <gtest/gtest.h>
-
-#include "numerics/elementary/elementary.h"
-#include "numerics/error.h"
 #include "reference/training/attention.h"
+#include "numerics/elementary/elementary.h"
 #include "reference/training/linear.h"
 #include "reference/training/norm.h"
-#include "tests/reference/training/plain.h"
+#include "tests/reference/training/test_training.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 using namespace plain;
 using Words = std::vector<std::uint16_t>;
@@ -183,11 +180,7 @@ TEST(Attention, sizes_that_do_not_agree_are_refused) {
   EXPECT_THROW(attention_backward(kShape, table, {}, Words(a.out.size()), 1), Error);
 }
 
-}  // namespace
-
 // A linear map and its gradients: exact on small integers, and the same product whichever way operands lie.
-
-namespace {
 
 Words linear_test_turned(const Words& w, std::int64_t rows, std::int64_t cols) {
   Words t(w.size());
@@ -261,8 +254,6 @@ TEST(Linear, sizes_that_do_not_agree_are_refused) {
   EXPECT_THROW(linear_dw(s, dy, dy, 1), Error);
 }
 
-using namespace plain;
-
 // docs/training.md, norm, for one row.
 float plain_scale(const std::vector<float>& x) {
   std::vector<float> squares;
@@ -312,9 +303,7 @@ TEST(Norm, threads_change_nothing) {
 }
 
 TEST(Norm, rows_of_zeros_of_nan_and_beyond_the_range) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> x{0, 0, 1e-30F, -1e-30F, 3e38F, 1, kInf, 1, kNan, 1};
+  const std::vector<float> x{0, 0, 1e-30F, -1e-30F, 3e38F, 1, kInf, 1, kNaN, 1};
   const Norm n = norm(x, std::vector<float>{1, 2}, 1);
   EXPECT_EQ(n.scale[0], 256);  // 2^-16 alone is under the root
   EXPECT_EQ(n.y[0], 0);

@@ -5,15 +5,8 @@
 //
 // Weights are those of parameters_of, by parameter, as doubles. No errors.
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <vector>
-
 #include "reference/training/model.h"
+#include "tests/testing.h"
 
 namespace mxcheck::exact_model {
 

@@ -1,17 +1,9 @@
 // A step as a whole: its gradients against derivatives of the model in double precision, what training does to the
 // loss, and what must not change a bit. The operations have tests of their own.
 
-#include <cmath>
-#include <limits>
-#include <map>
-#include <numeric>
-#include <set>
-
-#include <gtest/gtest.h>
 #include <boost/multiprecision/cpp_bin_float.hpp>
 
 #include "numerics/elementary/elementary.h"
-#include "numerics/error.h"
 #include "reference/layer/run.h"
 #include "reference/router/router.h"
 #include "reference/training/observe.h"
@@ -20,11 +12,13 @@
 #include "reference/training/state.h"
 #include "reference/training/step.h"
 #include "tests/reference/training/exact_model.h"
-#include "tests/reference/training/plain.h"
 #include "tests/reference/training/test_training.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 struct Differentiated {
   std::vector<std::vector<float>> gradients;
@@ -159,7 +153,7 @@ TEST(TrainingStep, a_router_that_overflows_ends_the_step_and_updates_nothing) {
   TrainingConfig config = test_config("mxfp8");
   TrainingState state = initial_state(config, 1);
   const LayerParameters second = parameters_of_layer(1);
-  state.weights[second.router][5] = std::numeric_limits<float>::infinity();
+  state.weights[second.router][5] = kInf;
   const std::vector<std::vector<float>> before = state.weights;
   const StepOutcome outcome = training_step(config, state, test_data(config), false, 1);
   EXPECT_TRUE(std::isnan(outcome.loss));
@@ -177,7 +171,7 @@ TEST(TrainingStep, a_router_that_overflows_ends_the_step_and_updates_nothing) {
 TEST(TrainingStep, a_nan_in_a_weight_is_seen_in_loss_and_norm) {
   TrainingConfig config = test_config("bf16");
   TrainingState state = initial_state(config, 1);
-  state.weights.back()[3] = std::numeric_limits<float>::quiet_NaN();  // of the output: no router sees it
+  state.weights.back()[3] = kNaN;  // of the output: no router sees it
   const StepOutcome outcome = training_step(config, state, test_data(config), false, 1);
   EXPECT_TRUE(std::isnan(outcome.loss));
   EXPECT_TRUE(std::isnan(outcome.gradient_norm));
@@ -208,16 +202,11 @@ TEST(TrainingStep, sizes_that_do_not_agree_are_refused) {
   EXPECT_EQ(state.step, 0);
 }
 
-}  // namespace
-
 // Known answers are from the formula in arbitrary-precision integers (Python).
-
-namespace {
 
 TEST(Digest, has_known_answers) {
   EXPECT_EQ(tensor_digest(std::vector<float>{}, 1), 0U);
-  EXPECT_EQ(tensor_digest(std::vector<float>{1.0F, -0.0F, std::numeric_limits<float>::quiet_NaN(), 3.5F}, 1),
-            0x7d1571942da4efebU);
+  EXPECT_EQ(tensor_digest(std::vector<float>{1.0F, -0.0F, kNaN, 3.5F}, 1), 0x7d1571942da4efebU);
   EXPECT_EQ(tensor_digest(std::vector<std::uint16_t>{0x3f80, 0x8000, 0x7fff}, 1), 0x65d04b20902e44ebU);
   EXPECT_EQ(digest_of_digests(std::vector<std::uint64_t>{0x0123456789abcdef, 0xfedcba9876543210}), 0x3ec848f28b70cd24U);
   std::vector<float> counted;
@@ -250,12 +239,8 @@ TEST(Digest, a_bit_an_exchange_and_a_length_are_seen) {
   EXPECT_TRUE(digests.insert(tensor_digest(v, 1)).second);
 }
 
-}  // namespace
-
 // Facts about quantized operands, against a count over dequantized tensors of a layer whose inputs reach both ends of
 // E4M3.
-
-namespace {
 
 std::vector<std::uint16_t> wide_values(std::size_t count, int seed) {
   std::vector<std::uint16_t> words;
@@ -589,8 +574,7 @@ TEST(InitialState, perturb_moves_one_weight_by_one_ulp) {
       config.perturb = first + place;
       TrainingState after = initial_state(config, 1);
       float& moved = after.weights[p][static_cast<std::size_t>(place)];
-      EXPECT_EQ(moved, std::nextafter(before.weights[p][static_cast<std::size_t>(place)],
-                                      std::numeric_limits<float>::infinity()));
+      EXPECT_EQ(moved, std::nextafter(before.weights[p][static_cast<std::size_t>(place)], kInf));
       moved = before.weights[p][static_cast<std::size_t>(place)];
       EXPECT_EQ(after.weights, before.weights);
     }

@@ -1,36 +1,34 @@
 #include <chrono>
-#include <cmath>
-#include <string>
 #include <thread>
 
-#include <gtest/gtest.h>
-
-#include "tests/goldens/temporary_directory.h"
+#include "numerics/bytes.h"
+#include "tests/testing.h"
+#include "tools/common/command_line.h"
 #include "tools/common/output.h"
+#include "tools/common/panels.h"
 #include "tools/common/progress.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 constexpr OutputKinds kTensors = OutputKinds::safetensors_or_hdf5, kArrays = OutputKinds::npy_or_safetensors;
 
 TEST(CheckOutput, takes_the_extensions_of_its_kind) {
   for (const char* name : {"a.safetensors", "a.h5", "a.hdf5"}) check_output(name, kTensors, {"x.npy"});
   for (const char* name : {"a.safetensors", "a.npy"}) check_output(name, kArrays, {});
-  for (const char* name : {"a.npy", "a", "a.h5:/x", ""}) {
+  for (const char* name : {"a.npy", "a", "a.h5:/x", ""})
     expect_error(ErrorKind::usage, "name the output OUT.safetensors or OUT.h5",
                  [&] { check_output(name, kTensors, {}); });
-  }
   expect_error(ErrorKind::usage, "name the output OUT.npy or OUT.safetensors",
                [] { check_output("a.h5", kArrays, {}); });
 }
 
 TEST(CheckOutput, refuses_an_input_by_whatever_name) {
-  const test::TemporaryDirectory dir;
-  test::write_file(dir / "x.safetensors", "");
-  test::write_file(dir / "y:z.safetensors", "");
+  const TemporaryDirectory dir;
+  write_file(dir / "x.safetensors", "");
+  write_file(dir / "y:z.safetensors", "");
   std::filesystem::create_symlink(dir / "x.safetensors", dir / "link.safetensors");
   const std::string out = dir / "x.safetensors";
   for (const char* input : {"x.safetensors", "x.safetensors:w", "x.safetensors:a:b", "link.safetensors"}) {
@@ -120,8 +118,8 @@ TEST(Text, writes_numbers_that_read_back) {
 }
 
 TEST(Text, gives_errors_a_place_and_keeps_their_kind) {
-  test::expect_error(ErrorKind::input, "x.npy: two rows",
-                     [] { in_place("x.npy", [] { throw Error(ErrorKind::input, "two rows"); }); });
+  expect_error(ErrorKind::input, "x.npy: two rows",
+               [] { in_place("x.npy", [] { throw Error(ErrorKind::input, "two rows"); }); });
   in_place("x.npy", [] {});
 }
 
@@ -129,6 +127,136 @@ TEST(Text, prints_every_byte_on_standard_output) {
   testing::internal::CaptureStdout();
   print("a\x01\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "a\x01\n");
+}
+
+struct Options {
+  std::vector<std::string> inputs, names;
+  std::string mode = "slow";
+  int level = 3;
+  std::int64_t count = 7;
+  double limit = 0.5;
+  std::optional<std::int64_t> index;
+  std::optional<std::uint32_t> layer;
+  std::string file;
+  float scale = 1;
+  bool flag = false;
+};
+
+// The exit code of "tool ARGUMENTS...", whose subcommand `run` has all of the options.
+int ran(Options& o, std::vector<std::string> arguments) {
+  CommandLine line("tool", "What it does", "tool 1");
+  Command sub = line.top().subcommand("run", "Runs");
+  sub.option("IN", o.inputs, "Inputs");
+  sub.option("--names", o.names, "Names").comma_separated();
+  sub.option("--mode", o.mode, "Mode").one_of({"slow", "fast"}).shows_default();
+  const CommandOption level = sub.option("--level", o.level, "Level").between(0, 9);
+  sub.option("--count", o.count, "Count").excludes(level);
+  sub.option("--limit", o.limit, "Limit");
+  sub.option("--index", o.index, "Index").needs(level);
+  sub.option("--layer", o.layer, "Layer").counter();
+  sub.option("--file", o.file, "File").not_empty();
+  sub.option("--scale", o.scale, "Scale").finite_fp32();
+  sub.flag("--flag", o.flag, "Flag");
+  sub.runs([] { return 42; });
+  Command strict = line.top().subcommand("strict", "Needs");
+  strict.option("--mode", o.mode, "Mode").required();
+  strict.runs([] { return 43; });
+  arguments.insert(arguments.begin(), "tool");
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  return line.run(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(CommandLine, runs_the_chosen_subcommand_with_its_options) {
+  Options o;
+  EXPECT_EQ(ran(o, {"run",        "a",      "b",       "--names", "c,d",     "--mode",       "fast",
+                    "--level",    "9",      "--limit", "1e3",     "--index", "-4",           "--layer",
+                    "4294967295", "--flag", "--file",  "f",       "--scale", "-3.4028235e38"}),
+            42);
+  EXPECT_EQ(o.file, "f");
+  EXPECT_EQ(o.scale, -0x1.fffffep127F);
+  EXPECT_EQ(o.inputs, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(o.names, (std::vector<std::string>{"c", "d"}));
+  EXPECT_EQ(o.mode, "fast");
+  EXPECT_EQ(o.level, 9);
+  EXPECT_EQ(o.limit, 1000);
+  EXPECT_EQ(o.index, -4);
+  EXPECT_EQ(o.layer, 4294967295U);
+  EXPECT_TRUE(o.flag);
+  EXPECT_EQ(o.count, 7) << "what is not given keeps its value";
+  EXPECT_EQ(ran(o, {"strict", "--mode", "x"}), 43);
+}
+
+TEST(CommandLine, refuses_what_fits_no_subcommand) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> table{
+      {{}, "no subcommand given; tool --help lists them"},
+      {{"walk"}, "unknown subcommand or option 'walk'; tool --help lists them"},
+      {{"--flag"}, "unknown subcommand or option '--flag'"},
+      {{"run", "--walk"}, "--walk"},
+      {{"run", "--mode", "medium"}, "--mode: medium not in {slow,fast}"},
+      {{"run", "--level", "10"}, "--level: Value 10 not in range 0 to 9"},
+      {{"run", "--level", "x"}, "--level: Value x not in range 0 to 9"},
+      {{"run", "--level", "1", "--count", "2"}, "--level excludes --count"},
+      {{"run", "--index", "1"}, "--index requires --level"},
+      {{"run", "--layer", "x"}, "'x' is no number from 0 to 2^64 - 1"},
+      {{"run", "--layer", "18446744073709551616"}, "is no number from 0 to 2^64 - 1"},
+      {{"run", "--count", "1.5"}, "--count"},
+      {{"run", "--file", ""}, "--file: a name is needed, not ''"},
+      {{"run", "--file="}, "--file"},
+      {{"run", "--scale", "nan"}, "--scale: 'nan' is no finite number of FP32"},
+      {{"run", "--scale", "-inf"}, "--scale: '-inf' is no finite number of FP32"},
+      {{"run", "--scale", "1e40"}, "--scale: '1e40' is no finite number of FP32"},
+      {{"run", "--scale", "two"}, "--scale: 'two' is no finite number of FP32"},
+      {{"run", "--scale", "2x"}, "--scale: '2x' is no finite number of FP32"},
+      {{"run", "--scale", ""}, "--scale: '' is no finite number of FP32"},
+      {{"strict"}, "--mode is required"},
+  };
+  for (const auto& [arguments, message] : table) {
+    Options o;
+    expect_error(ErrorKind::usage, message, [&, &a = arguments] { ran(o, a); });
+  }
+}
+
+TEST(CommandLine, prints_help_and_version_and_succeeds) {
+  const auto printed = [&](const std::vector<std::string>& arguments) {
+    Options o;
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(ran(o, arguments), 0);
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(printed({"--version"}), "tool 1\n");
+  expect_contains(printed({"--help"}), "What it does");
+  expect_contains(printed({"run", "--help"}), "--mode TEXT:{slow,fast}=slow");
+}
+
+TEST(MatrixOf, is_a_view_of_two_dimensions_or_of_one_matrix_out_of_three) {
+  const Tensor t{"", Format::fp32, {2, 2, 3}, to_bytes(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})};
+  const MatrixView second = matrix_of({"x", 1, ""}, t);
+  EXPECT_EQ(second.rows, 2);
+  EXPECT_EQ(second.cols, 3);
+  EXPECT_EQ(second.at(1, 2), 11);
+  EXPECT_EQ(second.at(0, 0), 6);
+  expect_error(ErrorKind::input, "pick one of its 2 matrices with --index I", [&] { matrix_of({"x", {}, ""}, t); });
+  expect_error(ErrorKind::usage, "--index 2: x holds matrices 0 to 1", [&] { matrix_of({"x", 2, ""}, t); });
+  expect_error(ErrorKind::usage, "--index -1", [&] { matrix_of({"x", -1, ""}, t); });
+  const Tensor flat{"", Format::fp32, {6}, std::vector<std::byte>(24)};
+  expect_error(ErrorKind::input, "has 1 dimensions; two are needed: reshape", [&] { matrix_of({"x", {}, ""}, flat); });
+  expect_error(ErrorKind::input, "--index picks a matrix out of three", [&] { matrix_of({"x", 0, ""}, flat); });
+}
+
+TEST(MatrixOf, takes_floats_and_bits_that_are_called_floats) {
+  Tensor t{"", Format::bf16, {1, 1}, to_bytes(std::vector<std::uint16_t>{0x3F80})};
+  EXPECT_EQ(matrix_of({"x", {}, ""}, t).at(0, 0), 1);
+  t.format = Format::uint16;
+  EXPECT_EQ(matrix_of({"x", {}, "bf16"}, t).at(0, 0), 1);
+  EXPECT_EQ(matrix_of({"x", {}, "fp16"}, t).dtype, Format::fp16);
+  expect_error(ErrorKind::input, "has dtype U16; F32, BF16 or F16 is needed; if these are the bits of BF16", [&] {
+    matrix_of({"x", {}, ""}, t);
+  });
+  t.format = Format::fp16;
+  expect_error(ErrorKind::usage, "reinterprets 16-bit unsigned integers", [&] { matrix_of({"x", {}, "bf16"}, t); });
+  t = {"", Format::fp64, {1, 1}, std::vector<std::byte>(8)};
+  expect_error(ErrorKind::input, "convert it to F32 first", [&] { matrix_of({"x", {}, ""}, t); });
 }
 
 }  // namespace

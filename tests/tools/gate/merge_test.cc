@@ -1,7 +1,5 @@
 // Shards of a run, and mxcheck merge, as a user meets them.
 
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -10,13 +8,13 @@
 namespace mxcheck {
 namespace {
 
-using test::expect_contains;
+using namespace test;
 
 constexpr const char* kRun = "--only quantize_equals_the_reference --seed 7 --cases 60 --save '' ";
 
-class Shards : public test::ToolTest {
+class Shards : public ToolTest {
  protected:
-  test::Answer toy(const char* mode, const std::string& arguments, const std::string& before = "") {
+  Answer toy(const char* mode, const std::string& arguments, const std::string& before = "") {
     return mxcheck("gate --candidate '" MXCHECK_TOY "' " + arguments,
                    "export TOY=" + std::string(mode) + "; " + before);
   }
@@ -26,7 +24,7 @@ class Shards : public test::ToolTest {
       answers.push_back(toy(mode, run + "--shard " + n + "/" + std::to_string(count) + " --report " + n + ".json"));
     }
   }
-  std::vector<test::Answer> answers;
+  std::vector<Answer> answers;
 };
 
 std::string cases(const std::string& text) {
@@ -37,38 +35,33 @@ std::string cases(const std::string& text) {
 TEST_F(Shards, merged_say_what_the_whole_run_says) {
   make("right", 3);
   int sum = 0;
-  for (const test::Answer& a : answers) {
+  for (const Answer& a : answers) {
     EXPECT_EQ(a.code, 0) << a.err;
     expect_contains(a.out,
                     "exit code 0: no case of this shard contradicts a statement; mxcheck merge makes the verdict");
     sum += std::stoi(cases(a.out));
   }
   expect_contains(answers[1].out, "seed 7  suite quick  shard 2/3\n");
-  const test::Answer whole = toy("right", kRun);
+  const Answer whole = toy("right", kRun);
   EXPECT_EQ(std::to_string(sum), cases(whole.out));
-  const test::Answer a = mxcheck("merge 2.json 3.json 1.json --junit m.xml --html m.html --report m.json");
-  EXPECT_EQ(a.code, 0) << a.err;
-  expect_contains(a.out, "exit code 0: every statement that ran held");
+  const Answer a = expect_output("merge 2.json 3.json 1.json --junit m.xml --html m.html --report m.json", 0,
+                                 {"exit code 0: every statement that ran held"});
   EXPECT_EQ(cases(a.out), cases(whole.out));
-  expect_contains(test::read_file(dir / "m.html"), "HELD</strong>exit code 0");
-  expect_contains(test::read_file(dir / "m.xml"), "<property name=\"cases\" value=\"" + cases(whole.out) + "\"/>");
-  EXPECT_EQ(nlohmann::json::parse(test::read_file(dir / "m.json"))["exit_code"], 0);
+  expect_contains(read_file(dir / "m.html"), "HELD</strong>exit code 0");
+  expect_contains(read_file(dir / "m.xml"), "<property name=\"cases\" value=\"" + cases(whole.out) + "\"/>");
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir / "m.json"))["exit_code"], 0);
 }
 
 TEST_F(Shards, a_missing_one_is_exit_code_4) {
   make("right", 2);
-  const test::Answer a = mxcheck("merge 2.json");
-  EXPECT_EQ(a.code, 4);
-  expect_contains(a.out, "exit code 4: inconclusive: of the shards 1 there is no report");
+  expect_output("merge 2.json", 4, {"exit code 4: inconclusive: of the shards 1 there is no report"});
   EXPECT_EQ(nlohmann::json::parse(mxcheck("merge 2.json --json").out)["missing_shards"], std::vector<int>{1});
 }
 
 TEST_F(Shards, a_counterexample_in_one_is_that_of_the_run) {
   make("column_33_is_wrong", 2);
   EXPECT_EQ(answers[0].code + answers[1].code, 2);
-  const test::Answer a = mxcheck("merge 1.json 2.json");
-  EXPECT_EQ(a.code, 1);
-  expect_contains(a.out, "  found     codes differ from the reference\n");
+  const Answer a = expect_output("merge 1.json 2.json", 1, {"  found     codes differ from the reference\n"});
   std::smatch line;
   ASSERT_TRUE(std::regex_search(a.out, line, std::regex("  again     mxcheck (gate .*)\n"))) << a.out;
   EXPECT_EQ(mxcheck(line[1].str() + " --save ''", "export TOY=column_33_is_wrong; ").code, 1);
@@ -79,9 +72,9 @@ TEST_F(Shards, merge_refuses_what_is_not_one_run) {
   expect_refused(2, "1.json and 1.json are both shard 1/2", "merge 1.json 1.json");
   expect_refused(2, "none.json", "merge none.json");
   expect_refused(2, "reports", "merge");
-  test::write_file(dir / "text.json", "no report");
+  write_file(dir / "text.json", "no report");
   expect_refused(2, "text.json", "merge text.json 1.json");
-  test::write_file(dir / "empty.json", "");
+  write_file(dir / "empty.json", "");
   expect_refused(2, "empty.json", "merge empty.json");
   expect_refused(2, "/nowhere/at/all.html", "merge 1.json 2.json --html /nowhere/at/all.html");
   EXPECT_EQ(

@@ -1,21 +1,21 @@
 // Libraries behind the candidate interface: the reference as one, which declares what it is told to and follows what it
 // is told to.
 
-#include <gtest/gtest.h>
-
 #include "goldens/json/json.h"
 #include "tests/tools/command.h"
 
 namespace mxcheck {
 namespace {
 
-class IdentifyCandidate : public test::ToolTest {
+using namespace test;
+
+class IdentifyCandidate : public ToolTest {
  protected:
-  test::Answer identify(const std::string& settings, const std::string& arguments) {
+  Answer identify(const std::string& settings, const std::string& arguments) {
     return mxcheck("identify --candidate '" MXCHECK_REFERENCE_CANDIDATE "' " + arguments,
                    "export REFERENCE='" + settings + "'; ");
   }
-  static bool says(const test::Answer& a, const std::string& text) { return a.out.find(text) != std::string::npos; }
+  static bool says(const Answer& a, const std::string& text) { return a.out.find(text) != std::string::npos; }
 };
 
 constexpr const char* kPlain =
@@ -121,7 +121,7 @@ TEST_F(IdentifyCandidate, json_has_every_policy_and_the_picture_is_of_one) {
   EXPECT_EQ(*match.find("explaining")->get_if<Json::Array>()->front().get_if<std::string>(), "sm90_fp8+promote64");
   EXPECT_EQ(*match.find("declared")->find("holds")->get_if<bool>(), false);
   EXPECT_EQ(*match.find("order")->find("shape")->get_if<std::string>(), "fused steps of 32, promoted every 64");
-  EXPECT_NE(test::read_file(dir / "order.svg").find("data-terms=\"0 1 2"), std::string::npos);
+  expect_contains(read_file(dir / "order.svg"), "data-terms=\"0 1 2");
 }
 
 }  // namespace

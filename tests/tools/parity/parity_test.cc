@@ -1,10 +1,5 @@
 // mxcheck parity as a user runs it: on a small text, with a model of a few thousand weights.
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "goldens/json/json.h"
 #include "tests/tools/command.h"
 #include "trainer/config/config.h"
@@ -13,7 +8,9 @@
 namespace mxcheck {
 namespace {
 
-class Parity : public test::ToolTest {
+using namespace test;
+
+class Parity : public ToolTest {
  protected:
   Parity() {
     std::ofstream text(dir / "text");
@@ -26,7 +23,7 @@ class Parity : public test::ToolTest {
     std::ofstream(dir / "small.json") << to_json(config);
   }
   // With the small model and text.
-  test::Answer run(const std::string& arguments, const std::string& before = "") {
+  Answer run(const std::string& arguments, const std::string& before = "") {
     return mxcheck("parity run --config small.json --data text --validation-sequences 4 --threads 1 " + arguments,
                    before);
   }
@@ -40,57 +37,50 @@ class Parity : public test::ToolTest {
 TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
   ASSERT_EQ(run("--seeds 1,2 --keep 8 --evaluate-every 4 -o trunk_{seed}.h5").code, 0);
   const std::string branch = "parity run --data text --threads 1 --branch trunk_{seed}.h5 --seeds 1,2 ";
-  const test::Answer made = mxcheck(branch + "--at 8 --recipe mxfp8 -o mxfp8_{seed}.h5");
+  const Answer made = mxcheck(branch + "--at 8 --recipe mxfp8 -o mxfp8_{seed}.h5");
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_NE(made.out.find("mxfp8_2.h5: mxfp8, seed 2, from step 8 of trunk_2.h5 on, 12 of 12 steps, finished"),
-            std::string::npos)
-      << made.out;
-  const test::Answer again = mxcheck(branch + "--at 11 --recipe mxfp8 -o later_{seed}.h5");  // no checkpoint is there
+  expect_contains(made.out, "mxfp8_2.h5: mxfp8, seed 2, from step 8 of trunk_2.h5 on, 12 of 12 steps, finished");
+  const Answer again = mxcheck(branch + "--at 11 --recipe mxfp8 -o later_{seed}.h5");  // no checkpoint is there
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(read_run(dir / "later_1.h5").first_step(), 11);
 
   for (const char* step : {"8", "13", "19"}) {
-    const test::Answer audit = mxcheck(std::string("parity audit mxfp8_1.h5 --data text --step ") + step);
-    EXPECT_EQ(audit.code, 0) << audit.out << audit.err;
+    const Answer audit = expect_output(std::string("parity audit mxfp8_1.h5 --data text --step ") + step, 0);
     EXPECT_EQ(audit.out.find("DIFFERS"), std::string::npos) << audit.out;
   }
   expect_refused(2, "it has 8 to 19", "parity audit mxfp8_1.h5 --data text --step 7");
   expect_refused(2, "branches off from a run with SHA-256",
                  "parity audit mxfp8_1.h5 --data text --step 8 --trunk trunk_2.h5");
-  const test::Answer verify = mxcheck("parity verify mxfp8_1.h5");
-  EXPECT_NE(verify.out.find("trunk_1.h5 after 8 steps, weights "), std::string::npos) << verify.out;
-  EXPECT_NE(verify.out.find(": as it recorded"), std::string::npos) << verify.out;
-  const test::Answer compared = mxcheck("parity compare trunk_*.h5 mxfp8_*.h5");  // checkpoints among them
+  const Answer verify = mxcheck("parity verify mxfp8_1.h5");
+  expect_contains(verify.out, {"trunk_1.h5 after 8 steps, weights ", ": as it recorded"});
+  const Answer compared = mxcheck("parity compare trunk_*.h5 mxfp8_*.h5");  // checkpoints among them
   EXPECT_EQ(compared.code, 4) << compared.out << compared.err;
-  EXPECT_NE(compared.out.find("mxfp8 from 40 %"), std::string::npos) << compared.out;
+  expect_contains(compared.out, "mxfp8 from 40 %");
   expect_refused(2, "no run of BF16 has its seed", "parity compare trunk_1.h5 mxfp8_1.h5 mxfp8_2.h5");
 
   const std::string runs = "parity compare trunk_1.h5 mxfp8_1.h5";
-  const test::Answer beside = mxcheck(runs + " --beside there --graded-control mxfp8",
-                                      "mkdir there same empty trunks; cp trunk_2.* mxfp8_2.h5 there; "
-                                      "cp trunk_1.h5 mxfp8_1.h5 same; cp trunk_*.h5 trunks; ");
-  EXPECT_EQ(beside.code, 4) << beside.out << beside.err;
-  EXPECT_NE(beside.out.find("mxfp8 (graded control)"), std::string::npos) << beside.out;
-  EXPECT_NE(beside.out.find("\nbeside other experiments\n"), std::string::npos) << beside.out;
-  EXPECT_NE(beside.out.find("\n  there "), std::string::npos) << beside.out;  // its kept checkpoints are left out
+  const Answer beside =
+      expect_output(runs + " --beside there --graded-control mxfp8", 4,
+                    {"mxfp8 (graded control)", "\nbeside other experiments\n", "\n  there "},
+                    "mkdir there same empty trunks; cp trunk_2.* mxfp8_2.h5 there; "
+                    "cp trunk_1.h5 mxfp8_1.h5 same; cp trunk_*.h5 trunks; ");  // its kept checkpoints are left out
   expect_refused(2, "graded control 'dsv3': no judged arm has that recipe; those that are: mxfp8",
                  runs + " --graded-control mxfp8,dsv3");
   expect_refused(2, "--beside nowhere: there is no such folder; it takes folders", runs + " --beside nowhere");
   expect_refused(2, "empty: has no runs", runs + " --beside there,empty");
   expect_refused(2, "trunks: no judged arm of a recipe", runs + " --beside trunks");
   expect_refused(2, "same: mxfp8 from 40 % of seed 1 is a run of both experiments", runs + " --beside same");
-  const test::Answer without = mxcheck("parity verify mxfp8_1.h5", "rm trunk_1.h5; ");
-  EXPECT_NE(without.out.find("not beside this file, not followed"), std::string::npos) << without.out;
+  const Answer without = mxcheck("parity verify mxfp8_1.h5", "rm trunk_1.h5; ");
+  expect_contains(without.out, "not beside this file, not followed");
 }
 
 // A file that lies where the run would keep its state is somebody's.
 TEST_F(Parity, a_run_writes_over_no_checkpoint) {
-  test::write_file(dir / "run.h5.checkpoint", "somebody's");
-  const test::Answer refused = run("--seed 1 -o run.h5");
+  write_file(dir / "run.h5.checkpoint", "somebody's");
+  const Answer refused = run("--seed 1 -o run.h5");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("run.h5.checkpoint: is there already, and the run would write over it"), std::string::npos)
-      << refused.err;
-  EXPECT_EQ(test::read_file(dir / "run.h5.checkpoint"), "somebody's");
+  expect_contains(refused.err, "run.h5.checkpoint: is there already, and the run would write over it");
+  EXPECT_EQ(read_file(dir / "run.h5.checkpoint"), "somebody's");
   EXPECT_FALSE(has("run.h5.journal"));
 }
 
@@ -111,35 +101,33 @@ TEST_F(Parity, a_branch_that_cannot_be_is_refused) {
 
 TEST_F(Parity, several_seeds_are_run_at_once) {
   ASSERT_EQ(run("--recipe mxfp8 --seed 2 --keep 10 -o alone.h5").code, 0);
-  EXPECT_NE(run("--perturb all --seed 2 -o moved.h5").out.find("bf16, seed 2, all weights moved"), std::string::npos);
-  const test::Answer made = run("--recipe mxfp8 --seeds 1,2,3 --keep 10 -o run_{seed}.h5");
+  expect_contains(run("--perturb all --seed 2 -o moved.h5").out, "bf16, seed 2, all weights moved");
+  const Answer made = run("--recipe mxfp8 --seeds 1,2,3 --keep 10 -o run_{seed}.h5");
   ASSERT_EQ(made.code, 0) << made.err;
   for (const char* seed : {"1", "2", "3"}) {
     const std::string name = std::string("run_") + seed;
-    EXPECT_NE(made.out.find(name + ".h5: mxfp8, seed " + seed + ", 20 of 20"), std::string::npos) << made.out;
+    expect_contains(made.out, name + ".h5: mxfp8, seed " + seed + ", 20 of 20");
     EXPECT_TRUE(has(name + ".step10.h5")) << name;
   }
   EXPECT_EQ(read_run((dir / "run_2.h5")).steps, read_run((dir / "alone.h5")).steps);
   EXPECT_NE(read_run((dir / "run_1.h5")).steps, read_run((dir / "alone.h5")).steps);
 
   // A full disk that ends one ends neither the others nor what is said of them.
-  const test::Answer full = run("--seeds 5,6 --keep 19 -o full_{seed}.h5",
-                                "(until [ -e full_5.h5.journal ]; do :; done; until mkdir full_5.h5.checkpoint "
-                                "2>/dev/null; do rm -f full_5.h5.checkpoint; done) & ");
+  const Answer full = run("--seeds 5,6 --keep 19 -o full_{seed}.h5",
+                          "(until [ -e full_5.h5.journal ]; do :; done; until mkdir full_5.h5.checkpoint "
+                          "2>/dev/null; do rm -f full_5.h5.checkpoint; done) & ");
   EXPECT_NE(full.code, 0) << full.out;
-  EXPECT_NE(full.out.find("full_6.h5: bf16, seed 6, 20 of 20 steps, finished"), std::string::npos)
-      << full.out << full.err;
-  EXPECT_NE(full.err.find("full_5.h5"), std::string::npos) << full.err;
+  expect_contains(full.out, "full_6.h5: bf16, seed 6, 20 of 20 steps, finished");
+  expect_contains(full.err, "full_5.h5");
   expect_refused(2, "there is no folder d4", "parity run --config small.json --data text --seeds 4 -o d{seed}/run.h5");
 
   // One that is there already refuses all; those that were stopped go on, those that ended stay as they are.
   expect_refused(2, "run_3.h5: is there already",
                  "parity run --config small.json --data text --seeds 4,3 -o run_{seed}.h5");
   EXPECT_FALSE(has("run_4.h5") || has("run_4.h5.journal"));
-  const test::Answer ended = mxcheck("parity run --resume --data text --seeds 1,2,3 -o run_{seed}.h5");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_NE(ended.out.find("every run of these seeds has ended"), std::string::npos) << ended.out;
-  const test::Answer json = run("--seeds 7,8 --json -o more_{seed}.h5");
+  expect_output("parity run --resume --data text --seeds 1,2,3 -o run_{seed}.h5", 0,
+                {"every run of these seeds has ended"});
+  const Answer json = run("--seeds 7,8 --json -o more_{seed}.h5");
   EXPECT_TRUE(json.out.starts_with("[") && json.out.find("more_7.h5") != std::string::npos &&
               json.out.find("more_8.h5") != std::string::npos)
       << json.out;
@@ -156,43 +144,36 @@ TEST_F(Parity, several_seeds_are_run_at_once) {
 }
 
 TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
-  const test::Answer made = run("--recipe mxfp8 --seed 4 --keep 10 -o run.h5");
+  const Answer made = run("--recipe mxfp8 --seed 4 --keep 10 -o run.h5");
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_NE(made.out.find("run.h5: mxfp8, seed 4, 20 of 20 steps, finished"), std::string::npos) << made.out;
+  expect_contains(made.out, "run.h5: mxfp8, seed 4, 20 of 20 steps, finished");
   EXPECT_TRUE(has("run.h5") && has("run.step10.h5"));
   EXPECT_FALSE(has("run.h5.journal") || has("run.h5.checkpoint"));
 
-  const test::Answer audit = mxcheck("parity audit run.h5 --step 15 --data text");
-  EXPECT_EQ(audit.code, 0) << audit.out << audit.err;
-  EXPECT_NE(audit.out.find("computed from run.step10.h5"), std::string::npos) << audit.out;
-  EXPECT_NE(audit.out.find("equal: 51 of 51 recorded facts"), std::string::npos) << audit.out;
-  const test::Answer early = mxcheck("parity audit run.h5 --step 3 --data text --json");
-  EXPECT_EQ(early.code, 0) << early.err;
-  EXPECT_NE(early.out.find("\"equal\": true"), std::string::npos) << early.out;
+  expect_output("parity audit run.h5 --step 15 --data text", 0,
+                {"computed from run.step10.h5", "equal: 51 of 51 recorded facts"});
+  expect_output("parity audit run.h5 --step 3 --data text --json", 0, {"\"equal\": true"});
 
-  const test::Answer verify = mxcheck("parity verify run.h5");
-  EXPECT_EQ(verify.code, 0) << verify.err;
-  EXPECT_NE(verify.out.find("checkpoints 10"), std::string::npos) << verify.out;
-  EXPECT_NE(verify.out.find("its contents have the hash"), std::string::npos) << verify.out;
+  expect_output("parity verify run.h5", 0, {"checkpoints 10", "its contents have the hash"});
   EXPECT_EQ(mxcheck("parity verify run.h5 --json").code, 0);
 }
 
 // By SIGTERM: a shell's background jobs ignore Ctrl-C's signal.
 TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
   ASSERT_EQ(run("--steps 400 --seed 4 --evaluate-every 400 -o whole.h5").code, 0);
-  const test::Answer stopped =
+  const Answer stopped =
       run("--steps 400 --seed 4 --evaluate-every 400 -o run.h5 & pid=$!; "
           "while [ ! -s run.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
   if (has("run.h5")) GTEST_SKIP() << "the run was over before the signal came";
   EXPECT_EQ(stopped.code, 128 + 15);
-  EXPECT_NE(stopped.out.find("go on with  mxcheck parity run --resume -o run.h5"), std::string::npos) << stopped.out;
+  expect_contains(stopped.out, "go on with  mxcheck parity run --resume -o run.h5");
   ASSERT_TRUE(has("run.h5.journal")) << stopped.err;
   EXPECT_TRUE(has("run.h5.checkpoint"));
   expect_refused(2, "--resume", "parity run --config small.json --data text -o run.h5");
   expect_refused(2, "takes the run's configuration from its journal", "parity run --resume --seed 3 -o run.h5");
-  const test::Answer resumed = mxcheck("parity run --resume --data text -o run.h5");
+  const Answer resumed = mxcheck("parity run --resume --data text -o run.h5");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(resumed.out.find("in 2 sittings"), std::string::npos) << resumed.out;
+  expect_contains(resumed.out, "in 2 sittings");
   const RunRecord whole = read_run(dir / "whole.h5");
   const RunRecord both = read_run(dir / "run.h5");
   EXPECT_EQ(both.steps, whole.steps);
@@ -202,23 +183,22 @@ TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
 
 TEST_F(Parity, several_that_are_interrupted_go_on_together) {
   ASSERT_EQ(run("--steps 400 --seed 5 --evaluate-every 400 -o whole.h5").code, 0);
-  const test::Answer stopped =
+  const Answer stopped =
       run("--steps 400 --seeds 4,5 --evaluate-every 400 -o run_{seed}.h5 & pid=$!; "
           "while [ ! -s run_5.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
   if (has("run_5.h5")) GTEST_SKIP() << "the run was over before the signal came";
   EXPECT_EQ(stopped.code, 128 + 15);
-  const test::Answer resumed = mxcheck("parity run --resume --data text --seeds 4,5 -o run_{seed}.h5");
+  const Answer resumed = mxcheck("parity run --resume --data text --seeds 4,5 -o run_{seed}.h5");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(read_run(dir / "run_5.h5").steps, read_run(dir / "whole.h5").steps);
 }
 
 TEST_F(Parity, a_full_disk_loses_nothing_that_was_recorded) {
-  const test::Answer full = run("--steps 300 --checkpoint-every 300 --keep 299 -o run.h5", "ulimit -f 20; ");
+  const Answer full = run("--steps 300 --checkpoint-every 300 --keep 299 -o run.h5", "ulimit -f 20; ");
   EXPECT_EQ(full.code, 3) << full.out << full.err;
   EXPECT_TRUE(has("run.h5.journal"));
   EXPECT_FALSE(has("run.h5"));
-  const test::Answer resumed = mxcheck("parity run --resume --data text -o run.h5");
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  expect_output("parity run --resume --data text -o run.h5", 0);
   EXPECT_EQ(mxcheck("parity audit run.h5 --step 299 --data text").code, 0);
 }
 
@@ -311,7 +291,7 @@ TEST_F(Parity, sizes_beyond_memory_are_refused_and_leave_nothing) {
 
 TEST_F(Parity, an_altered_file_is_refused) {
   ASSERT_EQ(run("--keep 10 -o run.h5").code, 0);
-  std::string bytes = test::read_file(dir / "run.h5");
+  std::string bytes = read_file(dir / "run.h5");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(dir / "altered.h5", std::ios::binary) << bytes;
   std::ofstream(dir / "short.h5", std::ios::binary) << bytes.substr(0, bytes.size() - 100);

@@ -17,16 +17,11 @@
 namespace mxcheck {
 namespace {
 
+using namespace test;
 using nlohmann::json;
-using test::make_tensor;
-using test::tensor_of;
-using test::values_of;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-class QuantizeTool : public test::ToolTest {
+class QuantizeTool : public ToolTest {
  protected:
   void SetUp() override { write_safetensors(dir / "real.safetensors", real_tensors()); }
 
@@ -35,13 +30,11 @@ class QuantizeTool : public test::ToolTest {
   }
   // Runs quantize and reads what it wrote.
   SafetensorsFile quantized(const std::string& arguments) {
-    const test::Answer a = mxcheck("quantize " + arguments + " -o q.safetensors");
-    EXPECT_EQ(a.code, 0) << arguments << a.err;
+    expect_output("quantize " + arguments + " -o q.safetensors", 0);
     return read_safetensors(dir / "q.safetensors");
   }
   std::vector<float> dequantized() {
-    const test::Answer a = mxcheck("dequantize q.safetensors -o y.npy");
-    EXPECT_EQ(a.code, 0) << a.err;
+    expect_output("dequantize q.safetensors -o y.npy", 0);
     return values_of<float>(read_tensor(dir / "y.npy"));
   }
 };
@@ -50,12 +43,7 @@ float bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits}
 
 // The cases that backends agreed to share: block contents, scale byte, codes.
 TEST_F(QuantizeTool, gives_the_bytes_of_the_shared_cases) {
-  struct Case {
-    std::string flags;
-    std::vector<float> block;
-    Bytes scales;
-    Bytes codes;
-  };
+  using Case = std::tuple<std::string, std::vector<float>, Bytes, Bytes>;
   const std::vector<Case> cases{
       {"", {0, 0}, {0}, {0x00, 0x00}},
       {"", {0x1p-126F, 0x1p-126F}, {0}, {0x40, 0x40}},
@@ -63,15 +51,15 @@ TEST_F(QuantizeTool, gives_the_bytes_of_the_shared_cases) {
       {"", {1, -1e-30F}, {119}, {0x78, 0x80}},
       {"", {480, 0}, {128}, {0x77, 0x00}},
       {"--rule floor", {480, 0}, {127}, {0x7E, 0x00}},
-      {"--preset torchao", {kNan, 1}, {255}, {0x7F, 0x7F}},
+      {"--preset torchao", {kNaN, 1}, {255}, {0x7F, 0x7F}},
       {"--preset torchao", {-kInf, 1}, {255}, {0x7F, 0x7F}},
-      {"--preset te", {kNan, 448}, {127}, {0x7F, 0x7E}},
+      {"--preset te", {kNaN, 448}, {127}, {0x7F, 0x7E}},
       {"--preset te", {kInf, 0}, {254}, {0x7E, 0x00}},
       {"--inf saturate", {kInf, -kInf}, {254}, {0x7E, 0xFE}},
       {"--preset te --inf nan", {kInf, 0}, {255}, {0x7F, 0x7F}},
-      {"--nan drop", {kNan, 448}, {127}, {0x7F, 0x7E}},
-      {"--preset te --nan propagate", {kNan, 448}, {255}, {0x7F, 0x7F}},
-      {"--preset triton --nan propagate", {kNan, 448}, {255}, {0x7F, 0x7F}},
+      {"--nan drop", {kNaN, 448}, {127}, {0x7F, 0x7E}},
+      {"--preset te --nan propagate", {kNaN, 448}, {255}, {0x7F, 0x7F}},
+      {"--preset triton --nan propagate", {kNaN, 448}, {255}, {0x7F, 0x7F}},
       {"--amax-min 1e-4", {0, 0}, {105}, {0x00, 0x00}},
       {"--rounding toward_zero", {448, 447.9F}, {127}, {0x7E, 0x7D}},
       {"--rounding nearest_away", {448, 17}, {127}, {0x7E, 0x59}},
@@ -80,11 +68,11 @@ TEST_F(QuantizeTool, gives_the_bytes_of_the_shared_cases) {
       {"--format e5m2", {57344, -1}, {127}, {0x7B, 0xBC}},
       {"--format e2m1", {6, -0.5}, {127}, {0x7, 0x9}},
   };
-  for (const Case& c : cases) {
-    write_matrix("x.npy", 1, 2, c.block);
-    const SafetensorsFile file = quantized("x.npy " + c.flags);
-    EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "scales")), c.scales) << c.flags << " " << c.block[0];
-    EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), c.codes) << c.flags << " " << c.block[0];
+  for (const auto& [flags, block, scales, codes] : cases) {
+    write_matrix("x.npy", 1, 2, block);
+    const SafetensorsFile file = quantized("x.npy " + flags);
+    EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "scales")), scales) << flags << " " << block[0];
+    EXPECT_EQ(values_of<std::uint8_t>(tensor_of(file, "codes")), codes) << flags << " " << block[0];
   }
 }
 
@@ -158,9 +146,8 @@ TEST_F(QuantizeTool, lays_scales_out_as_the_hardware_reads_them) {
   ASSERT_EQ(tiles.size(), 256U * 16U);
   Bytes expected(256 * 16, 85);
   for (std::size_t i = 0; i < 192; ++i) {
-    for (std::size_t j = 0; j < 16; ++j) {
+    for (std::size_t j = 0; j < 16; ++j)
       expected[((i / 128) * 4 + j / 4) * 512 + (i % 32) * 16 + ((i % 128) / 32) * 4 + j % 4] = scales[i * 16 + j];
-    }
   }
   EXPECT_EQ(tiles, expected);
   const SafetensorsFile packed = quantized("real.safetensors:layer0.x --layout deepgemm");
@@ -180,9 +167,9 @@ TEST_F(QuantizeTool, writes_the_same_tensors_as_hdf5) {
       EXPECT_EQ(tensor.data, tensor_of(file, name).data) << name;
       EXPECT_EQ(tensor.shape, tensor_of(file, name).shape) << name;
     }
-    const std::string again = test::read_file(dir / "q.h5");
+    const std::string again = read_file(dir / "q.h5");
     ASSERT_EQ(mxcheck(std::string("quantize real.safetensors:layer0.x -o q.h5 ") + flags).code, 0);
-    EXPECT_EQ(test::read_file(dir / "q.h5"), again);
+    EXPECT_EQ(read_file(dir / "q.h5"), again);
   }
 }
 
@@ -227,49 +214,27 @@ TEST_F(QuantizeTool, takes_empty_matrices) {
 TEST_F(QuantizeTool, reads_offsets_from_files) {
   const std::string what = "real.safetensors:layer0.x --block 32x1 --offsets ";
   const SafetensorsFile expected = quantized(what + "0,7,192");
-  test::write_file(dir / "o.txt", "0\n7\n192\n");
+  write_file(dir / "o.txt", "0\n7\n192\n");
   write_npy(dir / "o64.npy", make_tensor("", Format::int64, {3}, std::vector<std::int64_t>{0, 7, 192}));
   write_npy(dir / "o32.npy", make_tensor("", Format::int32, {3}, std::vector<std::int32_t>{0, 7, 192}));
-  for (const std::string file : {"o.txt", "o64.npy", "o32.npy", "'0 7 192'"}) {
+  for (const std::string file : {"o.txt", "o64.npy", "o32.npy", "'0 7 192'"})
     EXPECT_EQ(tensor_of(quantized(what + file), "scales").data, tensor_of(expected, "scales").data) << file;
-  }
 }
 
 TEST_F(QuantizeTool, writes_the_same_bytes_again_and_explains_them) {
   quantized("real.safetensors:layer0.x --preset te --layout tcgen05 --block 32x1 --offsets 0,64,192");
-  const std::string first = test::read_file(dir / "q.safetensors");
+  const std::string first = read_file(dir / "q.safetensors");
   const SafetensorsFile file =
       quantized("real.safetensors:layer0.x --rule te --layout tcgen05 --block 32x1 --offsets 0,64,192");
-  EXPECT_EQ(test::read_file(dir / "q.safetensors"), first);
-  const std::map<std::string, std::string> expected{{"mxcheck_file", "quantized"},
-                                                    {"file_version", "1"},
-                                                    {"format", "e4m3"},
-                                                    {"block", "32x1"},
-                                                    {"layout", "tcgen05"},
-                                                    {"pad_byte", "0"},
-                                                    {"rows", "192"},
-                                                    {"cols", "512"},
-                                                    {"scale_rows", "6"},
-                                                    {"scale_cols", "512"},
-                                                    {"offsets", "0,64,192"},
-                                                    {"source_dtype", "bfloat16"},
-                                                    {"recipe", "te"},
-                                                    {"rule", "rceil_fp32"},
-                                                    {"nan", "drop"},
-                                                    {"amax_min", "0x0p+0"},
-                                                    {"quotient_min", "0x0p+0"},
-                                                    {"byte_min", "0"},
-                                                    {"byte_max", "255"},
-                                                    {"inf_byte", "254"},
-                                                    {"nan_byte", "255"},
-                                                    {"inf_factor", "nan"},
-                                                    {"nan_factor", "nan"},
-                                                    {"element_scaling", "exact"},
-                                                    {"zero_scale", "0x1p+0"},
-                                                    {"rounding", "nearest_even"},
-                                                    {"overflow", "saturate"},
-                                                    {"drop_negative_zero", "no"},
-                                                    {"nan_sign", "no"}};
+  EXPECT_EQ(read_file(dir / "q.safetensors"), first);
+  std::map<std::string, std::string> expected;
+  std::istringstream words(
+      "mxcheck_file quantized file_version 1 format e4m3 block 32x1 layout tcgen05 pad_byte 0 rows 192 cols 512 "
+      "scale_rows 6 scale_cols 512 offsets 0,64,192 source_dtype bfloat16 recipe te rule rceil_fp32 nan drop "
+      "amax_min 0x0p+0 quotient_min 0x0p+0 byte_min 0 byte_max 255 inf_byte 254 nan_byte 255 inf_factor nan "
+      "nan_factor nan element_scaling exact zero_scale 0x1p+0 rounding nearest_even overflow saturate "
+      "drop_negative_zero no nan_sign no");
+  for (std::string name, value; words >> name >> value;) expected[name] = value;
   EXPECT_EQ(file.metadata, expected);
 }
 
@@ -289,9 +254,9 @@ TEST_F(QuantizeTool, its_documented_defaults_are_what_it_does) {
     all += " " + flag + " " + value;
   }
   quantized("real.safetensors:layer0.x");
-  const std::string bytes = test::read_file(dir / "q.safetensors");
+  const std::string bytes = read_file(dir / "q.safetensors");
   quantized("real.safetensors:layer0.x" + all);
-  EXPECT_EQ(test::read_file(dir / "q.safetensors"), bytes);
+  EXPECT_EQ(read_file(dir / "q.safetensors"), bytes);
 }
 
 TEST_F(QuantizeTool, summarizes_as_json) {
@@ -303,15 +268,15 @@ TEST_F(QuantizeTool, summarizes_as_json) {
 }
 
 TEST_F(QuantizeTool, refuses_in_one_line_and_writes_nothing) {
-  write_matrix("x.npy", 2, 3, {1, 2, 3, 4, kNan, 6});
+  write_matrix("x.npy", 2, 3, {1, 2, 3, 4, kNaN, 6});
   write_npy(dir / "v.npy", make_tensor("", Format::fp32, {3}, std::vector<float>(3)));
   write_npy(dir / "t.npy", make_tensor("", Format::fp32, {2, 1, 3}, std::vector<float>(6)));
   write_npy(dir / "four.npy", make_tensor("", Format::fp32, {1, 1, 1, 1}, std::vector<float>(1)));
   write_npy(dir / "d.npy", make_tensor("", Format::fp64, {1, 1}, std::vector<double>(1)));
   write_npy(dir / "u.npy", make_tensor("", Format::uint16, {1, 1}, std::vector<std::uint16_t>(1)));
   write_npy(dir / "i.npy", make_tensor("", Format::int64, {1, 1}, std::vector<std::int64_t>(1)));
-  test::write_file(dir / "cut.npy", test::read_file(dir / "x.npy").substr(0, 140));
-  test::write_file(dir / "words.txt", "zero one");
+  write_file(dir / "cut.npy", read_file(dir / "x.npy").substr(0, 140));
+  write_file(dir / "words.txt", "zero one");
   std::filesystem::create_directory(dir / "folder.safetensors");
   const std::vector<std::pair<std::string, std::string>> cases{
       {"x.npy", "--output is required"},
@@ -368,20 +333,13 @@ TEST_F(QuantizeTool, refuses_in_one_line_and_writes_nothing) {
 
 TEST_F(QuantizeTool, keeps_an_older_output_when_it_refuses) {
   quantized("real.safetensors:layer0.x");
-  const std::string before = test::read_file(dir / "q.safetensors");
+  const std::string before = read_file(dir / "q.safetensors");
   expect_refused(2, "unknown rule", "quantize real.safetensors:layer0.x -o q.safetensors --rule best");
   expect_refused(3, "writing failed", "quantize real.safetensors:layer0.x -o q.safetensors", "ulimit -f 8; ");
-  EXPECT_EQ(test::read_file(dir / "q.safetensors"), before);
+  EXPECT_EQ(read_file(dir / "q.safetensors"), before);
 }
 
-}  // namespace
-
 // Matrices of several panels: the file is the one that quantizing the whole at once gives, whoever computes.
-
-namespace {
-
-using test::kPanelsCols;
-using test::kPanelsRows;
 
 struct Job {
   Format source, element;
@@ -391,7 +349,7 @@ struct Job {
   bool experts = false;
 };
 
-class QuantizeStream : public test::ToolTest {
+class QuantizeStream : public ToolTest {
  protected:
   // Random bits with neither NaN nor infinity in BF16.
   static std::vector<std::byte> matrix(Format source) {
@@ -417,7 +375,7 @@ class QuantizeStream : public test::ToolTest {
     const MatrixView view{job.source, x.data(), kPanelsRows, kPanelsCols, kPanelsCols};
     const QuantizedFile whole{quantize(view, job.element, job.block, r.recipe, r.offsets), r.offsets, r.layout, 9};
     write_quantized(dir / "whole.safetensors", to_safetensors(whole, r.recipe, job.source));
-    EXPECT_TRUE(test::read_file(dir / "stream.safetensors") == test::read_file(dir / "whole.safetensors"))
+    EXPECT_TRUE(read_file(dir / "stream.safetensors") == read_file(dir / "whole.safetensors"))
         << spec(job.element).name << " " << to_text(job.block) << " " << job.recipe;
   }
 };
@@ -450,7 +408,7 @@ TEST_F(QuantizeStream, names_the_row_of_a_nan_in_a_later_panel_and_writes_nothin
 
 TEST_F(QuantizeStream, takes_memory_for_a_few_panels_and_not_for_the_matrix) {
   write_large_zeros("x.safetensors");
-  const test::Answer a = mxcheck("quantize x.safetensors -o q.safetensors --block 32x1", "ulimit -d 140000; ");  // KiB
+  const Answer a = mxcheck("quantize x.safetensors -o q.safetensors --block 32x1", "ulimit -d 140000; ");  // KiB
   EXPECT_EQ(a.code, 0) << a.err;
 }
 

@@ -1,39 +1,33 @@
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "numerics/bytes.h"
 #include "numerics/measure/measures.h"
 #include "properties/core/rng.h"
-#include "tests/goldens/temporary_directory.h"
 #include "tests/numerics/measure/measured.h"
+#include "tests/pages/xml_checker.h"
 #include "tests/tools/command.h"
 #include "tools/recipes/recipes.h"
 
 namespace mxcheck {
 namespace {
 
+using namespace test;
 using nlohmann::json;
 
-class RecipesTool : public test::ToolTest {
+class RecipesTool : public ToolTest {
  protected:
   json recipes(const std::string& arguments) {
-    const test::Answer a = mxcheck("recipes --json " + arguments);
-    EXPECT_EQ(a.code, 0) << a.err;
+    const Answer a = expect_output("recipes --json " + arguments, 0);
     return json::parse(a.out);
   }
 
   void write(const std::string& name, Format dtype, std::vector<std::int64_t> shape, const std::vector<float>& values) {
     if (dtype == Format::fp32) {
-      write_npy(dir / name, test::make_tensor("t", dtype, std::move(shape), values));
+      write_npy(dir / name, make_tensor("t", dtype, std::move(shape), values));
     } else {
       const std::vector<double> wide(values.begin(), values.end());
-      write_npy(dir / name, test::make_tensor("t", dtype, std::move(shape), wide));
+      write_npy(dir / name, make_tensor("t", dtype, std::move(shape), wide));
     }
   }
 };
@@ -71,9 +65,9 @@ TEST_F(RecipesTool, measures_what_quantize_and_dequantize_write) {
   for (const std::string recipe : {"floor", "deepgemm_host", "fp32"}) {
     ASSERT_EQ(mxcheck("quantize x.safetensors -o q.safetensors --block 32x1 --rule " + recipe).code, 0);
     ASSERT_EQ(mxcheck("dequantize q.safetensors -o y.npy").code, 0);
-    const std::vector<float> y = test::values_of<float>(read_tensor(dir / "y.npy"));
-    const auto codes = test::values_of<std::uint8_t>(test::tensor_of(read_safetensors(dir / "q.safetensors"), "codes"));
-    const auto bits = test::values_of<std::uint16_t>(real_tensor("layer3.dh"));
+    const std::vector<float> y = values_of<float>(read_tensor(dir / "y.npy"));
+    const auto codes = values_of<std::uint8_t>(tensor_of(read_safetensors(dir / "q.safetensors"), "codes"));
+    const auto bits = values_of<std::uint16_t>(real_tensor("layer3.dh"));
     std::vector<float> originals(y.size());
     std::uint64_t flushed = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -81,7 +75,7 @@ TEST_F(RecipesTool, measures_what_quantize_and_dequantize_write) {
       std::memcpy(&originals[i], &wide, sizeof wide);
       flushed += (codes[i] & 0x7F) == 0 && originals[i] != 0 ? 1 : 0;
     }
-    const ErrorMeasures m = test::measured(originals, y);
+    const ErrorMeasures m = measured(originals, y);
     const json line = line_of(recipes("real:layer3.dh --direction col --recipe " + recipe), recipe);
     EXPECT_EQ(line["block"], "32x1");
     EXPECT_EQ(line["sqnr_db"], m.sqnr_db) << recipe;
@@ -106,8 +100,8 @@ TEST_F(RecipesTool, compares_the_documented_default_set) {
   for (const char* name : {"rceil", "floor", "ceil", "even", "fp32", "deepgemm_host", "deepgemm_fp32", "dsv3",
                            "microxcaling_python", "thunderkittens"})
     documented += (documented.empty() ? "" : ",") + std::string(name);
-  EXPECT_NE(mxcheck("recipes --help").out.find("rceil,floor"), std::string::npos);
-  EXPECT_NE(test::read_file(MXCHECK_SOURCE_DIR "/docs/recipes.md").find(documented), std::string::npos);
+  expect_contains(mxcheck("recipes --help").out, "rceil,floor");
+  expect_contains(read_file(MXCHECK_SOURCE_DIR "/docs/recipes.md"), documented);
 }
 
 TEST_F(RecipesTool, ranks_by_what_is_asked_and_cuts_the_table_at_the_top) {
@@ -124,7 +118,7 @@ TEST_F(RecipesTool, ranks_by_what_is_asked_and_cuts_the_table_at_the_top) {
     last = line["zeroed_share"];
   }
   const std::string text = mxcheck("recipes real:layer0.x --top 3").out;
-  EXPECT_NE(text.find("      ... 17 more\n"), std::string::npos);
+  expect_contains(text, "      ... 17 more\n");
 }
 
 TEST_F(RecipesTool, says_in_json_what_the_page_of_the_documentation_says) {
@@ -163,9 +157,9 @@ TEST_F(RecipesTool, multiplies_a_pair) {
 TEST_F(RecipesTool, says_the_same_for_any_number_of_threads) {
   const std::string command = "recipes 'real:layer0.d*' --recipe all --direction both --json --html p.html --threads ";
   const std::string one = mxcheck(command + "1").out;
-  const std::string page = test::read_file(dir / "p.html");
+  const std::string page = read_file(dir / "p.html");
   EXPECT_EQ(mxcheck(command + "5").out, one);
-  EXPECT_EQ(test::read_file(dir / "p.html"), page);
+  EXPECT_EQ(read_file(dir / "p.html"), page);
   EXPECT_GT(one.size(), 1000U);
 }
 
@@ -201,13 +195,10 @@ TEST_F(RecipesTool, refuses_in_one_line_and_leaves_nothing) {
   expect_refused(2, "lies across K", "recipes --pair real:layer0.x real:layer0.w1 --block 32x1 --html p.html");
 }
 
-using test::expect_error;
-
 std::vector<std::string> names_of(const RecipeSelection& selection) {
   std::vector<std::string> names;
-  for (const Combination& c : combinations(selection)) {
+  for (const Combination& c : combinations(selection))
     names.push_back(c.recipe.name + " " + std::string(spec(c.format).name) + " " + to_text(c.block));
-  }
   return names;
 }
 
@@ -239,16 +230,12 @@ TEST(Expanded, replaces_globs_of_real_tensors_alone) {
   expect_error(ErrorKind::usage, "'real:y*' matches no real tensor", [] { expanded({"real:y*"}); });
 }
 
-}  // namespace
-
 // A tensor of several panels: the figures are those of the whole, whoever computes, and memory does not grow with it.
-
-namespace {
 
 constexpr std::int64_t kRows = 400;
 constexpr std::int64_t kCols = 6001;  // five panels of 2^19 elements, none of a multiple of 1024
 
-class TensorStudyTest : public test::ToolTest {
+class TensorStudyTest : public ToolTest {
  protected:
   // Words of many magnitudes: the first panel's median is not the tensor's.
   static std::vector<std::uint16_t> words() {
@@ -306,24 +293,180 @@ TEST_F(TensorStudyTest, names_the_row_of_a_nan_that_a_recipe_refuses) {
   Progress progress("test");
   Recipe recipe = recipe_named("rceil");
   recipe.nan = NanPolicy::refuse;
-  try {
+  expect_error(ErrorKind::input, "x.npy: NaN at row 399, column 5", [&] {
     study_tensor({dir / "x.npy", std::nullopt, ""}, {{Format::e4m3, {1, 32}, recipe}}, 2, progress);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("x.npy: NaN at row 399, column 5"), std::string::npos) << e.what();
-  }
+  });
 }
 
 #if !defined(__SANITIZE_ADDRESS__)  // which takes memory of its own
 
 TEST_F(TensorStudyTest, takes_memory_for_a_few_panels_and_not_for_the_tensor) {
   write_large_zeros("x.safetensors");
-  const test::Answer a =
-      mxcheck("recipes x.safetensors --threads 2 --format e4m3 --recipe rceil", "ulimit -d 100000; ");
-  EXPECT_EQ(a.code, 0) << a.err;
+  expect_output("recipes x.safetensors --threads 2 --format e4m3 --recipe rceil", 0, {}, "ulimit -d 100000; ");
 }
 
 #endif
+
+TEST(RecipeFigures, are_short_and_never_round_to_none_or_all) {
+  EXPECT_EQ(percent(0), "0 %");
+  EXPECT_EQ(percent(1e-9), "<0.01 %");
+  EXPECT_EQ(percent(0.03125), "3.12 %");
+  EXPECT_EQ(percent(1 - 1e-9), ">99.99 %");
+  EXPECT_EQ(percent(1), "100 %");
+  EXPECT_EQ(figure(0.00123456), "0.00123");
+  EXPECT_EQ(figure(std::copysign(NAN, -1.0)), "nan");
+  EXPECT_EQ(decibels(31.416), "31.42");
+  EXPECT_EQ(decibels(INFINITY), "inf");
+  Study study;
+  study.scales[120] = 1;
+  EXPECT_EQ(scale_range(study), "120");
+  study.scales[118] = 2;
+  EXPECT_EQ(scale_range(study), "118-120");
+}
+
+RecipesReport sample_recipes() {
+  TensorReport t;
+  t.name = "x.npy", t.rows = 1, t.cols = 32;
+  for (const char* name : {"rceil", "floor", "te"}) {
+    StudyLine line{{Format::e4m3, {1, 32}, recipe_named(name)}, {}};
+    line.study.scales[119] = 1;
+    t.lines.push_back(line);
+  }
+  MatmulReport m;
+  m.activations = "x.npy", m.weights = "w.npy", m.m = 1, m.n = 2, m.k = 32;
+  m.lines.push_back({{Format::e4m3, {1, 32}, recipe_named("rceil")}, {}});
+  return {{t}, {m}, {{"x.npy", "zero", "every element is zero"}}};
+}
+
+TEST(RecipesReport, cuts_its_tables_and_keeps_its_findings) {
+  const std::string all = to_text(sample_recipes(), 0), two = to_text(sample_recipes(), 2);
+  expect_contains(all, "   3  te ");
+  EXPECT_EQ(two.find("   3  te "), std::string::npos);
+  expect_contains(two, {"      ... 1 more\n", "x.npy x w.npy: 1 x 2 x 32 (M x N x K), weights nk\n",
+                        "Findings\n  x.npy\n    every element is zero\n"});
+  expect_contains(to_text(RecipesReport(), 0), "Findings: none\n");
+}
+
+TEST(RecipesReport, has_every_line_in_json) {
+  const Json json = to_json(sample_recipes());
+  const auto& tensors = *json.find("tensors")->get_if<Json::Array>();
+  const auto& lines = *tensors.at(0).find("recipes")->get_if<Json::Array>();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(to_text(*lines[1].find("recipe"), {-1}), "\"floor\"");
+  EXPECT_EQ(to_text(*lines[1].find("rank"), {-1}), "2");
+  EXPECT_EQ(to_text(*lines[1].find("scale_bytes"), {-1}), R"({"119":1})");
+  EXPECT_EQ(to_text(*json.find("findings"), {-1}),
+            R"([{"where":"x.npy","kind":"zero","text":"every element is zero"}])");
+  EXPECT_EQ(json.find("products")->size(), 1U);
+}
+
+using Kinds = std::vector<std::string>;
+
+StudyLine line_of(const char* recipe) {
+  StudyLine line{{Format::e4m3, {1, 32}, recipe_named(recipe)}, {}};
+  line.study.blocks = 100;
+  line.study.error.sqnr_db = 30;
+  return line;
+}
+
+TensorReport tensor_with(const std::vector<StudyLine>& lines) {
+  TensorReport t;
+  t.name = "x", t.dtype = Format::fp32, t.facts.count = 3200;
+  t.lines = lines;
+  return t;
+}
+
+Kinds kinds_of(const TensorReport& t) {
+  Kinds kinds;
+  for (const RecipeFinding& f : findings_of({{t}, {}, {}})) kinds.push_back(f.kind);
+  return kinds;
+}
+
+TEST(Findings, are_none_where_nothing_is_lost) { EXPECT_EQ(kinds_of(tensor_with({line_of("rceil")})), Kinds()); }
+
+TEST(Findings, begin_at_their_thresholds) {
+  const auto with = [](auto change) {
+    StudyLine line = line_of("floor");
+    change(line.study);
+    return kinds_of(tensor_with({line_of("rceil"), line}));
+  };
+  EXPECT_EQ(with([](Study& s) { s.zeroed_share = 0.0099; }), Kinds());
+  EXPECT_EQ(with([](Study& s) { s.zeroed_share = 0.01; }), Kinds{"erased"});
+  EXPECT_EQ(with([](Study& s) { s.clamped_blocks = 9; }), Kinds());
+  EXPECT_EQ(with([](Study& s) { s.clamped_blocks = 10; }), Kinds{"clamped"});
+  EXPECT_EQ(with([](Study& s) { s.error.saturated_share = 0.0009; }), Kinds());
+  EXPECT_EQ(with([](Study& s) { s.error.saturated_share = 0.001; }), Kinds{"saturated"});
+  EXPECT_EQ(with([](Study& s) { s.dead_blocks = 1; }), Kinds{"dead_blocks"});
+  EXPECT_EQ(with([](Study& s) { s.error.sqnr_db = 27.01; }), Kinds());
+  EXPECT_EQ(with([](Study& s) { s.error.sqnr_db = 27; }), Kinds{"behind"});
+  EXPECT_EQ(with([](Study& s) { s.error.nan_lost = 1; }), Kinds{"not_finite"});
+}
+
+TEST(Findings, say_once_what_several_recipes_do) {
+  StudyLine a = line_of("floor"), b = line_of("te");
+  a.study.dead_blocks = b.study.dead_blocks = 2;
+  const std::vector<RecipeFinding> findings = findings_of({{tensor_with({a, b})}, {}, {}});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].text, "floor, te (e4m3 1x32): 2 of 100 blocks with data become all zero");
+}
+
+TEST(Findings, are_about_the_tensor_and_the_matmul_too) {
+  TensorReport t = tensor_with({});
+  t.dtype = Format::bf16, t.facts.nan = 1, t.facts.zeros = t.facts.count;
+  EXPECT_EQ(kinds_of(t), (Kinds{"not_finite", "zero", "bf16"}));
+  MatmulReport m;
+  m.activations = "a", m.weights = "w";
+  m.lines.push_back({{Format::e4m3, {1, 32}, recipe_named("rceil")}, {}});
+  m.lines[0].error.frobenius = 0.1;
+  EXPECT_TRUE(findings_of({{}, {m}, {}}).empty());
+  m.lines[0].error.frobenius = 0.11;
+  ASSERT_EQ(findings_of({{}, {m}, {}}).size(), 1U);
+  EXPECT_EQ(findings_of({{}, {m}, {}})[0].text, "rceil (e4m3 1x32): the product is off by 11.00 % of its own norm");
+}
+
+class RecipesPage : public ToolTest {};
+
+TEST_F(RecipesPage, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
+  ASSERT_EQ(mxcheck("recipes real:layer0.dh --pair real:layer0.x real:layer0.w1 --html p.html").code, 0);
+  const std::string page = read_file(dir / "p.html");
+  EXPECT_EQ(not_well_formed(page), "");
+  for (const char* word : {"http", "<script", "src=", "href=", "url(", "@import", "nan\"", "inf\""})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+  for (const char* word :
+       {"<svg", "<title>SQNR by recipe</title>", "<title>Elements lost by recipe</title>", "prefers-color-scheme: dark",
+        "lies below the clamp", "scope=\"col\"", "<caption>", "&lt;0.01 %"})
+    expect_contains(page, word);
+}
+
+TEST_F(RecipesPage, escapes_names_in_the_page) {
+  const std::string name = "<script>&\"'\xFF.npy";
+  write_npy(dir / name, make_tensor("t", Format::fp32, {1, 32}, std::vector<float>(32, 1)));
+  ASSERT_EQ(mxcheck("recipes ./*.npy --html p.html").code, 0);
+  const std::string page = read_file(dir / "p.html");
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  expect_contains(page, "&lt;script&gt;&amp;&quot;&#39;\xEF\xBF\xBD.npy");
+  EXPECT_EQ(not_well_formed(page), "");
+}
+
+TEST_F(RecipesPage, is_well_formed_with_numbers_that_are_not_finite) {
+  std::vector<float> values(64, 1);
+  values[3] = std::nanf("");
+  values[40] = INFINITY;
+  write_npy(dir / "x.npy", make_tensor("t", Format::fp32, {1, 64}, values));
+  EXPECT_EQ(mxcheck("recipes x.npy --html p.html").code, 0);
+  EXPECT_EQ(not_well_formed(read_file(dir / "p.html")), "");
+}
+
+TEST_F(RecipesPage, opens_in_a_browser_where_there_is_one) {
+  if (std::system("command -v chromium >/dev/null 2>&1") != 0) GTEST_SKIP() << "no chromium";
+  ASSERT_EQ(mxcheck("recipes real:layer3.dh --html p.html").code, 0);
+  const std::string command =
+      "timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir=" + (dir / "profile") +
+      " --dump-dom file://" + (dir / "p.html") + " > " + (dir / "dom") + " 2>/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string dom = read_file(dir / "dom");
+  expect_contains(dom, {"lies below the clamp", "</main>"});
+}
 
 }  // namespace
 }  // namespace mxcheck

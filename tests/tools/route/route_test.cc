@@ -1,9 +1,3 @@
-#include <array>
-#include <bit>
-#include <cmath>
-#include <set>
-
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "goldens/format/writer.h"
@@ -16,23 +10,20 @@
 namespace mxcheck {
 namespace {
 
+using namespace test;
 using nlohmann::json;
-using test::make_tensor;
-using test::tensor_of;
-using test::values_of;
 
 constexpr std::int64_t kTokens = 40, kExperts = 6;
 
 // Six values, so that rows have ties.
 std::vector<float> logits_with_ties() {
   std::vector<float> x;
-  for (std::uint32_t i = 0; i < kTokens * kExperts; ++i) {
+  for (std::uint32_t i = 0; i < kTokens * kExperts; ++i)
     x.push_back(static_cast<float>((i * 2654435761U >> 16) % 6) * 0.75F - 2);
-  }
   return x;
 }
 
-class RouteTool : public test::ToolTest {
+class RouteTool : public ToolTest {
  protected:
   const std::vector<float> x = logits_with_ties();
   const MatrixView view{Format::fp32, std::as_bytes(std::span(x)).data(), kTokens, kExperts, kExperts};
@@ -45,8 +36,7 @@ class RouteTool : public test::ToolTest {
     return router;
   }
   SafetensorsFile routed(const std::string& arguments) {
-    const auto ran = mxcheck("route " + arguments + " -o r.safetensors");
-    EXPECT_EQ(ran.code, 0) << arguments << "\n" << ran.err;
+    const Answer ran = expect_output("route " + arguments + " -o r.safetensors", 0);
     return ran.code == 0 ? read_safetensors(dir / "r.safetensors") : SafetensorsFile();
   }
   static void expect_rows(const SafetensorsFile& file, const RoundedTokens& a) {
@@ -148,11 +138,10 @@ TEST_F(RouteTool, a_capacity_factor_is_the_capacity_that_it_gives) {
   }
   // 1.1 of 10 is 11, though the double that is nearest to 1.1 lies above it.
   write_npy(dir / "ten.npy", make_tensor("", Format::fp32, {20, 2}, std::vector<float>(x.begin(), x.begin() + 40)));
-  for (const char* factor : {"1.1", "11e-1", "0.11E+1", "1.100"}) {
+  for (const char* factor : {"1.1", "11e-1", "0.11E+1", "1.100"})
     EXPECT_EQ(routed(std::string("ten.npy --top-k 1 --round expert-choice --capacity-factor ") + factor)
                   .metadata.at("capacity"),
               "11");
-  }
 }
 
 TEST_F(RouteTool, bias_groups_scale_and_nan_reach_the_reference) {
@@ -199,9 +188,8 @@ TEST_F(RouteTool, files_of_all_formats_say_the_same) {
   // Indices that were written can be read where offsets are wanted.
   const std::vector<float> matrix(80 * 32, 1.0F);
   write_npy(dir / "m.npy", make_tensor("", Format::fp32, {80, 32}, matrix));
-  for (const char* offsets : {"r.safetensors:offsets", "r.h5:/offsets"}) {
+  for (const char* offsets : {"r.safetensors:offsets", "r.h5:/offsets"})
     EXPECT_EQ(mxcheck(std::string("quantize m.npy -o q.safetensors --offsets ") + offsets).code, 0) << offsets;
-  }
 }
 
 TEST_F(RouteTool, takes_bf16_fp16_three_dimensions_and_real_logits) {
@@ -213,9 +201,8 @@ TEST_F(RouteTool, takes_bf16_fp16_three_dimensions_and_real_logits) {
   twice.insert(twice.end(), x.begin(), x.end());
   write_npy(dir / "t.npy", make_tensor("", Format::fp32, {2, kTokens, kExperts}, twice));
   const std::vector<std::byte> weights = tensor_of(routed("x.npy --top-k 2"), "weights").data;
-  for (const char* logits : {"bf.npy", "u.npy --dtype bf16", "t.npy --index 1"}) {
+  for (const char* logits : {"bf.npy", "u.npy --dtype bf16", "t.npy --index 1"})
     EXPECT_EQ(tensor_of(routed(std::string(logits) + " --top-k 2"), "weights").data, weights) << logits;
-  }
   write_npy(dir / "h.npy", make_tensor("", Format::fp16, {1, 2}, std::vector<std::uint16_t>{0x3C00, 0x4000}));  // 1, 2
   EXPECT_EQ(values_of<std::int32_t>(tensor_of(routed("h.npy --top-k 1"), "experts")), std::vector<std::int32_t>{1});
   EXPECT_EQ(tensor_of(routed("real:layer0.router_logits --top-k 4"), "experts").shape,
@@ -262,9 +249,8 @@ TEST_F(RouteTool, reports_loads_padding_and_changes) {
             "padding   to tiles of 4: 4 of 16 rows (25.0 %) before, 4 of 16 rows (25.0 %) after\n"
             "changed   pairs added 0, dropped 0; tokens without an expert 0, most experts of a token 1\n");
   // Loads from 127 to 648: eight bins of 66.
-  EXPECT_NE(
-      mxcheck("route real:layer0.router_logits --top-k 4").out.find("by tokens kept: 127 to 192: 7, 193 to 258: 13, "),
-      std::string::npos);
+  expect_contains(mxcheck("route real:layer0.router_logits --top-k 4").out,
+                  "by tokens kept: 127 to 192: 7, 193 to 258: 13, ");
   const json j = json::parse(mxcheck("route l.npy --top-k 1 --round nr-f --tile 4 --json").out);
   EXPECT_EQ(j["chosen"], json({1, 4, 0, 7}));
   EXPECT_EQ(j["kept"], json({0, 4, 0, 8}));
@@ -284,13 +270,12 @@ TEST_F(RouteTool, losses_are_the_references) {
   const json j = json::parse(mxcheck("route x.npy --top-k 2 --losses --json").out);
   EXPECT_EQ(static_cast<float>(j["balance_loss"].get<double>()), load_balancing_loss(view, counts, 1).value);
   EXPECT_EQ(static_cast<float>(j["z_loss"].get<double>()), router_z_loss(view, 1).value);
-  EXPECT_NE(mxcheck("route x.npy --top-k 2 --losses").out.find("losses    load balancing 1."), std::string::npos);
+  expect_contains(mxcheck("route x.npy --top-k 2 --losses").out, "losses    load balancing 1.");
   const json tenth = json::parse(mxcheck("route x.npy --top-k 2 --losses --coefficient 0.1 --json").out);
   EXPECT_EQ(static_cast<float>(tenth["balance_loss"].get<double>()), load_balancing_loss(view, counts, 0.1F).value);
   EXPECT_EQ(static_cast<float>(tenth["z_loss"].get<double>()), router_z_loss(view, 0.1F).value);
   EXPECT_EQ(static_cast<float>(tenth["coefficient"].get<double>()), 0.1F);
-  EXPECT_NE(mxcheck("route x.npy --top-k 2 --losses --coefficient 0.1").out.find("each with a coefficient of 0.1\n"),
-            std::string::npos);
+  expect_contains(mxcheck("route x.npy --top-k 2 --losses --coefficient 0.1").out, "each with a coefficient of 0.1\n");
 }
 
 // Slots are the routes: of token choice top_k a token, best first; after a rule as many as the token keeps, experts
@@ -325,19 +310,16 @@ TEST_F(RouteTool, padded_metadata_is_the_references) {
 }
 
 TEST_F(RouteTool, lists_every_variant_and_rule) {
-  const auto list = mxcheck("route --list");
-  EXPECT_EQ(list.code, 0);
+  const Answer list = expect_output("route --list", 0);
   const auto line = [](std::string_view name, std::string_view meaning) {
     std::string text(name);
     text.resize(22, ' ');
     return "\n  " + text + std::string(meaning) + "\n";
   };
-  for (const RouterVariant& v : all_router_variants()) {
+  for (const RouterVariant& v : all_router_variants())
     EXPECT_NE(list.out.find(line(v.name, v.meaning)), std::string::npos) << list.out << v.name;
-  }
-  for (const TokenRoundingRuleSpec& r : all_token_rounding_rules()) {
+  for (const TokenRoundingRuleSpec& r : all_token_rounding_rules())
     EXPECT_NE(list.out.find(line(r.name, r.meaning)), std::string::npos) << list.out << r.name;
-  }
 }
 
 TEST_F(RouteTool, lists_variants_and_rules_as_json) {
@@ -356,7 +338,7 @@ TEST_F(RouteTool, threads_and_repetition_change_nothing) {
       const auto ran = mxcheck(std::string("route real:layer3.router_logits --top-k 4 --round nr-s --threads ") +
                                threads + " -o " + out);
       ASSERT_EQ(ran.code, 0) << ran.err;
-      files.insert(test::read_file(dir / out));
+      files.insert(read_file(dir / out));
     }
     EXPECT_EQ(files.size(), 1U);
   }
@@ -384,10 +366,9 @@ TEST_F(RouteTool, refuses_what_cannot_be_meant) {
   expect_refused(2, "needs --capacity or --capacity-factor", x3 + "--round capacity-score");
   expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity 3 --capacity-factor 1");
   expect_refused(2, "--capacity", x3 + "--round capacity-score --capacity -1");
-  for (const char* factor : {"0", "nan", "inf", "-1", "1.1x", "1.1.1", "0x1p0"}) {
+  for (const char* factor : {"0", "nan", "inf", "-1", "1.1x", "1.1.1", "0x1p0"})
     expect_refused(2, std::string("capacity factor '") + factor + "'",
                    x3 + "--round capacity-score --capacity-factor '" + factor + "'");
-  }
   expect_refused(2, "--capacity-factor: a name is needed", x3 + "--round capacity-score --capacity-factor ''");
   expect_refused(2, "beyond 2^63 - 1", x3 + "--round expert-choice --capacity-factor 1e40");
   for (const char* scale : {"nan", "inf", "-inf", "1e40"}) {
@@ -441,18 +422,17 @@ TEST_F(RouteTool, an_output_is_whole_or_is_what_was_there) {
   for (const char* out : {"r.safetensors", "r.h5"}) {
     expect_refused(3, out, std::string("route real:layer0.router_logits --top-k 4 -o ") + out, "ulimit -f 4; ");
     ASSERT_EQ(mxcheck(std::string("route x.npy --top-k 1 -o ") + out).code, 0);
-    const std::string before = test::read_file(dir / out);
+    const std::string before = read_file(dir / out);
     expect_refused(3, out, std::string("route real:layer0.router_logits --top-k 4 -o ") + out, "ulimit -f 4; ");
-    EXPECT_EQ(test::read_file(dir / out), before);
+    EXPECT_EQ(read_file(dir / out), before);
   }
 }
 
 TEST_F(RouteTool, an_answer_that_nobody_can_read_leaves_no_file) {
   for (const char* out : {"r.safetensors", "r.h5"}) {
-    for (const char* more : {"", " --json", " --padded"}) {
+    for (const char* more : {"", " --json", " --padded"})
       expect_refused(3, "standard output cannot be written",
                      std::string("route x.npy --top-k 1 -o ") + out + more + " > /dev/full");
-    }
   }
 }
 

@@ -1,17 +1,12 @@
 #include "trainer/audit/audit.h"
-
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/record/checkpoint.h"
 
 namespace mxcheck {
 namespace {
 
-using test::small_corpus;
-using test::small_request;
+using namespace test;
 
 class Audit : public testing::Test {
  protected:
@@ -37,7 +32,7 @@ class Audit : public testing::Test {
     return names;
   }
 
-  test::TemporaryDirectory dir_;
+  TemporaryDirectory dir_;
   Corpus corpus_;
   RunRecord run_;
 };

@@ -1,16 +1,8 @@
 // Comparisons of runs, and what they report beside the verdict: spikes, curves, routes and operands.
 
-#include <array>
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
-#include "tests/trainer/made_up_runs.h"
 #include "trainer/compare/comparison.h"
+#include "tests/testing.h"
+#include "tests/trainer/made_up_runs.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
@@ -19,14 +11,7 @@
 namespace mxcheck {
 namespace {
 
-using test::add_arm;
-using test::bits;
-using test::branches;
-using test::made_up_branch;
-using test::made_up_run;
-using test::made_up_trunk;
-using test::sensitive_experiment;
-using test::several_branch_points;
+using namespace test;
 
 const ArmResult& arm_named(const ParityComparison& c, const std::string& name) {
   for (const ArmResult& arm : c.arms) {
@@ -42,19 +27,15 @@ ParityComparison with_arm(double gap, double noise) {
 }
 
 TEST(Comparison, comes_to_each_verdict_and_its_exit_code) {
-  struct Case {
-    double gap;
-    double noise;
-    ArmVerdict verdict;
-    int code;
-  };
-  for (const Case& c : {Case{0.0001, 2e-4, ArmVerdict::equivalent, 0}, Case{-0.0009, 3e-4, ArmVerdict::non_inferior, 0},
-                        Case{0.0030, 2e-4, ArmVerdict::inferior, 1}, Case{-0.0030, 2e-4, ArmVerdict::improved, 1},
-                        Case{0.0010, 2e-4, ArmVerdict::inconclusive, 4}, Case{0, 5e-3, ArmVerdict::inconclusive, 4}}) {
-    const ParityComparison result = with_arm(c.gap, c.noise);
+  using Case = std::tuple<double, double, ArmVerdict, int>;
+  for (const auto& [gap, noise, verdict, code] :
+       {Case{0.0001, 2e-4, ArmVerdict::equivalent, 0}, Case{-0.0009, 3e-4, ArmVerdict::non_inferior, 0},
+        Case{0.0030, 2e-4, ArmVerdict::inferior, 1}, Case{-0.0030, 2e-4, ArmVerdict::improved, 1},
+        Case{0.0010, 2e-4, ArmVerdict::inconclusive, 4}, Case{0, 5e-3, ArmVerdict::inconclusive, 4}}) {
+    const ParityComparison result = with_arm(gap, noise);
     const ArmResult& arm = arm_named(result, "mxfp8");
-    EXPECT_EQ(arm.judgement.verdict, c.verdict) << c.gap << ": " << arm.judgement.reason;
-    EXPECT_EQ(exit_code(result), c.code) << c.gap;
+    EXPECT_EQ(arm.judgement.verdict, verdict) << gap << ": " << arm.judgement.reason;
+    EXPECT_EQ(exit_code(result), code) << gap;
     EXPECT_EQ(arm_named(result, "bf16 + one ulp").judgement.verdict, ArmVerdict::equivalent);
     EXPECT_EQ(arm_named(result, "broken").judgement.verdict, ArmVerdict::inferior);
   }
@@ -84,7 +65,7 @@ TEST(Comparison, of_a_diverged_run_is_a_failure_and_lists_it) {
   EXPECT_EQ(exit_code(c), 1);
   EXPECT_EQ(c.runs.size(), runs.size());
   runs.back().record.end = RunEnd::finished;
-  runs.back().record.evaluations.back().loss_bf16 = test::bits(std::numeric_limits<double>::quiet_NaN());
+  runs.back().record.evaluations.back().loss_bf16 = bits(std::numeric_limits<double>::quiet_NaN());
   c = compare_runs(runs, {});
   EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::diverged);
   EXPECT_EQ(arm_named(c, "mxfp8").pairs.size(), 6U);
@@ -113,7 +94,7 @@ TEST(Comparison, with_a_control_that_is_not_rejected_is_inconclusive) {
   add_arm(runs, {.recipe = "mxfp8"}, 0, 2e-4, 6);
   const ParityComparison c = compare_runs(runs, {});
   EXPECT_EQ(exit_code(c), 4);
-  EXPECT_NE(arm_named(c, "mxfp8").judgement.reason.find("negative control: not rejected"), std::string::npos);
+  expect_contains(arm_named(c, "mxfp8").judgement.reason, "negative control: not rejected");
 }
 
 TEST(Comparison, of_a_margin_below_the_usual_inner_one_has_no_other) {
@@ -221,7 +202,7 @@ TEST(Comparison, pairs_branches_with_their_trunks_gone_on_with) {
 TEST(Comparison, asks_for_sensitivity_at_each_branch_point) {
   std::vector<NamedRun> runs = branches(0.0002);
   for (std::uint64_t seed = 1; seed <= 6; ++seed)
-    runs.push_back(made_up_branch(made_up_trunk(seed), {.recipe = "mxfp8"}, 300, test::spread(0, 1e-4, seed)));
+    runs.push_back(made_up_branch(made_up_trunk(seed), {.recipe = "mxfp8"}, 300, spread(0, 1e-4, seed)));
   const ParityComparison c = compare_runs(runs, {});
   EXPECT_EQ(arm_named(c, "mxfp8 from 50 %").judgement.verdict, ArmVerdict::equivalent);
   EXPECT_EQ(arm_named(c, "mxfp8 from 75 %").judgement.verdict, ArmVerdict::inconclusive);
@@ -233,13 +214,7 @@ TEST(Comparison, refuses_branches_of_other_trunks_steps_and_data) {
   const auto refused = [](const std::string& words, const std::function<void(NamedRun&)>& change) {
     std::vector<NamedRun> runs = branches(0.0002);
     change(runs.back());
-    try {
-      compare_runs(runs, {});
-      ADD_FAILURE() << "not refused: " << words;
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::input);
-      EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
-    }
+    expect_error(ErrorKind::input, words, [&] { compare_runs(runs, {}); });
   };
   refused("branches off from a run with SHA-256", [](NamedRun& r) { r.record.branch->trunk[0] ^= 1; });
   refused("have the digest", [](NamedRun& r) { r.record.branch->weights ^= 1; });
@@ -277,15 +252,9 @@ TEST(Comparison, counts_no_graded_control_as_judged) {
   }
   EXPECT_NE(exit_code(c), 1);
   EXPECT_EQ(exit_code(compare_runs(runs, {.graded = {"mxfp8", "mxfp8_floor"}})), 4);  // nothing is judged
-  for (const char* recipe : {"mxfp4", "broken", "bf16"}) {
-    try {
-      compare_runs(runs, {.graded = {recipe}});
-      ADD_FAILURE() << recipe;
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::usage);
-      EXPECT_NE(std::string(e.what()).find("those that are: mxfp8, mxfp8_floor"), std::string::npos) << e.what();
-    }
-  }
+  for (const char* recipe : {"mxfp4", "broken", "bf16"})
+    expect_error(ErrorKind::usage, "those that are: mxfp8, mxfp8_floor",
+                 [&] { compare_runs(runs, {.graded = {recipe}}); });
 }
 
 TEST(Comparison, beside_another_has_what_both_have) {
@@ -304,14 +273,12 @@ TEST(Comparison, beside_another_has_what_both_have) {
   EXPECT_LT(gap.above.lower, gap.above.mean);
   EXPECT_EQ(gap.verdict, other.arms[ranking(other)[0]].judgement.verdict);
   EXPECT_EQ(beside(other, c, "turned").gaps.size(), 1U);
-  test::expect_error(ErrorKind::input, "itself: mxfp8_floor of seed 1 is a run of both",
-                     [&] { beside(c, c, "itself"); });
+  expect_error(ErrorKind::input, "itself: mxfp8_floor of seed 1 is a run of both", [&] { beside(c, c, "itself"); });
   ParityComparison changed = other;
   for (ArmResult& arm : changed.arms) {
     if (arm.recipe == "mxfp8") arm.layers.gemms[0].a.scales = "floor";
   }
-  test::expect_error(ErrorKind::input, "changed: its recipe mxfp8 is another one",
-                     [&] { beside(c, changed, "changed"); });
+  expect_error(ErrorKind::input, "changed: its recipe mxfp8 is another one", [&] { beside(c, changed, "changed"); });
 }
 
 TEST(Comparison, groups_a_recipe_by_branch_point) {
@@ -330,28 +297,26 @@ TEST(Comparison, groups_a_recipe_by_branch_point) {
 }
 
 TEST(RecipeCost, is_the_bits_of_codes_and_scales) {
-  struct Case {
-    const char* recipe;
-    double x, w1, dy, w2, kept_x, kept_h;
-  };
+  using Case = std::tuple<const char*, double, double, double, double, double, double>;
   constexpr double kMx = 8 + 8.0 / 32;
   constexpr double kFp32 = 8 + 32.0 / 128;
   constexpr double kFp32Square = 8 + 32.0 / 16384;
   constexpr double kPow2 = 8 + 8.0 / 128;
   constexpr double kPow2Square = 8 + 8.0 / 16384;
-  for (const Case& c : {Case{"bf16", 16, 16, 16, 16, 16, 16}, Case{"mxfp8", kMx, kMx, kMx, kMx, 16, 16},
-                        Case{"dsv3", kFp32, kFp32Square, kFp32, kFp32Square, kFp32, 16},
-                        Case{"dsv3_pow2", kPow2, kPow2Square, kPow2, kPow2Square, kPow2, 12 + 8.0 / 128},
-                        Case{"fp8_tensor", 8, 8, 8, 8, 16, 16}}) {
-    const NamedRun run = made_up_run({.recipe = c.recipe});
+  for (const auto& [recipe, x, w1, dy, w2, kept_x, kept_h] :
+       {Case{"bf16", 16, 16, 16, 16, 16, 16}, Case{"mxfp8", kMx, kMx, kMx, kMx, 16, 16},
+        Case{"dsv3", kFp32, kFp32Square, kFp32, kFp32Square, kFp32, 16},
+        Case{"dsv3_pow2", kPow2, kPow2Square, kPow2, kPow2Square, kPow2, 12 + 8.0 / 128},
+        Case{"fp8_tensor", 8, 8, 8, 8, 16, 16}}) {
+    const NamedRun run = made_up_run({.recipe = recipe});
     const RecipeCost cost = cost_of({.runs = {&run}});
-    EXPECT_EQ(cost.x_bits, c.x) << c.recipe;
-    EXPECT_EQ(cost.w1_bits, c.w1) << c.recipe;
-    EXPECT_EQ(cost.dy_bits, c.dy) << c.recipe;
-    EXPECT_EQ(cost.w2_bits, c.w2) << c.recipe;
-    EXPECT_EQ(cost.kept_x_bits, c.kept_x) << c.recipe;
-    EXPECT_EQ(cost.kept_h_bits, c.kept_h) << c.recipe;
-    EXPECT_EQ(cost.optimizer_bytes, 12) << c.recipe;
+    EXPECT_EQ(cost.x_bits, x) << recipe;
+    EXPECT_EQ(cost.w1_bits, w1) << recipe;
+    EXPECT_EQ(cost.dy_bits, dy) << recipe;
+    EXPECT_EQ(cost.w2_bits, w2) << recipe;
+    EXPECT_EQ(cost.kept_x_bits, kept_x) << recipe;
+    EXPECT_EQ(cost.kept_h_bits, kept_h) << recipe;
+    EXPECT_EQ(cost.optimizer_bytes, 12) << recipe;
   }
   const NamedRun run = made_up_run({.moments = Format::bf16});
   EXPECT_EQ(cost_of({.runs = {&run}}).optimizer_bytes, 8);
@@ -377,7 +342,7 @@ TEST(Differences, are_at_every_evaluation_from_the_branch_point_on) {
   EXPECT_EQ(d.front().step, 200);
   EXPECT_EQ(d.back().step, 400);
   std::vector<double> expected;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) expected.push_back(test::spread(0.0002, 1e-4, seed));
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) expected.push_back(spread(0.0002, 1e-4, seed));
   const PairedInterval i = paired_interval(expected, 0.05);  // not of a tenth of alpha
   EXPECT_NEAR(d.back().interval.lower, i.lower, 1e-6);
   EXPECT_NEAR(d.back().interval.upper, i.upper, 1e-6);
@@ -428,7 +393,7 @@ TEST(Comparison, reports_noise_own_recipe_and_experiment) {
   EXPECT_EQ(c.validation_tokens, 1024 * 64);
   EXPECT_EQ(c.parameters, parameter_count(c.config.model));
   std::vector<double> endpoints;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) endpoints.push_back(test::made_up_loss(400, seed));
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) endpoints.push_back(made_up_loss(400, seed));
   const PairedInterval i = paired_interval(endpoints, 0.05);
   // The endpoint is three evaluations of the same noise; 2^-24 is FP32's rounding of each.
   EXPECT_NEAR(c.baseline_deviation, i.deviation / i.mean, 0x1p-24 * 2);
@@ -439,7 +404,7 @@ TEST(Comparison, reports_noise_own_recipe_and_experiment) {
   EXPECT_EQ(arm.pairs_needed, kLeastPairs);  // fewer would do for so little noise
   EXPECT_LT(arm.visible_gap, 0.001);
   EXPECT_EQ(arm.pairs[2].seed, 3U);
-  EXPECT_NEAR(arm.pairs[2].difference, test::spread(0.0001, 2e-4, 3), 1e-6);
+  EXPECT_NEAR(arm.pairs[2].difference, spread(0.0001, 2e-4, 3), 1e-6);
 }
 
 TEST(Comparison, lists_runs_by_their_start) {
@@ -514,8 +479,8 @@ struct TwoArms {
 
 TwoArms two_arms(double gap, double noise) {
   TwoArms t;
-  test::add_arm(t.runs, {.recipe = "bf16"}, 0, 0, 5);
-  test::add_arm(t.runs, {.recipe = "mxfp8"}, gap, noise, 5);
+  add_arm(t.runs, {.recipe = "bf16"}, 0, 0, 5);
+  add_arm(t.runs, {.recipe = "mxfp8"}, gap, noise, 5);
   t.arms = arms_of(t.runs);
   return t;
 }
@@ -528,7 +493,7 @@ TEST(Checkpoints, are_at_steps_of_about_equal_ratio_with_a_tenth_of_alpha) {
   for (const CheckpointInterval& p : c) steps.push_back(p.step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{20, 40, 60, 80, 100, 140, 200, 280, 400}));
   std::vector<double> d;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) d.push_back(test::spread(0.002, 1e-4, seed));
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) d.push_back(spread(0.002, 1e-4, seed));
   const PairedInterval expected = paired_interval(d, 0.05 / 10);
   // Losses are FP32: 2^-24 of each of the two, twice that of their ratio, then the limits are sums of a few of them.
   EXPECT_NEAR(c.back().interval.lower, expected.lower, 1e-6);
@@ -571,7 +536,7 @@ TEST(RunCurve, has_every_evaluation_and_bins_that_hold_every_step) {
 
 std::vector<NamedRun> runs_of(const std::string& recipe) {
   std::vector<NamedRun> runs;
-  test::add_arm(runs, {.recipe = recipe}, 0, 0, 2);
+  add_arm(runs, {.recipe = recipe}, 0, 0, 2);
   return runs;
 }
 

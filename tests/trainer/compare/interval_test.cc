@@ -1,21 +1,18 @@
 // How an arm is judged: the verdict that follows from an interval, the interval itself and the pairs it needs, and by
 // simulation how often the rule errs.
 
-#include <array>
-#include <cmath>
-#include <limits>
 #include <numbers>
-#include <random>
-#include <vector>
 
-#include <gtest/gtest.h>
-
-#include "numerics/error.h"
+#include "tests/testing.h"
+#include "tests/trainer/made_up_runs.h"
+#include "trainer/compare/arm.h"
 #include "trainer/compare/interval.h"
 #include "trainer/compare/verdict.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 constexpr double kMargin = 0.0010;
 const Sensitivity kSensitive{.without_repeat = "", .without_control = ""};
@@ -41,7 +38,7 @@ TEST(Verdict, beyond_the_margin_says_nothing_where_a_a_reaches_as_far) {
   EXPECT_EQ(verdict(evidence(0.0011, 0.0020), noisy), ArmVerdict::inconclusive);
   EXPECT_EQ(verdict(evidence(0.0015, 0.0020), noisy), ArmVerdict::inconclusive);
   EXPECT_EQ(verdict(evidence(-0.0020, -0.0011), noisy), ArmVerdict::inconclusive);
-  EXPECT_NE(judge(evidence(-0.0020, -0.0011), kMargin, noisy).reason.find("A/A reaches 0.1500 %"), std::string::npos);
+  expect_contains(judge(evidence(-0.0020, -0.0011), kMargin, noisy).reason, "A/A reaches 0.1500 %");
   // Further than that it is the recipe.
   EXPECT_EQ(verdict(evidence(0.0016, 0.0020), noisy), ArmVerdict::inferior);
   EXPECT_EQ(verdict(evidence(-0.0020, -0.0016), noisy), ArmVerdict::improved);
@@ -65,7 +62,7 @@ TEST(Verdict, limits_on_the_margin_are_not_beyond_it) {
 }
 
 TEST(Verdict, says_a_gap_above_zero_and_below_the_margin) {
-  EXPECT_NE(judge(evidence(0.0001, 0.0005), kMargin, kSensitive).reason.find("clearly above zero"), std::string::npos);
+  expect_contains(judge(evidence(0.0001, 0.0005), kMargin, kSensitive).reason, "clearly above zero");
   EXPECT_EQ(judge(evidence(-0.0001, 0.0005), kMargin, kSensitive).reason.find("clearly above zero"), std::string::npos);
 }
 
@@ -73,21 +70,17 @@ TEST(Verdict, is_inconclusive_for_each_condition_that_fails_and_says_which) {
   const ArmEvidence good = evidence(-0.0005, 0.0005);
   ArmEvidence missing = good;
   missing.missing = 2;
-  struct Case {
-    ArmEvidence evidence;
-    Sensitivity sensitivity;
-    std::string reason;
-  };
-  for (const Case& c :
+  using Case = std::tuple<ArmEvidence, Sensitivity, std::string>;
+  for (const auto& [evidence, sensitivity, reason] :
        {Case{evidence(-0.0005, 0.0005, 4), kSensitive, "4 pairs of at least 5"},
         Case{missing, kSensitive, "2 seeds of the experiment not run"}, Case{good, {"no A/A runs", ""}, "no A/A runs"},
         Case{good, {"", "no negative control"}, "no negative control"},
         Case{good, {}, "no A/A runs; no negative control"},
         Case{evidence(0.0005, 0.0020), kSensitive, "is between the limits"},
         Case{{}, kSensitive, "0 pairs of at least 5: no interval"}}) {
-    const Judgement j = judge(c.evidence, kMargin, c.sensitivity);
-    EXPECT_EQ(j.verdict, ArmVerdict::inconclusive) << c.reason;
-    EXPECT_NE(j.reason.find(c.reason), std::string::npos) << j.reason;
+    const Judgement j = judge(evidence, kMargin, sensitivity);
+    EXPECT_EQ(j.verdict, ArmVerdict::inconclusive) << reason;
+    expect_contains(j.reason, reason);
   }
 }
 
@@ -130,15 +123,12 @@ TEST(Verdict, a_control_is_rejected_above_the_margin_or_diverged) {
 
 // Quantiles of Student's t as statistical tables print them: to three decimals.
 TEST(StudentT, has_the_quantiles_of_the_printed_tables) {
-  struct Entry {
-    double p;
-    double freedom;
-    double quantile;
-  };
-  for (const Entry& e : std::array{Entry{0.95, 1, 6.314}, Entry{0.95, 2, 2.920}, Entry{0.95, 4, 2.132},
-                                   Entry{0.95, 9, 1.833}, Entry{0.95, 30, 1.697}, Entry{0.975, 4, 2.776},
-                                   Entry{0.995, 4, 4.604}, Entry{0.995, 10, 3.169}, Entry{0.05, 4, -2.132}})
-    EXPECT_NEAR(student_t_quantile(e.p, e.freedom), e.quantile, 5e-4) << e.p << " " << e.freedom;
+  using Entry = std::tuple<double, double, double>;
+  for (const auto& [p, freedom, quantile] :
+       std::array{Entry{0.95, 1, 6.314}, Entry{0.95, 2, 2.920}, Entry{0.95, 4, 2.132}, Entry{0.95, 9, 1.833},
+                  Entry{0.95, 30, 1.697}, Entry{0.975, 4, 2.776}, Entry{0.995, 4, 4.604}, Entry{0.995, 10, 3.169},
+                  Entry{0.05, 4, -2.132}})
+    EXPECT_NEAR(student_t_quantile(p, freedom), quantile, 5e-4) << p << " " << freedom;
 }
 
 // 1 ... 5: mean 3, deviation sqrt(10 / 4), half width 2.13185 * 1.58114 / sqrt(5) = 1.50745.
@@ -366,6 +356,195 @@ TEST(ErrorRates, of_branches_are_at_most_alpha_and_small_gaps_are_decided) {
     EXPECT_GE(simulate_branches(0.0003, noise, seed++).equivalent, 0.99) << noise.of_some;
     EXPECT_GE(simulate_branches(0.0030, noise, seed++).inferior, 0.99) << noise.of_some;
   }
+}
+
+std::string refusal(const std::vector<NamedRun>& runs) {
+  try {
+    (void)arms_of(runs);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::input);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Arm, name_says_all_that_differs_from_the_baseline) {
+  const auto name = [](const MadeUp& m) { return arm_name({.config = made_up_config(m)}); };
+  EXPECT_EQ(name({}), "bf16");
+  EXPECT_EQ(name({.recipe = "mxfp8"}), "mxfp8");
+  EXPECT_EQ(name({.perturb = 3}), "bf16 + one ulp");
+  EXPECT_EQ(name({.perturb = kPerturbAll}), "bf16 + all weights moved");
+  EXPECT_EQ(name({.perturb = kPerturbOrder}), "bf16 + columns reordered");
+  EXPECT_EQ(name({.rounding = TokenRoundingRule::nr_f}), "bf16 + nr-f");
+  EXPECT_EQ(name({.recipe = "mxfp8", .rounding = TokenRoundingRule::nr_f, .moments = Format::bf16}),
+            "mxfp8 + nr-f + moments bf16");
+  TrainingConfig c = made_up_config({.rounding = TokenRoundingRule::nr_f});
+  c.tile = 64;
+  EXPECT_EQ(arm_name({.config = c}), "bf16 + nr-f to 64");
+}
+
+TEST(Arm, name_of_a_branch_is_its_recipe_and_the_branch_point) {
+  RunRecord run{.config = made_up_config({.recipe = "mxfp8", .moments = Format::bf16})};
+  for (const auto& [step, words] : {std::pair(200, "50 %"), {50, "12.5 %"}, {133, "33.25 %"}}) {
+    run.branch = RunBranch{.step = step};
+    EXPECT_EQ(branch_point(step, run.config.steps), words);
+    EXPECT_EQ(arm_recipe(run.config), "mxfp8 + moments bf16");
+    EXPECT_EQ(arm_name(run), std::string("mxfp8 + moments bf16 from ") + words);
+  }
+  EXPECT_EQ(branch_point(0, 400), "scratch");
+}
+
+TEST(Arm, groups_runs_and_orders_them_by_role_and_seed) {
+  std::vector<NamedRun> runs;
+  for (const std::uint64_t seed : {2U, 1U}) {
+    runs.push_back(made_up_run({.recipe = "mxfp8", .seed = seed}));
+    runs.push_back(made_up_run({.recipe = "broken", .seed = seed}));
+    runs.push_back(made_up_run({.seed = seed, .perturb = static_cast<std::int64_t>(seed)}));
+    runs.push_back(made_up_run({.seed = seed}));
+    runs.push_back(made_up_run({.seed = seed, .moments = Format::bf16}));
+  }
+  const std::vector<Arm> arms = arms_of(runs);
+  ASSERT_EQ(arms.size(), 5U);
+  EXPECT_EQ(arms[0].role, ArmRole::baseline);
+  EXPECT_EQ(arms[1].role, ArmRole::repeat);
+  EXPECT_EQ(arms[2].role, ArmRole::control);
+  EXPECT_EQ(arms[3].name, "bf16 + moments bf16");
+  EXPECT_EQ(arms[4].name, "mxfp8");
+  for (const Arm& arm : arms) {
+    ASSERT_EQ(arm.runs.size(), 2U) << arm.name;
+    EXPECT_EQ(arm.runs[0]->record.config.seed, 1U) << arm.name;
+  }
+}
+
+TEST(Arm, endpoint_is_the_mean_of_the_last_three_evaluations) {
+  NamedRun run = made_up_run({});
+  auto& e = run.record.evaluations;
+  for (std::size_t i = 0; i < 3; ++i) {
+    e[e.size() - 3 + i].loss_bf16 = bits(3.0 + static_cast<double>(i));
+    e[e.size() - 3 + i].loss_own = bits(5.0 + static_cast<double>(i));
+  }
+  EXPECT_EQ(endpoint_of(run.record), 4);
+  EXPECT_EQ(own_endpoint_of(run.record), 6);
+}
+
+TEST(Arm, training_endpoint_is_the_mean_of_the_last_tenth) {
+  RunRecord run = made_up_run({}).record;
+  run.steps.resize(25);
+  for (std::size_t i = 0; i < 25; ++i) run.steps[i].loss = bits(i < 22 ? 100.0 : static_cast<double>(i));
+  EXPECT_EQ(training_endpoint_of(run), 23);  // of 22, 23, 24
+  run.steps.resize(1);
+  EXPECT_EQ(training_endpoint_of(run), 100);
+}
+
+TEST(Arm, has_diverged_where_its_endpoint_is_no_number) {
+  EXPECT_FALSE(has_diverged(made_up_run({}).record));
+  NamedRun run = made_up_run({});
+  run.record.evaluations.back().loss_bf16 = bits(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(has_diverged(run.record));
+  EXPECT_TRUE(std::isnan(endpoint_of(run.record)));
+  run = made_up_run({});
+  run.record.evaluations.back().loss_own = bits(std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(has_diverged(run.record));
+  run = made_up_run({});
+  run.record.end = RunEnd::diverged;
+  EXPECT_TRUE(std::isnan(endpoint_of(run.record)));
+}
+
+TEST(Arm, refuses_runs_of_another_experiment_naming_files_and_field) {
+  struct Case {
+    std::string field;
+    std::function<void(RunRecord&)> change;
+  };
+  const std::vector<Case> cases{
+      {"model.layers", [](RunRecord& r) { r.config.model.layers = 3; }},
+      {"model.width", [](RunRecord& r) { r.config.model.width = 128; }},
+      {"model.heads", [](RunRecord& r) { r.config.model.heads = 4; }},
+      {"model.experts", [](RunRecord& r) { r.config.model.experts = 4; }},
+      {"model.inner", [](RunRecord& r) { r.config.model.inner = 64; }},
+      {"model.top_k", [](RunRecord& r) { r.config.model.top_k = 1; }},
+      {"model.length", [](RunRecord& r) { r.config.model.length = 32; }},
+      {"batch", [](RunRecord& r) { r.config.batch = 5; }},
+      {"balance", [](RunRecord& r) { r.config.balance = 0; }},
+      {"optimizer.peak_rate", [](RunRecord& r) { r.config.optimizer.peak_rate = 2e-3F; }},
+      {"optimizer.last_rate", [](RunRecord& r) { r.config.optimizer.last_rate = 0; }},
+      {"optimizer.warm_up", [](RunRecord& r) { r.config.optimizer.warm_up = 7; }},
+      {"optimizer.beta1", [](RunRecord& r) { r.config.optimizer.beta1 = 0.8F; }},
+      {"optimizer.beta2", [](RunRecord& r) { r.config.optimizer.beta2 = 0.8F; }},
+      {"optimizer.epsilon", [](RunRecord& r) { r.config.optimizer.epsilon = 1e-6F; }},
+      {"optimizer.decay", [](RunRecord& r) { r.config.optimizer.decay = 0; }},
+      {"optimizer.clip", [](RunRecord& r) { r.config.optimizer.clip = 2; }},
+      {"optimizer.skips_non_finite", [](RunRecord& r) { r.config.optimizer.skips_non_finite = true; }},
+      {"training_sha256", [](RunRecord& r) { r.training_sha256 = "other"; }},
+      {"validation_sha256", [](RunRecord& r) { r.validation_sha256 = "other"; }},
+      {"validation_sequences", [](RunRecord& r) { r.plan.validation_sequences = 1; }},
+      {"evaluations are after other steps", [](RunRecord& r) { r.evaluations[4].step += 1; }},
+      {"evaluations are after other steps", [](RunRecord& r) { r.evaluations.pop_back(); }},
+  };
+  for (const Case& c : cases) {
+    std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"})};
+    c.change(runs[1].record);
+    const std::string text = refusal(runs);
+    for (const std::string& part : {c.field, runs[0].file, runs[1].file})
+      EXPECT_NE(text.find(part), std::string::npos) << c.field << ": " << text;
+  }
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"})};
+  runs[1].record.config.steps = 300;
+  runs[1].record.steps.resize(300);
+  expect_contains(refusal(runs), "bf16_1.h5 and mxfp8_1.h5: steps differs, 400 and 300");
+}
+
+TEST(Arm, takes_runs_of_other_engines_machines_and_versions) {
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"})};
+  runs[1].record.engine = "sm90";
+  runs[1].record.device = "another";
+  runs[1].record.mxcheck = "2.0";
+  EXPECT_EQ(refusal(runs), "");
+}
+
+TEST(Arm, takes_the_beginning_of_the_evaluations_of_a_run_that_diverged) {
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"})};
+  runs[1].record.end = RunEnd::diverged;
+  runs[1].record.evaluations.resize(2);
+  runs[1].record.steps.resize(45);
+  EXPECT_EQ(refusal(runs), "");
+  runs[1].record.evaluations[1].step = 41;
+  EXPECT_NE(refusal(runs), "");
+}
+
+TEST(Arm, refuses_a_run_that_is_not_whole) {
+  std::vector<NamedRun> runs{made_up_run({})};
+  runs[0].record.end = RunEnd::unfinished;
+  expect_contains(refusal(runs), "bf16_1.h5: unfinished, 400 of 400 steps");
+  runs = {made_up_run({})};
+  runs[0].record.steps.pop_back();
+  expect_contains(refusal(runs), "finished with 399 steps");
+  runs = {made_up_run({})};
+  runs[0].record.evaluations.resize(2);
+  expect_contains(refusal(runs), "2 evaluations");
+}
+
+TEST(Arm, refuses_a_seed_twice_and_one_without_a_partner) {
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"}), made_up_run({.recipe = "mxfp8"})};
+  runs[2].file = "again.h5";
+  expect_contains(refusal(runs), "mxfp8_1.h5 and again.h5: both are seed 1 of mxfp8");
+  runs = {made_up_run({}), made_up_run({.recipe = "mxfp8", .seed = 2})};
+  expect_contains(refusal(runs), "mxfp8_2.h5: no run of BF16 has its seed, 2");
+}
+
+TEST(Arm, refuses_runs_without_a_baseline) {
+  expect_contains(refusal({made_up_run({.recipe = "mxfp8"})}), "no run of the baseline");
+  expect_contains(refusal({made_up_run({.perturb = 1})}), "no run of the baseline");
+  expect_contains(refusal({}), "no run of the baseline");
+}
+
+TEST(Arm, refuses_two_recipes_of_one_name_and_a_baseline_that_quantizes) {
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.seed = 2}), made_up_run({.recipe = "mxfp8"}),
+                             made_up_run({.recipe = "mxfp8_floor", .seed = 2})};
+  runs[3].record.config.recipe.name = "mxfp8";
+  expect_contains(refusal(runs), "recipe differs, though both call it 'mxfp8'");
+  runs = {made_up_run({.recipe = "mxfp8"})};
+  runs[0].record.config.recipe.name = "bf16";
+  expect_contains(refusal(runs), "recipe 'bf16' quantizes");
 }
 
 }  // namespace

@@ -1,19 +1,11 @@
 #include "trainer/config/config.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
-#include <functional>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "goldens/json/json.h"
-#include "numerics/error.h"
+#include "tests/testing.h"
 
 namespace mxcheck {
 namespace {
+
+using namespace test;
 
 TrainingConfig full_of_values() {
   TrainingConfig c = preset_named("tiny");
@@ -41,7 +33,7 @@ TEST(ConfigJson, gives_the_configuration_again) {
 TEST(ConfigJson, floats_are_short_decimals) {
   const std::string text = to_json(preset_named("tiny"));
   for (const char* member : {"\"peak_rate\": 0.001", "\"beta2\": 0.95", "\"epsilon\": 1e-08", "\"balance\": 0.01"})
-    EXPECT_NE(text.find(member), std::string::npos) << member << text;
+    expect_contains(text, member);
 }
 
 // The decimal 7.038531e-26 is so near to the middle of two FP32 numbers that a double rounds it onto that middle, and
@@ -60,7 +52,7 @@ void expect_refused(const std::string& what, const std::function<void(Json&)>& c
     ADD_FAILURE() << what << " is not refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+    expect_contains(std::string(e.what()), what);
     EXPECT_EQ(std::string(e.what()).rfind("mine.json"), 0U) << e.what();  // the place is there once
   }
 }
@@ -115,25 +107,15 @@ TEST(TrainingMemory, that_no_machine_has_is_named) {
     change(config);
     const std::string wrong = memory_objection(config, 64);
     EXPECT_TRUE(wrong.starts_with("a run of this configuration takes at least ")) << wrong;
-    EXPECT_NE(wrong.find("GiB of memory (weights and moments "), std::string::npos) << wrong;
-    EXPECT_NE(wrong.find("; at most 1024.0 GiB may be asked for"), std::string::npos) << wrong;
-    try {
-      require_memory(config, 64);
-      ADD_FAILURE() << "this machine has it?";
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::environment);
-      EXPECT_NE(std::string(e.what()).find("out of memory: a run of this configuration takes"), std::string::npos);
-    }
+    expect_contains(wrong, {"GiB of memory (weights and moments ", "; at most 1024.0 GiB may be asked for"});
+    expect_error(ErrorKind::environment, "out of memory: a run of this configuration takes",
+                 [&] { require_memory(config, 64); });
   }
 }
 
 TEST(Presets, that_are_not_there_are_refused_with_those_that_are) {
-  try {
-    preset_named("huge");
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "there is no preset 'huge'; known are tiny, small, full, verdict");
-  }
+  EXPECT_EQ(thrown_by([] { preset_named("huge"); }).text,
+            "there is no preset 'huge'; known are tiny, small, full, verdict");
 }
 
 }  // namespace

@@ -1,18 +1,9 @@
 // Checkpoints, and the sealed file that they and the records of runs are.
 
 #include "trainer/record/checkpoint.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <vector>
-
 #include "goldens/format/writer.h"
 #include "reference/training/observe.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/config/config.h"
 #include "trainer/record/run_file.h"
@@ -21,7 +12,7 @@
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 Checkpoint sample_checkpoint(const TrainingConfig& config) {
   Checkpoint c{config, std::string(64, 'a'), {}};
@@ -62,9 +53,9 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
 
 class CheckpointFile : public testing::Test {
  protected:
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   std::string path = dir / "x.checkpoint";
-  TrainingConfig config = test::sample_config();
+  TrainingConfig config = sample_config();
 };
 
 TEST_F(CheckpointFile, gives_the_state_again_to_the_bit) {
@@ -77,12 +68,12 @@ TEST_F(CheckpointFile, gives_the_state_again_to_the_bit) {
 
 TEST_F(CheckpointFile, keeps_moments_of_bf16_in_two_bytes) {
   write_checkpoint(path, sample_checkpoint(config));
-  const std::size_t wide = test::read_file(path).size();
+  const std::size_t wide = read_file(path).size();
   config.optimizer.moments = Format::bf16;
   Checkpoint c = sample_checkpoint(config);
   write_checkpoint(path, c);
   expect_equal(read_checkpoint(path), c);
-  EXPECT_EQ(wide - test::read_file(path).size(), static_cast<std::size_t>(4 * parameter_count(config.model)));
+  EXPECT_EQ(wide - read_file(path).size(), static_cast<std::size_t>(4 * parameter_count(config.model)));
   c.state.second_moments[2][1] = 1.00001F;
   expect_error(ErrorKind::usage, "second_moments holds what is no BF16 number", [&] { write_checkpoint(path, c); });
 }
@@ -90,31 +81,31 @@ TEST_F(CheckpointFile, keeps_moments_of_bf16_in_two_bytes) {
 TEST_F(CheckpointFile, has_equal_bytes_for_equal_states) {
   write_checkpoint(path, sample_checkpoint(config));
   write_checkpoint(dir / "again", sample_checkpoint(config));
-  EXPECT_EQ(test::read_file(path), test::read_file(dir / "again"));
+  EXPECT_EQ(read_file(path), read_file(dir / "again"));
 }
 
 TEST_F(CheckpointFile, of_the_preset_tiny_is_below_2_MiB) {
   config.model = {2, 64, 2, 8, 32, 2, 64};
   write_checkpoint(path, sample_checkpoint(config));
-  EXPECT_LT(test::read_file(path).size(), std::size_t{2} << 20);
-  RecordProperty("bytes", static_cast<int>(test::read_file(path).size()));
+  EXPECT_LT(read_file(path).size(), std::size_t{2} << 20);
+  RecordProperty("bytes", static_cast<int>(read_file(path).size()));
 }
 
 TEST_F(CheckpointFile, is_refused_wherever_its_data_is_damaged_or_cut) {
   const Checkpoint c = sample_checkpoint(config);
   write_checkpoint(path, c);
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   for (std::size_t i = 0; i < 40; ++i) {
     std::string changed = whole;
     changed[i * whole.size() / 40] ^= 0x10;
-    test::write_file(path, i % 4 == 3 ? whole.substr(0, i * whole.size() / 40) : changed);
+    write_file(path, i % 4 == 3 ? whole.substr(0, i * whole.size() / 40) : changed);
     try {
       expect_equal(read_checkpoint(path), c);
     } catch (const Error& e) {
       EXPECT_EQ(e.kind(), ErrorKind::input) << e.what();
     }
   }
-  write_run(path, test::sample_run());
+  write_run(path, sample_run());
   expect_error(ErrorKind::input, "is of kind 'parity', not 'parity checkpoint'", [&] { read_checkpoint(path); });
 }
 
@@ -137,9 +128,8 @@ TEST_F(CheckpointFile, of_a_state_that_is_not_its_configurations_is_refused) {
     SealedWriter forged(path, kCheckpointKind);
     forged.attribute("configuration", to_json(other));
     for (const char* key : {"training_sha256", "step", "updates"}) forged.attribute(key, from.text(key));
-    for (const char* name : {"weights", "first_moments", "second_moments"}) {
+    for (const char* name : {"weights", "first_moments", "second_moments"})
       forged.list<std::uint32_t>(name, "float32", from.list<std::uint32_t>(name, "float32"));
-    }
     forged.commit(0);
   };
   TrainingConfig other = config;
@@ -157,7 +147,7 @@ TEST_F(CheckpointFile, of_a_state_that_is_not_its_configurations_is_refused) {
 }
 
 TEST_F(CheckpointFile, of_another_run_is_refused_naming_the_first_field_that_differs) {
-  RunRecord run = test::sample_run();
+  RunRecord run = sample_run();
   const Checkpoint c = sample_checkpoint(run.config);
   std::vector<std::uint64_t> digests;
   for (const auto& tensor : c.state.weights) digests.push_back(tensor_digest(tensor));
@@ -198,7 +188,7 @@ class SealedFile : public testing::Test {
     to.table<std::uint32_t>("none", "uint32", 0, 7, {});
     to.commit(6);
   }
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   std::string path = dir / "x.h5";
 };
 

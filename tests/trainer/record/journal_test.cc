@@ -1,23 +1,14 @@
 // Journals as files, their entries as bytes, and the frames that hold entries.
 
-#include "trainer/record/journal.h"
-
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <csignal>
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <limits>
-#include <string_view>
 
 #include "numerics/byte_stream.h"
-#include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/record/run_samples.h"
+#include "trainer/record/journal.h"
 #include "trainer/record/journal_entry.h"
 #include "trainer/record/journal_frames.h"
 #include "trainer/record/run_file.h"
@@ -25,7 +16,7 @@
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
+using namespace test;
 
 // Entries that a sitting of the sample run appends, in its order.
 std::vector<JournalEntry> entries_of(const RunRecord& run) {
@@ -78,9 +69,9 @@ class JournalFile : public testing::Test {
       return false;
     }
   }
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   std::string path = dir / "run.h5.journal";
-  RunRecord run = test::sample_run();
+  RunRecord run = sample_run();
 };
 
 TEST_F(JournalFile, lies_beside_the_run) { EXPECT_EQ(journal_path("a/run.h5"), "a/run.h5.journal"); }
@@ -111,49 +102,49 @@ TEST_F(JournalFile, goes_on_after_a_stop_with_the_same_record) {
 
 TEST_F(JournalFile, torn_anywhere_in_its_last_record_reads_up_to_the_one_before) {
   { fill(20); }
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   const JournalEntry last_entry = entries_of(run)[19];
   const std::size_t last = 24 + payload_of(last_entry).size();
   ASSERT_TRUE(std::holds_alternative<RecordedWitness>(last_entry));
-  test::write_file(path, whole.substr(0, whole.size() - last));
+  write_file(path, whole.substr(0, whole.size() - last));
   const RunRecord before = record_of(read_journal(path));
   for (std::size_t cut = 1; cut <= last; ++cut) {
-    test::write_file(path, whole.substr(0, whole.size() - cut));
+    write_file(path, whole.substr(0, whole.size() - cut));
     const JournalContents contents = read_journal(path);
     ASSERT_EQ(contents.torn_bytes, last - cut);
     ASSERT_EQ(contents.record, before);
   }
-  test::write_file(path, whole.substr(0, whole.size() - 1));
+  write_file(path, whole.substr(0, whole.size() - 1));
   Journal journal = Journal::resume(path);
   EXPECT_EQ(journal.torn_bytes(), last - 1);
-  EXPECT_EQ(test::read_file(path), whole.substr(0, whole.size() - last));
+  EXPECT_EQ(read_file(path), whole.substr(0, whole.size() - last));
   journal.append(last_entry);
-  EXPECT_EQ(test::read_file(path), whole);
+  EXPECT_EQ(read_file(path), whole);
 }
 
 TEST_F(JournalFile, with_a_byte_changed_before_its_last_record_is_refused) {
   { fill(16); }
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   const std::size_t last = whole.size() - 24 - payload_of(entries_of(run)[15]).size();
   constexpr std::size_t kStride = 19;  // a file for every byte would take seconds
   for (std::size_t at = 0; at < whole.size(); at += kStride) {
     std::string changed = whole;
     changed[at] ^= static_cast<char>(1 << at % 8);
-    test::write_file(path, changed);
+    write_file(path, changed);
     ASSERT_EQ(reads(), at >= last) << at;  // the last one's damage cannot be told from a torn write
   }
   std::string changed = whole;
   changed[last - 1] ^= 1;
-  test::write_file(path, changed);
+  write_file(path, changed);
   expect_error(ErrorKind::input, "no record is there, but one follows at byte " + std::to_string(last),
                [&] { read_journal(path); });
   expect_error(ErrorKind::input, "damaged at byte", [&] { Journal::resume(path); });
-  EXPECT_EQ(test::read_file(path), changed) << "resume changes nothing of what it refuses";
+  EXPECT_EQ(read_file(path), changed) << "resume changes nothing of what it refuses";
 }
 
 TEST_F(JournalFile, whose_records_do_not_fit_one_another_is_refused) {
   Journal journal = fill_up_to_step(6);
-  const std::string before = test::read_file(path);
+  const std::string before = read_file(path);
   const auto refused = [&](const std::string& text, const JournalEntry& entry) {
     expect_error(ErrorKind::input, text, [&] { journal.append(entry); });
   };
@@ -162,16 +153,16 @@ TEST_F(JournalFile, whose_records_do_not_fit_one_another_is_refused) {
   other.gradient_norm ^= 1;
   refused("step of step 3 was computed twice, to different bits", JournalStep{3, other, 0});
   refused("seconds are no finite number", JournalStep{6, run.steps[6], -1});
-  refused("evaluation of step 7: there are 6 steps", test::sample_evaluation(run.config, 7));
-  refused("witness of step 6: there are the steps 0 to 5", test::sample_witness(run.config, 6));
+  refused("evaluation of step 7: there are 6 steps", sample_evaluation(run.config, 7));
+  refused("witness of step 6: there are the steps 0 to 5", sample_witness(run.config, 6));
   refused("a sitting that begins at step 7 after 6 steps", JournalSitting{7, ""});
   refused("finished after 6 steps of 12", RunEnd::finished);
-  journal.append(test::sample_observation(run.config, 2));
-  refused("operands are not those of the first observed layer", test::sample_observation(run.config, 3, 2));
-  RecordedObservation changed = test::sample_observation(run.config, 2);
+  journal.append(sample_observation(run.config, 2));
+  refused("operands are not those of the first observed layer", sample_observation(run.config, 3, 2));
+  RecordedObservation changed = sample_observation(run.config, 2);
   changed.layers[1].output_digest ^= 1;
   refused("observation of step 2 was computed twice, to different bits", changed);
-  EXPECT_TRUE(test::read_file(path).starts_with(before));
+  EXPECT_TRUE(read_file(path).starts_with(before));
   EXPECT_EQ(record_of(read_journal(path)), journal.record());
 }
 
@@ -194,35 +185,35 @@ TEST_F(JournalFile, is_written_by_one_process_at_a_time) {
     EXPECT_EQ(read_journal(path).record.steps.size(), 3U);  // reading is no writing
   }
   EXPECT_NO_THROW(Journal::resume(path));
-  const std::string before = test::read_file(path);
+  const std::string before = read_file(path);
   expect_error(ErrorKind::usage, "run.h5.journal: there is a journal already", [&] { Journal::create(path, run); });
-  EXPECT_EQ(test::read_file(path), before);
+  EXPECT_EQ(read_file(path), before);
   EXPECT_EQ(dir.names().size(), 1U);
 }
 
 // It takes its name when it has its header: what a kill left before that is no journal, and in nobody's way.
 TEST_F(JournalFile, that_a_kill_left_without_its_header_is_begun_again) {
-  test::write_file(path + "~", "mxcheck parity journal 1\n" + std::string(100'000, 'x'));
+  write_file(path + "~", "mxcheck parity journal 1\n" + std::string(100'000, 'x'));
   {
     const Journal journal = fill_up_to_step(3);
     expect_error(ErrorKind::usage, "another process writes this run", [&] { Journal::resume(path); });
   }
   EXPECT_EQ(dir.names().size(), 1U);
   EXPECT_EQ(read_journal(path).record.steps.size(), 3U);
-  test::write_file(dir / "other.journal~", "");  // killed before its first write
+  write_file(dir / "other.journal~", "");  // killed before its first write
   EXPECT_NO_THROW(Journal::create(dir / "other.journal", run));
 }
 
 TEST_F(JournalFile, is_not_begun_over_a_file_of_somebody_else) {
   const std::string begun = path + "~";
-  test::write_file(begun, "a user's own");
+  write_file(begun, "a user's own");
   expect_error(ErrorKind::usage, "run.h5.journal~: is no journal that was begun", [&] { Journal::create(path, run); });
-  EXPECT_EQ(test::read_file(begun), "a user's own");
+  EXPECT_EQ(read_file(begun), "a user's own");
   std::filesystem::remove(begun);
-  test::write_file(dir / "target", "mxcheck parity journal 1\n");
+  write_file(dir / "target", "mxcheck parity journal 1\n");
   std::filesystem::create_symlink(dir / "target", begun);
   expect_error(ErrorKind::usage, "run.h5.journal~: cannot be opened", [&] { Journal::create(path, run); });
-  EXPECT_EQ(test::read_file(dir / "target"), "mxcheck parity journal 1\n");
+  EXPECT_EQ(read_file(dir / "target"), "mxcheck parity journal 1\n");
 }
 
 // Every record but the last, each by itself: frames and checksums are whole, and the next one tells.
@@ -242,7 +233,7 @@ TEST_F(JournalFile, that_lacks_a_record_says_which_and_where) {
     std::uint64_t next = 0;
     {
       const Journal journal = Journal::create(path, run);
-      std::string file = test::read_file(path);
+      std::string file = read_file(path);
       for (std::size_t i = 0; i < all.size(); ++i) {
         if (i == left_out) continue;
         // An observation lacks where the next step comes: its witness goes with it.
@@ -252,7 +243,7 @@ TEST_F(JournalFile, that_lacks_a_record_says_which_and_where) {
         const std::vector<std::byte> frame = frame_of(type_of(all[i]), payload_of(all[i]));
         file.append(reinterpret_cast<const char*>(frame.data()), frame.size());
       }
-      test::write_file(path, file);
+      write_file(path, file);
     }
     expect_error(ErrorKind::input,
                  "run.h5.journal: record at byte " + std::to_string(next) + ": the record of " + names(all[left_out]) +
@@ -289,7 +280,7 @@ TEST_F(JournalFile, that_lacks_the_sitting_which_went_back_is_refused) {
 // RLIMIT_FSIZE is a disk that ends there; SIGXFSZ would end this process.
 TEST_F(JournalFile, of_a_full_disk_keeps_its_whole_records_and_takes_more_when_there_is_room) {
   Journal journal = fill_up_to_step(5);
-  const std::string before = test::read_file(path);
+  const std::string before = read_file(path);
   const std::vector<JournalEntry> all = entries_of(run);
   const JournalEntry& next = all[place_of_step(all, 5)];
   rlimit old{};
@@ -299,7 +290,7 @@ TEST_F(JournalFile, of_a_full_disk_keeps_its_whole_records_and_takes_more_when_t
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
   expect_error(ErrorKind::environment, "run.h5.journal: writing failed: File too large", [&] { journal.append(next); });
   expect_error(ErrorKind::environment, "writing failed", [&] { journal.append(next); });
-  EXPECT_EQ(test::read_file(path), before);
+  EXPECT_EQ(read_file(path), before);
   const rlimit tiny{10, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tiny), 0);
   expect_error(ErrorKind::environment, "other.journal: writing failed",
@@ -317,20 +308,23 @@ TEST_F(JournalFile, that_is_none_is_refused) {
   expect_error(ErrorKind::usage, "Is a directory", [&] { Journal::resume("/tmp"); });
   expect_error(ErrorKind::usage, "/dev/full: is a", [&] { Journal::resume("/dev/full"); });
   for (const char* text : {"", "mxcheck", "text"}) {
-    test::write_file(path, text);
+    write_file(path, text);
     expect_error(ErrorKind::input, "no journal of a run", [&] { read_journal(path); });
   }
-  test::write_file(path, "mxcheck parity journal 2\n");
+  write_file(path, "mxcheck parity journal 2\n");
   expect_error(ErrorKind::input, "of another version; this build reads version 1", [&] { read_journal(path); });
-  test::write_file(path, "mxcheck parity journal 1\nxxxxx");
+  write_file(path, "mxcheck parity journal 1\nxxxxx");
   expect_error(ErrorKind::input, "holds no whole record", [&] { Journal::resume(path); });
 }
 
 std::vector<JournalEntry> one_of_each() {
-  const TrainingConfig config = test::sample_config();
-  return {JournalStep{3, test::sample_step(3), 0.5}, test::sample_evaluation(config, 4),
-          test::sample_observation(config, 3),       test::sample_witness(config, 3),
-          JournalSitting{2, "2026-11-24T00:00:00Z"}, RunEnd::diverged};
+  const TrainingConfig config = sample_config();
+  return {JournalStep{3, sample_step(3), 0.5},
+          sample_evaluation(config, 4),
+          sample_observation(config, 3),
+          sample_witness(config, 3),
+          JournalSitting{2, "2026-11-24T00:00:00Z"},
+          RunEnd::diverged};
 }
 
 TEST(JournalEntry, comes_back_from_its_bytes) {
@@ -348,9 +342,9 @@ TEST(JournalEntry, comes_back_from_its_bytes) {
 }
 
 TEST(JournalEntry, header_has_all_but_the_entries) {
-  const RunRecord head = test::sample_head();
+  const RunRecord head = sample_head();
   EXPECT_EQ(run_of_header(header_payload(head), "x"), head);
-  EXPECT_EQ(run_of_header(header_payload(test::sample_run()), "x"), head);
+  EXPECT_EQ(run_of_header(header_payload(sample_run()), "x"), head);
   RunRecord wrong = head;
   wrong.training_sha256 = "abc";
   expect_error(ErrorKind::input, "x: training_sha256 is no SHA-256",
@@ -359,7 +353,7 @@ TEST(JournalEntry, header_has_all_but_the_entries) {
 
 TEST(JournalEntry, header_of_sizes_that_no_run_has_is_refused) {
   const auto refused = [](const std::string& text, auto change) {
-    RunRecord run = test::sample_head();
+    RunRecord run = sample_head();
     change(run);
     expect_error(ErrorKind::input, "x: " + text, [&] { run_of_header(header_payload(run), "x"); });
   };
@@ -393,22 +387,21 @@ TEST(JournalEntry, of_any_other_bytes_is_refused_or_an_entry) {
         payload[at] ^= flip;
       }
     }
-    for (const std::uint32_t other : {0U, 7U, 0xFFFFFFFFU}) {
+    for (const std::uint32_t other : {0U, 7U, 0xFFFFFFFFU})
       expect_error(ErrorKind::input, "x: a record of type", [&] { entry_of(other, payload, "x"); });
-    }
     payload.push_back(std::byte{0});
     expect_error(ErrorKind::input, "x: 1 bytes too many", [&] { entry_of(type_of(entry), payload, "x"); });
   }
 }
 
 TEST(JournalEntry, that_does_not_fit_leaves_the_run_as_it_was) {
-  RunRecord run = test::sample_head();
-  add(run, JournalStep{0, test::sample_step(0), 0.5}, "x");
-  add(run, test::sample_evaluation(run.config, 1), "x");
-  add(run, test::sample_evaluation(run.config, 0), "x");  // a sitting that evaluates again what was lost
+  RunRecord run = sample_head();
+  add(run, JournalStep{0, sample_step(0), 0.5}, "x");
+  add(run, sample_evaluation(run.config, 1), "x");
+  add(run, sample_evaluation(run.config, 0), "x");  // a sitting that evaluates again what was lost
   EXPECT_EQ(run.evaluations.front().step, 0);
   const RunRecord before = run;
-  RecordedEvaluation other = test::sample_evaluation(run.config, 1);
+  RecordedEvaluation other = sample_evaluation(run.config, 1);
   other.loss_own ^= 1;
   expect_error(ErrorKind::input, "x: evaluation of step 1 was computed twice", [&] { add(run, other, "x"); });
   expect_error(ErrorKind::input, "x: step 2 after 1 steps", [&] { add(run, JournalStep{2, {}, 0}, "x"); });
@@ -418,13 +411,11 @@ TEST(JournalEntry, that_does_not_fit_leaves_the_run_as_it_was) {
 
 // Each is a finite number, their sum is none, which no file of a run may have.
 TEST(JournalEntry, whose_seconds_add_up_to_infinity_is_refused) {
-  RunRecord run = test::sample_head();
+  RunRecord run = sample_head();
   const double most = std::numeric_limits<double>::max();
-  add(run, JournalStep{0, test::sample_step(0), most}, "x");
+  add(run, JournalStep{0, sample_step(0), most}, "x");
   const RunRecord before = run;
-  expect_error(ErrorKind::input, "x: a step's seconds", [&] {
-    add(run, JournalStep{1, test::sample_step(1), most}, "x");
-  });
+  expect_error(ErrorKind::input, "x: a step's seconds", [&] { add(run, JournalStep{1, sample_step(1), most}, "x"); });
   EXPECT_EQ(run, before);
 }
 
@@ -489,16 +480,15 @@ TEST(JournalFrames, before_a_whole_one_must_be_whole) {
     all[at] ^= std::byte{0x40};
     const std::string text =
         "x: damaged at byte 5: no record is there, but one follows at byte " + std::to_string(begin + kOne.size());
-    test::expect_error(ErrorKind::input, text, [&] { frames_in(all, begin, "x"); });
+    expect_error(ErrorKind::input, text, [&] { frames_in(all, begin, "x"); });
   }
-  test::expect_error(ErrorKind::input, "damaged at byte 5",
-                     [&] { frames_in(kStart + bytes_of("?") + kTwo, begin, "x"); });
+  expect_error(ErrorKind::input, "damaged at byte 5", [&] { frames_in(kStart + bytes_of("?") + kTwo, begin, "x"); });
 }
 
 TEST(JournalFrames, of_more_than_64_MiB_are_refused) {
   const Bytes payload(kMostPayload + 1);
-  test::expect_error(ErrorKind::usage, "a journal's record of 67108865 bytes; at most 67108864",
-                     [&] { frame_of(1, payload); });
+  expect_error(ErrorKind::usage, "a journal's record of 67108865 bytes; at most 67108864",
+               [&] { frame_of(1, payload); });
 }
 
 // Marks that each promise all the rest: 43 GB to hash, were they all believed.
@@ -509,12 +499,7 @@ TEST(JournalFrames, a_tail_full_of_marks_is_refused_soon) {
     to.number<std::uint32_t>(0x4D584A52), to.number<std::uint32_t>(1);
     to.number<std::uint64_t>(kSize - at - kFrameHead), to.number<std::uint64_t>(0);
   }
-  try {
-    frames_in(to.bytes(), 0, "x.journal");
-    FAIL() << "a tail of marks";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("full of marks"), std::string::npos) << e.what();
-  }
+  expect_error(ErrorKind::input, "full of marks", [&] { frames_in(to.bytes(), 0, "x.journal"); });
 }
 
 }  // namespace

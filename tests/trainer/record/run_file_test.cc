@@ -1,26 +1,18 @@
 // Records of runs as files, and the check that a record passes before it is written and after it was read.
 
-#include "trainer/record/run_file.h"
-
-#include <gtest/gtest.h>
-
 #include <chrono>
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <vector>
 
 #include "goldens/format/unverified.h"
 #include "goldens/format/writer.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/record/run_samples.h"
+#include "trainer/record/run_file.h"
 #include "trainer/record/sealed_file.h"
 
 namespace mxcheck {
 namespace {
 
-using test::expect_error;
-using test::sample_run;
+using namespace test;
 
 class RunFile : public testing::Test {
  protected:
@@ -28,7 +20,7 @@ class RunFile : public testing::Test {
     write_run(path, run);
     EXPECT_EQ(read_run(path), run);
   }
-  test::TemporaryDirectory dir;
+  TemporaryDirectory dir;
   std::string path = dir / "run.h5";
 };
 
@@ -46,10 +38,10 @@ TEST_F(RunFile, keeps_bits_of_nan_infinity_and_zero) {
 }
 
 TEST_F(RunFile, keeps_runs_without_steps_entries_or_operands) {
-  RunRecord run = test::sample_head();
+  RunRecord run = sample_head();
   expect_kept(run);
-  run.steps.push_back(test::sample_step(0));
-  run.observations.push_back(test::sample_observation(run.config, 0, 0));  // bf16: nothing is quantized
+  run.steps.push_back(sample_step(0));
+  run.observations.push_back(sample_observation(run.config, 0, 0));  // bf16: nothing is quantized
   run.device = "";
   run.seconds = std::numeric_limits<double>::max();
   expect_kept(run);
@@ -59,16 +51,16 @@ TEST_F(RunFile, has_equal_bytes_for_equal_records_alone) {
   const RunRecord run = sample_run();
   write_run(path, run);
   write_run(dir / "again.h5", run);
-  EXPECT_EQ(test::read_file(path), test::read_file(dir / "again.h5"));
+  EXPECT_EQ(read_file(path), read_file(dir / "again.h5"));
   RunRecord other = run;
   other.steps[5].weights ^= 1;
   write_run(dir / "other.h5", other);
-  EXPECT_NE(test::read_file(path), test::read_file(dir / "other.h5"));
+  EXPECT_NE(read_file(path), read_file(dir / "other.h5"));
 }
 
 // The size that docs/parity.md states: a full-size run of 10,000 steps whose numbers do not repeat.
 TEST_F(RunFile, of_10000_steps_is_below_2_MiB) {
-  RunRecord run = test::sample_head(10000);
+  RunRecord run = sample_head(10000);
   run.config.model = {4, 256, 4, 32, 128, 4, 256};
   std::uint64_t word = 1;
   const auto next = [&] { return word = word * 6364136223846793005U + 1442695040888963407U; };
@@ -77,8 +69,8 @@ TEST_F(RunFile, of_10000_steps_is_below_2_MiB) {
   for (std::int64_t s = 0; s < 100; ++s) {
     run.evaluations.push_back(
         {100 * s, bits(), bits(), {4000, 4001, 4002, static_cast<std::int64_t>(word >> 50)}, 1 << 20});
-    run.observations.push_back(test::sample_observation(run.config, 100 * s, 12));
-    run.witnesses.push_back(test::sample_witness(run.config, 100 * s));
+    run.observations.push_back(sample_observation(run.config, 100 * s, 12));
+    run.witnesses.push_back(sample_witness(run.config, 100 * s));
     for (std::uint64_t& digest : run.witnesses.back().parameters) digest = next();
     for (LayerObservation& layer : run.observations.back().layers) {
       for (std::int64_t& load : layer.expert_loads) load = static_cast<std::int64_t>(next() >> 54);
@@ -88,22 +80,22 @@ TEST_F(RunFile, of_10000_steps_is_below_2_MiB) {
       }
     }
   }
-  for (const std::int64_t s : {9901, 9902, 9998, 9999}) run.witnesses.push_back(test::sample_witness(run.config, s));
+  for (const std::int64_t s : {9901, 9902, 9998, 9999}) run.witnesses.push_back(sample_witness(run.config, s));
   run.end = RunEnd::finished;
   expect_kept(run);
-  EXPECT_LT(test::read_file(path).size(), std::size_t{2} << 20);
-  RecordProperty("bytes", static_cast<int>(test::read_file(path).size()));
+  EXPECT_LT(read_file(path).size(), std::size_t{2} << 20);
+  RecordProperty("bytes", static_cast<int>(read_file(path).size()));
 }
 
 // Wherever a byte is changed or the file ends: refused in a line, or the record itself (slack of the format).
 TEST_F(RunFile, is_refused_or_equal_wherever_it_is_damaged) {
   const RunRecord run = sample_run();
   write_run(path, run);
-  const std::string whole = test::read_file(path);
+  const std::string whole = read_file(path);
   int refused = 0;
   int equal = 0;
   const auto look = [&](const std::string& bytes) {
-    test::write_file(path, bytes);
+    write_file(path, bytes);
     try {
       EXPECT_EQ(read_run(path), run);
       ++equal;
@@ -157,7 +149,7 @@ TEST_F(RunFile, of_another_kind_or_version_is_refused) {
   expect_error(ErrorKind::input, "run.h5: has no attribute 'configuration'", [&] { read_run(path); });
   GoldenWriter(path, {{{"file_version", "2"}}, {}}, {.file_kind = kRunKind}).commit();
   expect_error(ErrorKind::input, "run.h5: has file version '2'; this build reads version 1", [&] { read_run(path); });
-  test::write_file(path, "no HDF5");
+  write_file(path, "no HDF5");
   expect_error(ErrorKind::input, "run.h5: not an HDF5 file", [&] { read_run(path); });
   expect_error(ErrorKind::input, "none.h5", [&] { read_run(dir / "none.h5"); });
 }
@@ -295,14 +287,14 @@ TEST_F(RunFile, is_not_written_of_a_record_that_does_not_agree_with_itself) {
 // The check of a record. RunFile above has what is wrong with entries, one by one.
 
 TEST(RunCheck, finds_nothing_wrong_with_a_run_that_is_right) {
-  EXPECT_EQ(objection(test::sample_run()), "");
-  EXPECT_EQ(objection(test::sample_head()), "");
-  EXPECT_EQ(objection_to_head(test::sample_head()), "");
+  EXPECT_EQ(objection(sample_run()), "");
+  EXPECT_EQ(objection(sample_head()), "");
+  EXPECT_EQ(objection_to_head(sample_head()), "");
 }
 
 TEST(RunCheck, counts_tensors_as_the_model_lists_them) {
   for (const std::int64_t layers : {1, 2, 5}) {
-    ModelShape model = test::sample_config().model;
+    ModelShape model = sample_config().model;
     model.layers = layers;
     EXPECT_EQ(parameter_tensors(model), std::ssize(parameters_of(model)));
   }
@@ -310,7 +302,7 @@ TEST(RunCheck, counts_tensors_as_the_model_lists_them) {
 
 TEST(RunCheck, refuses_plans_and_times_that_cannot_be) {
   const auto wrong = [](auto change) {
-    RunRecord run = test::sample_run();
+    RunRecord run = sample_run();
     change(run);
     return objection(run);
   };
@@ -331,7 +323,7 @@ TEST(RunCheck, refuses_plans_and_times_that_cannot_be) {
 TEST(RunCheck, refuses_texts_that_a_file_cannot_hold) {
   for (std::string RunRecord::*text :
        {&RunRecord::corpus, &RunRecord::mxcheck, &RunRecord::engine, &RunRecord::device, &RunRecord::started}) {
-    RunRecord run = test::sample_head();
+    RunRecord run = sample_head();
     run.*text = std::string(64 << 10, 'a');
     EXPECT_EQ(objection_to_head(run), "");
     run.*text += 'a';
@@ -342,7 +334,7 @@ TEST(RunCheck, refuses_texts_that_a_file_cannot_hold) {
 }
 
 TEST(RunCheck, quotes_names_on_one_line) {
-  RunRecord run = test::sample_run();
+  RunRecord run = sample_run();
   for (LayerObservation& layer : run.observations[0].layers) layer.operands[0].name = "a\nb";
   run.observations.resize(1);
   run.observations[0].layers[0].operands[0].saturated = -1;

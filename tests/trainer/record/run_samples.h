@@ -48,9 +48,8 @@ inline RecordedObservation sample_observation(const TrainingConfig& c, std::int6
 
 inline RecordedWitness sample_witness(const TrainingConfig& c, std::int64_t step) {
   RecordedWitness w{step, {}, {}};
-  for (std::int64_t p = 0; p < 3 + 7 * c.model.layers; ++p) {
+  for (std::int64_t p = 0; p < 3 + 7 * c.model.layers; ++p)
     w.parameters.push_back(1'000'000'007U * static_cast<std::uint64_t>(p + step + 1));
-  }
   for (std::int64_t l = 0; l < c.model.layers; ++l) w.layers.push_back(~static_cast<std::uint64_t>(l + step));
   return w;
 }

@@ -1,17 +1,10 @@
 // Reports of a comparison as text, JSON and HTML, and the drawings in the HTML.
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <fstream>
-#include <functional>
-#include <limits>
 #include <regex>
-#include <set>
-#include <sstream>
 
 #include "goldens/json/json.h"
 #include "tests/pages/xml_checker.h"
+#include "tests/testing.h"
 #include "tests/trainer/made_up_runs.h"
 #include "trainer/report/report.h"
 #include "trainer/report/tables.h"
@@ -19,11 +12,10 @@
 namespace mxcheck {
 namespace {
 
-using test::add_arm;
-using test::not_well_formed;
+using namespace test;
 
 std::vector<NamedRun> usual_runs() {
-  std::vector<NamedRun> runs = test::sensitive_experiment(5);
+  std::vector<NamedRun> runs = sensitive_experiment(5);
   add_arm(runs, {.recipe = "mxfp8"}, 0.0002, 2e-4, 5);
   add_arm(runs, {.recipe = "bf16", .rounding = TokenRoundingRule::nr_f}, 0.0022, 3e-4, 5);
   return runs;
@@ -33,13 +25,13 @@ ParityComparison usual() { return compare_runs(usual_runs(), {}); }
 
 // Where little is known: two runs that diverged at once, with a corpus that needs escaping.
 ParityComparison poor() {
-  std::vector<NamedRun> runs{test::made_up_run({}), test::made_up_run({.recipe = "mxfp8"})};
+  std::vector<NamedRun> runs{made_up_run({}), made_up_run({.recipe = "mxfp8"})};
   for (NamedRun& run : runs) {
     run.file = "<&\">\xff" + run.file;
     run.record.corpus = "a < b & \"c\"";
     run.record.end = RunEnd::diverged;
     run.record.steps.resize(1);
-    run.record.steps[0].loss = test::bits(std::numeric_limits<double>::quiet_NaN());
+    run.record.steps[0].loss = bits(std::numeric_limits<double>::quiet_NaN());
     run.record.evaluations.clear();
     run.record.observations.clear();
   }
@@ -80,7 +72,7 @@ TEST(Words, allow_the_sentence_for_arms_that_passed_alone) {
     for (const char* part :
          {"tokens, 5 seeds per arm, mxfp8 (e4m3, scales rceil; 1.0 abcdef, engine cpu)", "is non-inferior to BF16",
           "one-sided 95 % upper limit", "< margin 0.1000 %", "negative control gap +3.", "was rejected"})
-      EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+      expect_contains(sentence, part);
   }
   EXPECT_EQ(said, 1);
 }
@@ -93,7 +85,7 @@ TEST(ComparisonText, equals_the_committed_sample) {
 
 TEST(ComparisonText, is_printable_where_little_is_known) {
   const std::string text = comparison_text(poor());
-  EXPECT_NE(text.find("BF16 itself diverged"), std::string::npos) << text;
+  expect_contains(text, "BF16 itself diverged");
   EXPECT_EQ(text.find("nan"), std::string::npos) << text;
 }
 
@@ -131,7 +123,7 @@ TEST(ComparisonHtml, is_well_formed_and_needs_nothing_else) {
     const std::string name = "http://www.w3.org/2000/svg";
     for (std::size_t at = html.find("//"); at != std::string::npos; at = html.find("//", at + 2))
       EXPECT_EQ(html.substr(at - 5, name.size()), name) << html.substr(at - 20, 60);
-    EXPECT_NE(html.find("prefers-color-scheme: dark"), std::string::npos);
+    expect_contains(html, "prefers-color-scheme: dark");
   }
 }
 
@@ -141,10 +133,9 @@ TEST(ComparisonHtml, has_verdicts_sentence_charts_and_escaped_text) {
        {"<strong class=\"bad\">No parity</strong>", "negative control gap", "Validation loss of BF16", "d of mxfp8",
         "d_w1.a", "Expert loads, layer 1", "inside the margin of 0.1000 %", "Entropy of expert loads",
         "flushed to zero", "bf16 + nr-f_5.h5"})
-    EXPECT_NE(html.find(part), std::string::npos) << part;
+    expect_contains(html, part);
   const std::string escaped = comparison_html(poor());
-  EXPECT_NE(escaped.find("a &lt; b &amp; &quot;c&quot;"), std::string::npos);
-  EXPECT_NE(escaped.find("&lt;&amp;&quot;&gt;\xEF\xBF\xBD"), std::string::npos);
+  expect_contains(escaped, {"a &lt; b &amp; &quot;c&quot;", "&lt;&amp;&quot;&gt;\xEF\xBF\xBD"});
 }
 
 // Every class that the page uses is in its style sheet.
@@ -160,8 +151,6 @@ TEST(ComparisonHtml, has_a_style_for_every_class) {
   EXPECT_GT(names.size(), 15U);
   for (const std::string& name : names) EXPECT_NE(style.find("." + name), std::string::npos) << name;
 }
-
-const double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Text between two others, or from the first on.
 std::string part_between(const std::string& text, const std::string& from, const std::string& to) {
@@ -179,7 +168,7 @@ std::vector<double> numbers_after(const std::string& text, const std::string& pa
   return numbers;
 }
 
-ParityComparison of_branches() { return compare_runs(test::several_branch_points(0.002), {}); }
+ParityComparison of_branches() { return compare_runs(several_branch_points(0.002), {}); }
 
 TEST(Tables, of_recipes_have_the_judged_arms_in_their_order_with_what_they_take) {
   const ReportTable t = recipe_table(of_branches());
@@ -207,7 +196,7 @@ TEST(Tables, of_other_experiments_are_there_where_there_are_any) {
   EXPECT_TRUE(beside_table(c).rows.empty());
   EXPECT_EQ(comparison_text(c).find("beside other experiments"), std::string::npos);
   EXPECT_EQ(comparison_html(c).find("Beside other experiments"), std::string::npos);
-  c.beside.push_back(beside(c, compare_runs(test::branches(0.0002), {}), "larger"));
+  c.beside.push_back(beside(c, compare_runs(branches(0.0002), {}), "larger"));
   const ReportTable t = beside_table(c);
   ASSERT_EQ(t.rows.size(), 1U);
   ASSERT_EQ(t.rows[0].size(), t.columns.size());
@@ -217,38 +206,37 @@ TEST(Tables, of_other_experiments_are_there_where_there_are_any) {
   EXPECT_EQ(t.rows[0][5], "50 %");
   EXPECT_EQ(t.rows[0][10], "equivalent");
   EXPECT_EQ(t.rows[0][11].front(), '-');  // less than here
-  EXPECT_NE(comparison_text(c).find("beside other experiments"), std::string::npos);
-  EXPECT_NE(comparison_html(c).find("Beside other experiments"), std::string::npos);
-  EXPECT_NE(comparison_json(c).find("\"name\": \"larger\""), std::string::npos);
+  expect_contains(comparison_text(c), "beside other experiments");
+  expect_contains(comparison_html(c), "Beside other experiments");
+  expect_contains(comparison_json(c), "\"name\": \"larger\"");
 }
 
 TEST(Tables, of_recipes_say_which_are_graded_controls) {
-  const ParityComparison c = compare_runs(test::several_branch_points(0.002), {.graded = {"mxfp8"}});
+  const ParityComparison c = compare_runs(several_branch_points(0.002), {.graded = {"mxfp8"}});
   const ReportTable t = recipe_table(c);
   std::vector<std::string> names;
   for (const auto& row : t.rows) names.push_back(row[0]);
   EXPECT_EQ(names, (std::vector<std::string>{"bf16", "mxfp8_floor", "mxfp8 (graded control)", "mxfp8 (graded control)",
                                              "mxfp8 (graded control)"}));
-  EXPECT_NE(summary_line(c).find("1 judged arm: "), std::string::npos) << summary_line(c);
-  EXPECT_NE(summary_line(c).find("; beside 3 graded controls"), std::string::npos) << summary_line(c);
-  EXPECT_NE(comparison_html(c).find("(graded control)"), std::string::npos);
-  EXPECT_NE(comparison_text(c).find("\n  Graded controls, named by whoever compared: mxfp8."), std::string::npos);
-  EXPECT_NE(comparison_json(c).find("\"graded_controls\""), std::string::npos);
+  expect_contains(summary_line(c), {"1 judged arm: ", "; beside 3 graded controls"});
+  expect_contains(comparison_html(c), "(graded control)");
+  expect_contains(comparison_text(c), "\n  Graded controls, named by whoever compared: mxfp8.");
+  expect_contains(comparison_json(c), "\"graded_controls\"");
 }
 
 TEST(Tables, of_branch_points_are_there_where_a_recipe_has_several) {
   const ReportTable t = dependence_table(of_branches());
   ASSERT_EQ(t.rows.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(t.rows[i][2], (std::vector<std::string>{"100 %", "50 %", "25 %"})[i]);
-  EXPECT_NE(comparison_text(of_branches()).find("recipes by branch point"), std::string::npos);
-  EXPECT_NE(comparison_html(of_branches()).find("Recipes by branch point"), std::string::npos);
+  expect_contains(comparison_text(of_branches()), "recipes by branch point");
+  expect_contains(comparison_html(of_branches()), "Recipes by branch point");
   EXPECT_EQ(comparison_text(usual()).find("recipes by branch point"), std::string::npos);
   EXPECT_EQ(comparison_html(usual()).find("Recipes by branch point"), std::string::npos);
 }
 
 TEST(Words, speak_of_the_control_of_the_arms_own_branch_point) {
-  std::vector<NamedRun> runs = test::branches(0.0002);
-  for (NamedRun& run : test::sensitive_experiment(6)) {
+  std::vector<NamedRun> runs = branches(0.0002);
+  for (NamedRun& run : sensitive_experiment(6)) {
     if (run.record.config.recipe.name != "broken") continue;
     run.record.training_sha256 = runs[0].record.training_sha256;
     run.record.validation_sha256 = runs[0].record.validation_sha256;
@@ -256,9 +244,7 @@ TEST(Words, speak_of_the_control_of_the_arms_own_branch_point) {
   }
   const ParityComparison c = compare_runs(runs, {});
   for (const ArmResult& arm : c.arms) {
-    if (arm.name == "mxfp8 from 50 %") {
-      EXPECT_NE(allowed_sentence(c, arm).find("negative control gap +19."), std::string::npos);
-    }
+    if (arm.name == "mxfp8 from 50 %") expect_contains(allowed_sentence(c, arm), "negative control gap +19.");
   }
 }
 
@@ -285,7 +271,7 @@ TEST(AxisEnd, holds_all_but_a_minority_that_is_far_away) {
   EXPECT_NEAR(axis_end({0.0002, 0.5}, 0.001), 0.0014, 1e-12);
   EXPECT_NEAR(axis_end({0.5}, 0.001), 0.575, 1e-12);  // alone it is no minority
   EXPECT_NEAR(axis_end({0.01, 0.02, 0.03}, 0.001), 0.0345, 1e-12);
-  EXPECT_NEAR(axis_end({0.0002, kNan}, 0.001), 0.0014, 1e-12);
+  EXPECT_NEAR(axis_end({0.0002, kNaN}, 0.001), 0.0014, 1e-12);
 }
 
 TEST(Forest, comes_before_all_tables) {
@@ -306,13 +292,12 @@ TEST(Forest, has_a_group_a_branch_point_with_names_above_the_bars) {
 
 // A small gap stays a visible distance from zero, and the control is an arrow at the end.
 TEST(Forest, cuts_off_what_is_far_away_with_an_arrow) {
-  const std::string forest = forest_html(compare_runs(test::branches(0.0003), {}));
+  const std::string forest = forest_html(compare_runs(branches(0.0003), {}));
   const std::string arm = part_between(forest, "<b>mxfp8</b>", "</svg>\n");
   const std::string control = part_between(forest, "<b>broken</b>", "</svg>\n");
   EXPECT_EQ(arm.find("class=\"mark\""), std::string::npos);
   EXPECT_EQ(arm.find("beyond the axis"), std::string::npos);
-  EXPECT_NE(control.find("class=\"mark\""), std::string::npos);
-  EXPECT_NE(control.find("beyond the axis"), std::string::npos);
+  expect_contains(control, {"class=\"mark\"", "beyond the axis"});
   const std::vector<double> mean = numbers_after(arm, "class=\"mean\" cx=\"");
   ASSERT_EQ(mean.size(), 1U);
   EXPECT_GT(mean[0], 55);  // 50 is zero
@@ -360,12 +345,11 @@ TEST(ComparisonHtml, has_charts_that_a_phone_can_show) {
 
 TEST(Charts, of_a_branch_point_begin_there_and_say_what_is_cut_off) {
   const std::string charts = branch_point_charts(of_branches());
-  EXPECT_NE(charts.find("d, from scratch"), std::string::npos);
+  expect_contains(charts, "d, from scratch");
   const std::string half = part_between(charts, "<title>d, from 50 %</title>", "</figure>");
-  EXPECT_NE(half.find("Cut off, beyond the axis: broken, at the end +19."), std::string::npos);
-  EXPECT_NE(half.find(">200</text>"), std::string::npos);  // the first tick
+  expect_contains(half, {"Cut off, beyond the axis: broken, at the end +19.", ">200</text>"});  // the first tick
   EXPECT_EQ(half.find(">0</text>", half.find("class=\"axis\"")), std::string::npos);
-  EXPECT_NE(half.find("d=\"M0,"), std::string::npos);
+  expect_contains(half, "d=\"M0,");
 }
 
 TEST(Charts, of_bf16_show_one_line_and_one_band) {
@@ -384,17 +368,16 @@ TEST(Charts, by_share_of_training_have_a_line_a_recipe) {
 }
 
 TEST(Charts, figure_of_two_curves_is_of_mxfp8_from_scratch_or_the_earliest_branch_point) {
-  EXPECT_NE(two_curves_figure(of_branches()).find("<title>BF16 and mxfp8</title>"), std::string::npos);
-  const std::string figure = two_curves_figure(compare_runs(test::branches(0.0002), {}));
-  EXPECT_NE(figure.find("<title>BF16 and mxfp8 from 50 %</title>"), std::string::npos);
+  expect_contains(two_curves_figure(of_branches()), "<title>BF16 and mxfp8</title>");
+  const std::string figure = two_curves_figure(compare_runs(branches(0.0002), {}));
+  expect_contains(figure, "<title>BF16 and mxfp8 from 50 %</title>");
   const std::string above = part_between(figure, "<title>BF16 and", "<title>mxfp8");
   EXPECT_EQ(numbers_after(above, "class=\"line s").size(), 2U);
   const std::string below = part_between(figure, "<title>mxfp8 from 50 % - BF16", "</figure>");
-  EXPECT_NE(below.find("class=\"inside\""), std::string::npos);
-  EXPECT_NE(below.find("class=\"band s"), std::string::npos);
+  expect_contains(below, {"class=\"inside\"", "class=\"band s"});
   // The made-up branch has its trunk's training losses.
-  EXPECT_NE(figure.find("Over the last tenth of the steps: d = +0.0000 %"), std::string::npos);
-  EXPECT_EQ(two_curves_figure(compare_runs(test::sensitive_experiment(5), {})), "");
+  expect_contains(figure, "Over the last tenth of the steps: d = +0.0000 %");
+  EXPECT_EQ(two_curves_figure(compare_runs(sensitive_experiment(5), {})), "");
 }
 
 }  // namespace

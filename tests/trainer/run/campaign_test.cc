@@ -1,28 +1,18 @@
 // Campaigns: what a text asks for, that each run is made once however it was stopped, and what is refused.
 
-#include "trainer/run/campaign.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <thread>
 
-#include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/config/config.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/campaign.h"
 
 namespace mxcheck {
 namespace {
 
-using test::small_config;
-using test::small_corpus;
-using test::TemporaryDirectory;
+using namespace test;
 
 const EngineMaker kEngine = [](const TrainingConfig& config) { return cpu_engine(config, 1); };
 
@@ -170,8 +160,8 @@ TEST(Campaign, refuses_a_run_of_another_under_its_names) {
   const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
   run_campaign(runs, corpus, kEngine, {}, {});
   std::filesystem::copy_file(runs[3].out, runs[4].out, std::filesystem::copy_options::overwrite_existing);
-  test::expect_error(ErrorKind::input, "mxfp8_at25_2.h5: is another run than the campaign's: seed is 1, but 2",
-                     [&] { run_campaign(runs, corpus, kEngine, {}, {}); });
+  expect_error(ErrorKind::input, "mxfp8_at25_2.h5: is another run than the campaign's: seed is 1, but 2",
+               [&] { run_campaign(runs, corpus, kEngine, {}, {}); });
 }
 
 // The others go on to their ends; branches of a trunk that failed are left out.
@@ -183,19 +173,18 @@ TEST(Campaign, goes_on_beside_a_run_that_fails) {
     if (config.seed == 1 && config.recipe.name == "bf16") throw Error(ErrorKind::environment, "no memory for seed 1");
     return cpu_engine(config, 1);
   };
-  test::expect_error(ErrorKind::environment, "no memory for seed 1",
-                     [&] { run_campaign(runs, corpus, fails, {}, {}); });
+  expect_error(ErrorKind::environment, "no memory for seed 1", [&] { run_campaign(runs, corpus, fails, {}, {}); });
   for (const CampaignRun& run : runs) EXPECT_EQ(std::filesystem::exists(run.out), run.config.seed != 1) << run.out;
 }
 
 TEST(Campaign, text_that_cannot_be_is_refused_with_its_place) {
   const auto refused = [](const std::string& words, const std::string& text) {
-    test::expect_error(ErrorKind::usage, words, [&] { campaign_from_json(text, "x.json"); });
+    expect_error(ErrorKind::usage, words, [&] { campaign_from_json(text, "x.json"); });
   };
   refused("x.json", "{");
   refused("$.seeds", R"({"arms": []})");
   refused("arms", text_of(""));
-  test::expect_error(ErrorKind::usage, "is the file of two runs", [] {
+  expect_error(ErrorKind::usage, "is the file of two runs", [] {
     const char* const two = R"({"recipe": "mxfp8", "at": [25]},
                                {"recipe": {"base": "mxfp8", "name": "mxfp8_at25"}, "at": [0]})";
     runs_of(campaign_from_json(text_of(two), "x.json"), "runs");

@@ -1,36 +1,21 @@
 // Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be;
 // evaluations in parts; several runs in one process.
 
-#include "trainer/run/run.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <limits>
 #include <new>
 #include <stdexcept>
-#include <vector>
 
-#include "numerics/error.h"
-#include "tests/goldens/temporary_directory.h"
+#include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/evaluation.h"
+#include "trainer/run/run.h"
 
 namespace mxcheck {
 namespace {
 
-using test::computed;
-using test::small_config;
-using test::small_corpus;
-using test::small_request;
-using test::TemporaryDirectory;
+using namespace test;
 
 // The record of a run, without when and where.
 RunRecord bits_of(RunRecord run) {
@@ -182,7 +167,7 @@ TEST(Run, a_step_that_comes_out_otherwise_the_second_time_is_an_error) {
 }
 
 void diverge(StepOutcome& o) {
-  o.loss = o.gradient_norm = std::numeric_limits<float>::quiet_NaN();
+  o.loss = o.gradient_norm = kNaN;
   o.updated = false, o.skipped = 77;
 }
 
@@ -291,13 +276,7 @@ TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
 }
 
 void expect_refused(ErrorKind kind, const std::string& what, const RunRequest& request) {
-  try {
-    computed(request);
-    ADD_FAILURE() << what << " is not refused";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
-  }
+  expect_error(kind, what, [&] { computed(request); });
 }
 
 TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
@@ -315,12 +294,7 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
   changed = request, changed.plan.validation_sequences = 0;
   expect_refused(ErrorKind::usage, "0 sequences", changed);
   changed = request, changed.config.model.width = 1 << 24;
-  try {
-    check(changed.plan, changed.config);
-    ADD_FAILURE() << "a width of 2^24";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("takes at least"), std::string::npos) << e.what();
-  }
+  expect_error(ErrorKind::usage, "takes at least", [&] { check(changed.plan, changed.config); });
   changed = request, changed.resume = true;
   expect_refused(ErrorKind::usage, "run.h5.journal", changed);
   Corpus short_one = corpus;
@@ -397,7 +371,7 @@ class PartEngine final : public TrainingEngine {
 };
 
 TEST(Evaluation, is_the_mean_of_its_parts) {
-  const TrainingConfig config = test::small_config("mxfp8");
+  const TrainingConfig config = small_config("mxfp8");
   const std::int64_t each = config.model.length + 1;
   std::vector<std::uint8_t> data(static_cast<std::size_t>(600 * each), 1);
   data[static_cast<std::size_t>(256 * each)] = 2, data[static_cast<std::size_t>(512 * each)] = 3;
@@ -410,13 +384,13 @@ TEST(Evaluation, is_the_mean_of_its_parts) {
   EXPECT_EQ(e.loss_own, std::bit_cast<std::uint32_t>(0.3F));  // the mean of equal numbers, not one near it
   EXPECT_EQ(e.routes, 600 * config.model.length * config.model.top_k);
   EXPECT_EQ(e.equal_routes, (std::vector<std::int64_t>{3, 0}));
-  engine.losses = std::numeric_limits<float>::quiet_NaN();
+  engine.losses = kNaN;
   EXPECT_TRUE(std::isnan(std::bit_cast<float>(evaluation_of(engine, config, data).loss_own)));
 }
 
 TEST(Evaluation, of_one_part_is_the_engines) {
-  const TrainingConfig config = test::small_config("mxfp8");
-  const Corpus corpus = test::small_corpus();
+  const TrainingConfig config = small_config("mxfp8");
+  const Corpus corpus = small_corpus();
   const std::vector<std::uint8_t> data = validation_batch(corpus, config.model, 5);
   const std::unique_ptr<TrainingEngine> engine = cpu_engine(config, 1);
   engine->load(initial_state(config));
@@ -428,7 +402,7 @@ TEST(Evaluation, of_one_part_is_the_engines) {
 // Runs at once in one process: the bits of runs alone, and one's failure is no other's.
 
 ConcurrentRun one(const std::string& out, const Corpus& corpus, std::uint64_t seed) {
-  ConcurrentRun one{test::small_request(out, corpus), nullptr};
+  ConcurrentRun one{small_request(out, corpus), nullptr};
   one.request.config.seed = seed;
   one.request.plan.kept = {3};
   one.engine = cpu_engine(one.request.config, 1);
@@ -436,24 +410,19 @@ ConcurrentRun one(const std::string& out, const Corpus& corpus, std::uint64_t se
 }
 
 TEST(RunTogether, has_the_bits_of_runs_alone_whatever_becomes_of_the_others) {
-  const test::TemporaryDirectory dir;
-  const Corpus corpus = test::small_corpus();
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
   const ConcurrentRun alone = one(dir / "alone.h5", corpus, 2);
   const RunRecord expected = run_training(alone.request, *alone.engine, {});
   std::ofstream(dir / "fails.h5") << "is there";
   std::vector<ConcurrentRun> runs;
   runs.push_back(one(dir / "fails.h5", corpus, 1));
-  for (const std::uint64_t seed : {2U, 3U, 4U}) {
+  for (const std::uint64_t seed : {2U, 3U, 4U})
     runs.push_back(one(dir / ("run_" + std::to_string(seed) + ".h5"), corpus, seed));
-  }
   const std::vector<ConcurrentRunEnd> ends = run_together(runs, {});
   ASSERT_EQ(ends.size(), 4U);
-  try {
-    ASSERT_TRUE(ends[0].error != nullptr);
-    std::rethrow_exception(ends[0].error);
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("fails.h5: is there already"), std::string::npos) << e.what();
-  }
+  ASSERT_TRUE(ends[0].error != nullptr);
+  expect_error(ErrorKind::usage, "fails.h5: is there already", [&] { std::rethrow_exception(ends[0].error); });
   for (std::size_t i = 1; i < 4; ++i) EXPECT_TRUE(ends[i].error == nullptr && ends[i].record.config.seed == i + 1) << i;
   EXPECT_EQ(ends[1].record.steps, expected.steps);
   EXPECT_EQ(read_run(dir / "run_2.h5").steps, expected.steps);

@@ -117,9 +117,8 @@ void keep_observed(mxcheck_train_run* run, std::span<const std::uint8_t> tokens)
 mxcheck_status read(mxcheck_train_run* run, const char* name, void* data, std::uint64_t* bytes, char* message,
                     std::uint64_t message_bytes) {
   const auto found = run->observed.find(name);
-  if (found == run->observed.end()) {
+  if (found == run->observed.end())
     return say(MXCHECK_INVALID, std::string("there is no tensor ") + name, message, message_bytes);
-  }
   *bytes = found->second.size();
   if (data != nullptr && *bytes != 0) std::memcpy(data, found->second.data(), *bytes);
   return MXCHECK_OK;
