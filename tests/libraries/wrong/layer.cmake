@@ -4,7 +4,7 @@
 set(sigmoid common/layer/sigmoid.h)
 set(aggregate cpu/layer/aggregate.cc)
 set(codes cpu/layer/codes.cc)
-set(numbers cpu/layer/numbers.h)
+set(numbers cpu/layer/codes.h)
 set(swiglu cpu/layer/swiglu.cc)
 set(transpose cpu/layer/transpose.cc)
 
