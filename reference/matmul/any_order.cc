@@ -23,11 +23,11 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kUnit = 0x1p-23;     // what an addition in FP32 may lose, of its result
 constexpr double kLargest = 0x1p127;  // sums below it do not overflow
 constexpr double kLeastNormal = 0x1p-126;
-constexpr int kZeroBit = 1 << 14;  // the last bit of a zero: above that of any product
+constexpr double kZeroBit = 1 << 14;  // the last bit of a zero: above that of any product
 constexpr int kFp32Bits = 24;
 
 // The exponent of a finite number's last bit that is set.
-int last_bit(double x) {
+double last_bit(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const int field = static_cast<int>(bits >> 52 & 0x7FF);
   const std::uint64_t fraction = (bits & ((std::uint64_t{1} << 52) - 1)) | (field == 0 ? 0 : std::uint64_t{1} << 52);
@@ -42,12 +42,12 @@ double rounded(Format output, double x) {
 // One operand's row: its values with their scales, and what decides how products of it may be rounded.
 struct Row {
   std::vector<double> values;
-  std::vector<double> reaches;  // magnitudes, where a subnormal has that of the smallest normal number; 0 for 0
-  std::vector<int> last_bits;
-  bool has_special = false;     // a NaN or an infinity
-  bool scales_are_far = false;  // one is outside 2^-50 .. 2^50
-  bool scales_round = false;    // one is no power of two
-  int bits = 0;                 // of the significands, scales aside
+  std::vector<double> reaches;    // magnitudes, where a subnormal has that of the smallest normal number; 0 for 0
+  std::vector<double> last_bits;  // exponents, as the doubles that loops in SIMD want
+  bool has_special = false;       // a NaN or an infinity
+  bool scales_are_far = false;    // one is outside 2^-50 .. 2^50
+  bool scales_round = false;      // one is no power of two
+  int bits = 0;                   // of the significands, scales aside
 };
 
 // decode() of every code of up to 8 bits.
@@ -103,26 +103,57 @@ struct Terms {
   double positive = 0;
   double negative = 0;
   double reach = 0;  // the largest of a product
-  int last = kZeroBit;
-  std::int64_t count = 0;
+  double last = kZeroBit;
+  double count = 0;
   bool any_nan = false;
   bool any_positive_infinity = false;
   bool any_negative_infinity = false;
 
-  void add(double t, double most, int bit) {
+  void add(double t, double most, double bit) {
     reach = std::max(reach, most);
     positive += std::max(t, 0.0);
     negative += std::max(-t, 0.0);
     last = std::min(last, bit);
     count += t != 0 ? 1 : 0;
   }
-  void add_special(double t, double most, int bit) {
+  void add_special(double t, double most, double bit) {
     if (std::isfinite(t)) return add(t, most, bit);
     any_nan |= std::isnan(t);
     any_positive_infinity |= t > 0;
     any_negative_infinity |= t < 0;
   }
 };
+
+// The same of finite products in lanes: term k is in lane k modulo kLanes.
+constexpr std::size_t kLanes = 8;
+struct Sums {
+  double positive[kLanes] = {};
+  double negative[kLanes] = {};
+  double reach[kLanes] = {};
+  double count[kLanes] = {};
+  double last[kLanes] = {kZeroBit, kZeroBit, kZeroBit, kZeroBit, kZeroBit, kZeroBit, kZeroBit, kZeroBit};
+
+  [[gnu::always_inline]] inline void add(std::size_t n, double t, double most, double bit) {
+    positive[n] += t > 0 ? t : 0;
+    negative[n] += t < 0 ? -t : 0;
+    reach[n] = most > reach[n] ? most : reach[n];
+    count[n] += t != 0 ? 1 : 0;
+    last[n] = bit < last[n] ? bit : last[n];
+  }
+};
+
+[[gnu::target_clones("avx512f", "avx2", "default")]] void add_products(const double* x, const double* y,
+                                                                       const double* u, const double* v,
+                                                                       const double* p, const double* q,
+                                                                       std::size_t depth, Sums& to) {
+  Sums sums = to;
+  std::size_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) {
+    for (std::size_t n = 0; n < kLanes; ++n) sums.add(n, x[k + n] * y[k + n], u[k + n] * v[k + n], p[k + n] + q[k + n]);
+  }
+  for (std::size_t n = 0; k < depth; ++k, ++n) sums.add(n, x[k] * y[k], u[k] * v[k], p[k] + q[k]);
+  to = sums;
+}
 
 Terms products(const Row& a, const Row& b) {
   Terms all;
@@ -132,22 +163,12 @@ Terms products(const Row& a, const Row& b) {
       all.add_special(a.values[k] * b.values[k], a.reaches[k] * b.reaches[k], a.last_bits[k] + b.last_bits[k]);
     return all;
   }
-  const double* x = a.values.data();
-  const double* y = b.values.data();
-  const double* u = a.reaches.data();
-  const double* v = b.reaches.data();
-  const int* p = a.last_bits.data();
-  const int* q = b.last_bits.data();
-  Terms lanes[4];  // so that one sum need not wait for another
-  std::size_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
-    for (std::size_t n = 0; n < 4; ++n) lanes[n].add(x[k + n] * y[k + n], u[k + n] * v[k + n], p[k + n] + q[k + n]);
-  }
-  for (; k < depth; ++k) lanes[0].add(x[k] * y[k], u[k] * v[k], p[k] + q[k]);
-  for (const Terms& t : lanes) {
-    all.positive += t.positive, all.negative += t.negative;
-    all.last = std::min(all.last, t.last), all.count += t.count;
-    all.reach = std::max(all.reach, t.reach);
+  Sums sums;
+  add_products(a.values.data(), b.values.data(), a.reaches.data(), b.reaches.data(), a.last_bits.data(),
+               b.last_bits.data(), depth, sums);
+  for (std::size_t n = 0; n < kLanes; ++n) {
+    all.positive += sums.positive[n], all.negative += sums.negative[n], all.count += sums.count[n];
+    all.reach = std::max(all.reach, sums.reach[n]), all.last = std::min(all.last, sums.last[n]);
   }
   return all;
 }
@@ -171,7 +192,7 @@ class Ranges {
     const int product_bits = a.bits + b.bits;
     const bool rounds_products = product_bits > kFp32Bits;
     const bool rounds_scales = a.scales_round || b.scales_round;
-    const auto n = static_cast<double>(terms.count);
+    const double n = terms.count;
     const bool cuts = kept_bits_ < kFp32Bits - 1;
     const double unit = cuts ? std::ldexp(2.0, -kept_bits_) : kUnit;
     if (largest >= kLargest || n * unit > 0.25) return anything();
@@ -180,8 +201,8 @@ class Ranges {
     // Beside a kernel's roundings those of this file, which adds up doubles: 2 (n + 2) of 2^-53.
     const double own = 2 * (n + 2) * 0x1p-53 * all;
     const bool keeps_all = !rounds_products && !rounds_scales &&
-                           std::ilogb(std::max(all, kLeastNormal)) < std::min(terms.last + 53, 1000) &&
-                           largest <= std::ldexp(1.0, terms.last + (cuts ? kept_bits_ : kFp32Bits));
+                           all < std::ldexp(1.0, static_cast<int>(terms.last) + 53) &&
+                           largest <= std::ldexp(1.0, static_cast<int>(terms.last) + (cuts ? kept_bits_ : kFp32Bits));
     const bool flushes = terms.count != 0 && terms.last < -126;
     double slack = 0;
     if (!keeps_all) slack += n * unit * largest * (1 + 2 * n * unit) + own;

@@ -54,6 +54,51 @@ TEST(MatmulGate, d_that_is_cleared_before_c_is_read_from_it_is_found) {
                               wrong.found_by);
 }
 
+// Without a promised order of sums: FP8 products of tensor cores that keep 13 bits.
+ShellAnswer claimed(const std::string& fault, const std::string& arguments) {
+  return gate(fault, "--claim sm90_fp8+promote128=any_order+f13 --cases 60 --seed 1 " + arguments);
+}
+
+TEST(AnyOrderClaim, holds_of_right_sums_in_whatever_order) {
+  expect_held(claimed("", "--only 'matmul_[io]*'"),
+              {"matmul_of_small_integers_is_exact", "matmul_is_a_sum_of_its_products"});
+  for (const char* order : {"no_promotion", "promotes_every_256", "a_scale_first", "fp32_sums"})
+    expect_held(claimed(order, "--only matmul_is_a_sum_of_its_products"), {"matmul_is_a_sum_of_its_products"});
+}
+
+TEST(AnyOrderClaim, holds_of_an_order_that_changes_from_call_to_call) {
+  const std::string once = "--only 'the_same_call*' --cases 60 --seed 1";
+  EXPECT_TRUE(gate("order_changes", once).says("FAILED        the_same_call_gives_the_same_bytes"));
+  expect_held(claimed("order_changes", "--only matmul_is_a_sum_of_its_products"), {"matmul_is_a_sum_of_its_products"});
+  const ShellAnswer conduct = claimed("order_changes", "--only nothing_is_accessed_outside_the_tensors");
+  EXPECT_EQ(conduct.code, 0) << conduct.out;
+}
+
+TEST(AnyOrderClaim, finds_what_is_no_order_of_the_sums) {
+  for (const char* fault : {"k_block_dropped", "output_cut", "last_row_zero", "scale_before", "c_forgotten"}) {
+    const ShellAnswer ran = claimed(fault, "--only matmul_is_a_sum_of_its_products");
+    EXPECT_EQ(ran.code, 1) << ran.out;
+    EXPECT_TRUE(ran.says("D is outside of what any order of its sums can give")) << fault << ran.out;
+    EXPECT_TRUE(ran.says("\n  right     ")) << fault << ran.out;
+    EXPECT_TRUE(ran.says("--claim sm90_fp8+promote128=any_order+f13 --reproduce")) << fault << ran.out;
+  }
+}
+
+TEST(AnyOrderClaim, that_is_of_nothing_is_refused_with_what_there_is) {
+  const auto refused = [](const ShellAnswer& ran, const std::string& text) {
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_TRUE(ran.says(text)) << ran.out;
+  };
+  refused(gate("", "--claim any_order"),
+          "has operation matmul:any_order twice; --claim CONTRACT=CLAIM is about one of them");
+  refused(gate("", "--claim exact=any_order"),
+          "has no such operation; the contracts of its operations are sm90_fp8+promote128, sm90_bf16+from_c");
+  refused(gate("", "--claim sm90_fp8+promote128=any_oder"), "has a matmul that nobody can check");
+  refused(gate("", "--claim sm90_fp8+promote128=any_order --record any_order.h5"),
+          "promises no bits: leave --record out");
+  refused(mxcheck::test::gate_on("cpu", "", "--claim any_order 2>&1"), "the contracts of its operations are none");
+}
+
 TEST(MatmulGate, a_counterexample_shows_the_steps) {
   const ShellAnswer ran = gate("fp32_sums", "--only matmul_sums_are_the_tensor_cores");
   EXPECT_TRUE(ran.says("expected, under sm90_bf16")) << ran.out;

@@ -1,6 +1,7 @@
 // A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
 // named by MATMUL_FAULT, the faults that kernels make.
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -116,6 +117,12 @@ std::string faulty_contract(std::string_view contract, bool scaled) {
   if (injected == "no_promotion" && !scaled) return "sm90_fp8";
   if (injected == "promotes_every_256" && !scaled) return "sm90_fp8+promote256";
   if (injected == "fp32_sums") return "ieee_fp32";
+  if (injected == "order_changes") {  // from call to call, as with atomics
+    static std::atomic<unsigned> calls{0};
+    constexpr std::string_view kOrders[] = {"+descending", "", "exact", "ieee_fp32"};
+    const std::string_view order = kOrders[calls++ % 4];
+    return order.empty() || order[0] == '+' ? std::string(contract) + std::string(order) : std::string(order);
+  }
   return std::string(contract) + (injected == "a_scale_first" ? "+a_first"
                                   : injected == "backwards"   ? "+descending"
                                                               : "");
