@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "reference/common/checked_size.h"
@@ -263,6 +265,13 @@ bool OutputRange::holds(Format output, std::uint32_t word) const {
   const double value = decode(output, word);
   if (is_nan || std::isnan(value)) return is_nan && std::isnan(value);
   return low <= value && value <= high;
+}
+
+std::string to_text(const OutputRange& range) {
+  if (range.unbounded) return "anything: sums may overflow on the way, or scales are far from 1";
+  if (range.is_nan) return "NaN in every order";
+  if (range.is_point()) return fmt::format("{:.9g} in every order: nothing can be rounded on the way", range.low);
+  return fmt::format("{:.9g} to {:.9g}, {:.2g} wide", range.low, range.high, range.high - range.low);
 }
 
 std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::uint8_t> wanted) {

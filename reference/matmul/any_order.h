@@ -36,6 +36,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "reference/matmul/matmul.h"
@@ -53,6 +54,8 @@ struct OutputRange {
   // Whether one number alone is right.
   [[nodiscard]] bool is_point() const { return !unbounded && (is_nan || low == high); }
 };
+
+std::string to_text(const OutputRange& range);  // "-600 in every order: nothing can be rounded on the way"
 
 // (experts x) m x n ranges, as D lies in memory. Threads are m.threads. wanted: of each output, not 0 where its range
 // is asked for, unbounded else; none: all are. 10^8 products a second and core.

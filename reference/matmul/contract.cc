@@ -11,6 +11,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
 #include "reference/common/checked_size.h"
+#include "reference/matmul/any_order.h"
 #include "reference/matmul/matmul.h"
 
 namespace mxcheck {
@@ -372,7 +373,14 @@ ExplainedOutput explain_output(const Matmul& p, std::int64_t expert, std::int64_
       const std::int64_t at = part.d_first + row * p.b.rows + j;
       std::memcpy(&c, static_cast<const std::byte*>(p.c) + at * static_cast<std::int64_t>(width), width);
     }
-    return Explainer(p, part, row, j).explain(c, p.c != nullptr);
+    ExplainedOutput out = Explainer(p, part, row, j).explain(c, p.c != nullptr);
+    if (p.contract.any_order) {
+      std::vector<std::uint8_t> wanted(static_cast<std::size_t>(p.rows_of_d() * p.b.rows));
+      const auto at = static_cast<std::size_t>(part.d_first + row * p.b.rows + j);
+      wanted[at] = 1;
+      out.lines.push_back("whatever the order: " + to_text(any_order_ranges(p, wanted)[at]));
+    }
+    return out;
   }
   return {};
 }

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "numerics/format/codec.h"
 #include "properties/core/check.h"
 #include "properties/operations/matmul/fields.h"
@@ -24,28 +22,20 @@ std::uint32_t word_at(const Bytes& bytes, std::size_t i, std::size_t width) {
   return word;
 }
 
-// What a comparison of outputs with the exact sums, each rounded once, leaves to the intervals; those sums lie in them.
-struct Judged {
-  Bytes right;  // the outputs, and the exact sum where they are outside
-  std::vector<OutputRange> ranges;
-};
-Judged judged(const MatmulProblem& p, Format output, const Bytes& exact, const Bytes& observed) {
+// The outputs, with the exact sum in place of each that is outside of its interval. The exact sum, rounded once, lies
+// in every interval, so that outputs which are that need none.
+Bytes nearest_right(const MatmulProblem& p, Format output, const Bytes& exact, const Bytes& observed) {
   const std::size_t width = size_of(output);
   std::vector<std::uint8_t> differs(observed.size() / width);
   for (std::size_t i = 0; i < differs.size(); ++i)
     differs[i] = std::memcmp(exact.data() + i * width, observed.data() + i * width, width) != 0 ? 1 : 0;
-  Judged all{observed, any_order_ranges(p.matmul(p.contract()), differs)};
+  const std::vector<OutputRange> ranges = any_order_ranges(p.matmul(p.contract()), differs);
+  Bytes right = observed;
   for (std::size_t i = 0; i < differs.size(); ++i) {
-    if (differs[i] == 0 || all.ranges[i].holds(output, word_at(observed, i, width))) continue;
-    std::memcpy(all.right.data() + i * width, exact.data() + i * width, width);
+    if (differs[i] == 0 || ranges[i].holds(output, word_at(observed, i, width))) continue;
+    std::memcpy(right.data() + i * width, exact.data() + i * width, width);
   }
-  return all;
-}
-
-std::string text_of(const OutputRange& range) {
-  if (range.is_nan) return "NaN in every order";
-  if (range.is_point()) return fmt::format("{:.9g} in every order: nothing can be rounded on the way", range.low);
-  return fmt::format("{:.9g} to {:.9g}, {:.2g} wide", range.low, range.high, range.high - range.low);
+  return right;
 }
 
 std::optional<Finding> is_a_sum_of_its_products(CheckContext& context, const Case& c) {
@@ -60,11 +50,9 @@ std::optional<Finding> is_a_sum_of_its_products(CheckContext& context, const Cas
     if (!got.usable()) return propagate(context, got);
     if (!before.empty() && before == got.outputs[0]) continue;  // as most kernels give it again
     before = got.outputs[0];
-    const Judged all = judged(p, d.format, posed.answer.front().bytes, got.outputs[0]);
-    auto finding = differ(d, all.right, got.outputs[0], "D is outside of what any order of its sums can give");
+    const Bytes right = nearest_right(p, d.format, posed.answer.front().bytes, got.outputs[0]);
+    auto finding = differ(d, right, got.outputs[0], "D is outside of what any order of its sums can give");
     if (!finding) continue;
-    const Difference::Element& at = finding->difference->first;
-    finding->element.push_back("right     " + text_of(all.ranges[static_cast<std::size_t>(at.row * d.cols + at.col)]));
     p.explain(0, *finding);
     if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding);
     return finding;

@@ -522,7 +522,7 @@ TEST(Dequantize, refuses_parts_that_do_not_fit_each_other) {
            "element format " + std::string(spec(wrong).name) +
                ": must be one of e4m3, e5m2, e2m1, e2m3, e3m2, mxint8, e5m6");
   expect([](QuantizedTensor& q) { q.codes.shape[0] = -3; }, usage,
-         "quantized matrix of -3 x 40 in blocks of 1x32 on 0 threads: every number must be 0 or more");
+         "quantized matrix of -3 x 40 in blocks of 1x32: every number must be 0 or more");
   expect(
       [](QuantizedTensor& q) {
         q.codes.format = Format::e2m1;
