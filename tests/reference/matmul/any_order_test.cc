@@ -39,7 +39,7 @@ std::int64_t outside(const std::vector<OutputRange>& ranges, const std::vector<f
 // A dense matmul of one format without scales, its codes drawn by draw().
 struct Plain {
   Plain(Format format, std::int64_t rows, std::int64_t cols, std::int64_t depth, const std::function<double()>& draw)
-      : rows_(rows), cols_(cols), depth_(depth) {
+      : depth_(depth) {
     const auto draw_all = [&](std::vector<std::uint32_t>& words, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
         words.push_back(encode(format, draw(), Rounding::nearest_even, Overflow::saturate));
@@ -72,7 +72,7 @@ struct Plain {
       for (std::size_t n = 0; n < size_of(format); ++n) bytes.push_back(static_cast<std::uint8_t>(w >> (8 * n)));
     }
   }
-  std::int64_t rows_, cols_, depth_;
+  std::int64_t depth_;
   std::vector<std::uint32_t> a_, b_;
   std::vector<std::uint8_t> a_bytes_, b_bytes_;
 };
@@ -102,7 +102,7 @@ TEST(AnyOrder, holds_what_tensor_cores_and_fp32_give) {
         std::normal_distribution<double> normal;
         Plain p(row.format, 9, 24, depth, [&] {
           const int least = spread == 13 ? 1 - spec(row.format).bias - spec(row.format).mantissa_bits : -spread / 2;
-          return std::ldexp(normal(random), static_cast<int>(random() % (spread + 1)) + least);
+          return std::ldexp(normal(random), static_cast<int>(random() % static_cast<unsigned>(spread + 1)) + least);
         });
         p.m.contract = parse_matmul_contract(row.contract);
         SCOPED_TRACE(std::string(row.contract) + " k " + std::to_string(depth) + " spread " + std::to_string(spread));
