@@ -142,7 +142,7 @@ TensorRegion region_of(const ByteSource& source, const Index& index, const Entry
   const std::optional<Format> dtype = find_safetensors_format(entry.dtype);
   if (!dtype) {
     refuse_input(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
-                 ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64)");
+                 ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 F8_E8M0)");
   }
   return {entry.name, {*dtype, entry.shape}, index.data_start + entry.begin, entry.end - entry.begin};
 }

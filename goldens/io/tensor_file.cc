@@ -61,22 +61,29 @@ Location located(const std::string& location) {
 
 namespace {
 
-// In the order of kFileFormats.
-constexpr std::array kSafetensorsNames{"U8", "I8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
-static_assert(kSafetensorsNames.size() == kFileFormats.size());
+struct SafetensorsName {
+  Format format;
+  const char* name;
+};
+constexpr SafetensorsName kSafetensorsNames[] = {
+    {Format::uint8, "U8"},     {Format::int8, "I8"},   {Format::uint16, "U16"},   {Format::uint32, "U32"},
+    {Format::int32, "I32"},    {Format::int64, "I64"}, {Format::fp16, "F16"},     {Format::bf16, "BF16"},
+    {Format::fp32, "F32"},     {Format::fp64, "F64"},  {Format::e4m3, "F8_E4M3"}, {Format::e5m2, "F8_E5M2"},
+    {Format::e8m0, "F8_E8M0"},
+};
 
 }  // namespace
 
 const char* safetensors_name(Format format) {
-  for (std::size_t i = 0; i < kFileFormats.size(); ++i) {
-    if (kFileFormats[i] == format) return kSafetensorsNames[i];
+  for (const SafetensorsName& one : kSafetensorsNames) {
+    if (one.format == format) return one.name;
   }
   throw Error(ErrorKind::internal, "tensors of " + std::string(spec(format).name) + " are not held in files as such");
 }
 
 std::optional<Format> find_safetensors_format(std::string_view name) {
-  for (std::size_t i = 0; i < kFileFormats.size(); ++i) {
-    if (kSafetensorsNames[i] == name) return kFileFormats[i];
+  for (const SafetensorsName& one : kSafetensorsNames) {
+    if (one.name == name) return one.format;
   }
   return std::nullopt;
 }

@@ -18,10 +18,11 @@ std::int64_t count_of(const std::vector<std::int64_t>& shape) {
   return count;
 }
 
-// A type of the same bits as the golden's: int8 for codes, float32 for the bits of float32.
+// A type of the same bits as the golden's: int8 and F8_E4M3 for codes, float32 for the bits of float32.
 bool same_bits(const DatasetInfo& expected, Format observed) {
   if (observed == expected.dtype) return true;
-  if (expected.dtype == Format::uint8) return observed == Format::int8;
+  if (expected.dtype == Format::uint8)
+    return observed == Format::int8 || spec(observed).dtype_name == expected.format;  // F8_E4M3 of E4M3 codes
   if (expected.format == "bfloat16") return observed == Format::bf16;
   if (expected.format == "float16") return observed == Format::fp16;
   if (expected.format == "float32") return observed == Format::fp32 || observed == Format::int32;

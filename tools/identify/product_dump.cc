@@ -68,9 +68,9 @@ Scales read_scales(const std::string& location, const Side& side, std::int64_t s
                     location, s.rows, s.cols, side.shape.rows, side.shape.cols, k, side.shape.rows,
                     ceil_div(side.shape.cols, k), ceil_div(side.shape.rows, 128), ceil_div(side.shape.cols, k)));
   }
-  if (t.format != Format::uint8 && t.format != Format::fp32)
-    throw Error(ErrorKind::input, location + ": scales are U8 or F32");
-  scales.format = t.format == Format::uint8 ? Format::e8m0 : Format::fp32;
+  if (t.format != Format::uint8 && t.format != Format::e8m0 && t.format != Format::fp32)
+    throw Error(ErrorKind::input, location + ": scales are U8, F8_E8M0 or F32");
+  scales.format = t.format == Format::fp32 ? Format::fp32 : Format::e8m0;
   return scales;
 }
 
@@ -197,8 +197,8 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   call.x = values_of(x, o.x, call.dtype);
   if (o.scales.empty()) return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols));
   const Tensor scales = tensor_at(o.scales);
-  if (scales.format != Format::uint8 && scales.format != Format::fp32)
-    throw Error(ErrorKind::input, o.scales + ": scales are U8 or F32");
+  if (scales.format != Format::uint8 && scales.format != Format::e8m0 && scales.format != Format::fp32)
+    throw Error(ErrorKind::input, o.scales + ": scales are U8, F8_E8M0 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
   const QuantizeAnswer given{words_of(codes), words_of(scales), scales.format == Format::fp32};
   const Match match = match_quantize(o.codes, call, given);

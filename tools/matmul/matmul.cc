@@ -228,6 +228,8 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
   if (name.empty()) {
     switch (t.format) {
       case Format::uint8: return Format::e4m3;
+      case Format::e4m3:
+      case Format::e5m2: return t.format;
       case Format::uint16:
       case Format::bf16: return Format::bf16;
       case Format::fp16: return Format::fp16;
@@ -235,19 +237,20 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
       case Format::uint32: return Format::fp32;
       default: break;
     }
-    throw Error(ErrorKind::input,
-                location + ": is " + safetensors_name(t.format) + "; codes are U8 or U16, values BF16, F16 or F32");
+    throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.format) +
+                                      "; codes are U8, F8_E4M3, F8_E5M2 or U16, values BF16, F16 or F32");
   }
   const auto format = find_format(name);
   if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
   const bool integers = t.format == Format::uint8 || t.format == Format::uint16 || t.format == Format::uint32;
-  const bool itself = (t.format == Format::bf16 && format == Format::bf16) ||
-                      (t.format == Format::fp16 && format == Format::fp16) ||
-                      (t.format == Format::fp32 && format == Format::fp32);
+  const bool itself = t.format == *format;  // BF16, F16, F32, F8_E4M3, F8_E5M2
   if ((!integers && !itself) || width != needed) {
     throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.format) + "; " +
-                                      std::string(spec(*format).name) + " codes are U" + std::to_string(needed));
+                                      std::string(spec(*format).name) + " codes are U" + std::to_string(needed) +
+                                      (t.format == Format::e4m3 || t.format == Format::e5m2
+                                           ? ": bytes of one FP8 format are not read as another's"
+                                           : ""));
   }
   return *format;
 }

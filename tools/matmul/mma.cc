@@ -69,9 +69,11 @@ void read_scales(const std::string& location, const MatmulContract& contract, Si
                 fmt::format("{}: is {} x {}; {} scales for each of {} rows are needed, one for {} of k", location,
                             s.rows, s.cols, blocks, side.stack.rows, block));
   }
-  const bool bytes = side.scales.format == Format::uint8;
-  if (!bytes && side.scales.format != Format::fp32) throw Error(ErrorKind::input, location + ": scales are U8 or F32");
   const Format narrow = contract.sum->scale_terms != 0 ? contract.sum->scales.front() : Format::e8m0;
+  const bool bytes = side.scales.format == Format::uint8 || side.scales.format == narrow;
+  if (!bytes && side.scales.format != Format::fp32)
+    throw Error(ErrorKind::input,
+                location + ": scales are U8, " + (narrow == Format::e8m0 ? "F8_E8M0" : "F8_E4M3") + " or F32");
   side.operand.block = {1, block};
   side.operand.scale_format = bytes ? narrow : Format::fp32;
   side.operand.scale_row_stride = blocks;
@@ -214,7 +216,7 @@ void add_mma(Command& app) {
              "C, m x n, that each sum starts from; zeros without it. F32 or its bits as U32; F16 where the contract "
              "accumulates in FP16, or its bits as U16")
       .not_empty();
-  sub.option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16)");
+  sub.option("--format-a", o->format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16; F8_...: its own)");
   sub.option("--format-b", o->format_b, "Format of B's codes");
   sub.option("--scale-a", o->scale_a, "Scales of A: U8 (E8M0, or UE4M3 for nvf4), m x blocks of k; F32 with +promoteN")
       .not_empty();

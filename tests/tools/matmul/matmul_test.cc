@@ -56,6 +56,26 @@ class MatmulTool : public ToolTest {
   }
 };
 
+TEST_F(MatmulTool, codes_and_scales_of_fp8_dtypes_say_their_format) {
+  const std::vector<std::uint8_t> ones(64, 0x38), scales{0x7F, 0x80}, fifteen(64, 0x4B);
+  const Tensor as_e8m0 = make_tensor("s", Format::e8m0, {1, 2}, scales);
+  write_safetensors(dir / "x.safetensors",
+                    {{make_tensor("x", Format::e4m3, {1, 64}, ones), as_e8m0,
+                      make_tensor("g", Format::e5m2, {1, 64}, fifteen), make_tensor("h", Format::e5m2, {1, 2}, scales)},
+                     {}});
+  const std::string scaled = " --scale-a x.safetensors:s --scale-b x.safetensors:s -o d.npy --contract sm100_mxf8f6f4";
+  expect_output("mma --a x.safetensors:x --b x.safetensors:x" + scaled, 0);
+  EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{32 * 1 + 32 * 4});
+  expect_output("mma --a x.safetensors:g --b x.safetensors:x" + scaled, 0);
+  EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{14 * (32 * 1 + 32 * 4)});  // 0x4B is 14
+  expect_refused("mma --a x.safetensors:x --format-a e5m2 --b x.safetensors:x" + scaled,
+                 "is F8_E4M3; e5m2 codes are U8: bytes of one FP8 format are not read as another's");
+  expect_refused(
+      "mma --a x.safetensors:x --b x.safetensors:x --scale-a x.safetensors:h --scale-b x.safetensors:s -o d.npy"
+      " --contract sm100_mxf8f6f4",
+      "scales are U8, F8_E8M0 or F32");
+}
+
 TEST_F(MatmulTool, the_default_contract_is_exact_and_others_differ_from_it) {
   quantized("x.safetensors", 20, 256, "--block 1x128", 1, wave);
   quantized("w.safetensors", 30, 256, "--block 128x128", 2, wave);
