@@ -68,12 +68,12 @@ TEST_F(MatmulTool, codes_and_scales_of_fp8_dtypes_say_their_format) {
   EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{32 * 1 + 32 * 4});
   expect_output("mma --a x.safetensors:g --b x.safetensors:x" + scaled, 0);
   EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{14 * (32 * 1 + 32 * 4)});  // 0x4B is 14
-  expect_refused("mma --a x.safetensors:x --format-a e5m2 --b x.safetensors:x" + scaled,
-                 "is F8_E4M3; e5m2 codes are U8: bytes of one FP8 format are not read as another's");
+  expect_refused(2, "is F8_E4M3; e5m2 codes are U8: bytes of one FP8 format are not read as another's",
+                 "mma --a x.safetensors:x --format-a e5m2 --b x.safetensors:x" + scaled);
   expect_refused(
-      "mma --a x.safetensors:x --b x.safetensors:x --scale-a x.safetensors:h --scale-b x.safetensors:s -o d.npy"
-      " --contract sm100_mxf8f6f4",
-      "scales are U8, F8_E8M0 or F32");
+      2, "scales are U8, F8_E8M0 or F32",
+      "mma --a x.safetensors:x --b x.safetensors:x --scale-a x.safetensors:h --scale-b x.safetensors:s -o e.npy "
+      "--contract sm100_mxf8f6f4");
 }
 
 TEST_F(MatmulTool, the_default_contract_is_exact_and_others_differ_from_it) {
