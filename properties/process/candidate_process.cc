@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -109,8 +110,10 @@ CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLi
     : tool_(std::move(tool)), claims_(std::move(claims)), library_(std::move(library)), limits_(limits) {
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
-  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
+  // Sealed: a library that made it shorter would end the gate by SIGBUS at its next look.
+  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
+  fcntl(shared_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
   try {
     start();
   } catch (...) {  // no destructor runs for a constructor that throws
@@ -408,7 +411,10 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
   const std::uint64_t wanted = round_up(bytes + bytes / 4, 1 << 20);
   if (shared_ != nullptr) munmap(shared_, shared_bytes_);
   shared_ = nullptr, shared_bytes_ = 0;
-  if (ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
+  // A library may have made it longer, which nothing keeps it from.
+  struct stat is {};
+  const bool long_enough = fstat(shared_fd_, &is) == 0 && static_cast<std::uint64_t>(is.st_size) >= wanted;
+  if (!long_enough && ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
     throw Error(ErrorKind::environment, "no memory for a case of " + std::to_string(wanted) + " bytes");
   }
   void* base = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_, 0);

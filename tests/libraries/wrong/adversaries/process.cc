@@ -14,6 +14,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tests/libraries/wrong/adversaries/adversary.h"
 
@@ -123,6 +124,27 @@ mxcheck_status reaches_the_gate(const mxcheck_call* call) {
   return MXCHECK_FAILED;
 }
 
+// The first descriptor whose target begins so; -1: none.
+int descriptor_of(std::string_view target) {
+  for (int fd = 3; fd < 256; ++fd) {
+    char text[64];
+    const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text, sizeof(text));
+    if (length > 0 && std::string_view(text, static_cast<std::size_t>(length)).starts_with(target)) return fd;
+  }
+  return -1;
+}
+
+mxcheck_status spoils_the_shared_memory(const mxcheck_call* call) {
+  static int calls = 0;
+  const mxcheck_status status = honest::run(call);
+  if (++calls != 2) return status;
+  const int fd = descriptor_of("/memfd:mxcheck");
+  [[maybe_unused]] const int shorter = ftruncate(fd, 0);
+  [[maybe_unused]] const int longer = ftruncate(fd, off_t{1} << 40);
+  fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+  return status;
+}
+
 // Does its work only in a process that looks as the gate's: the arguments, the name or a variable of the environment.
 std::string read(const char* path) {
   std::ifstream file(path, std::ios::binary);
@@ -169,6 +191,7 @@ std::span<const Adversary> process_adversaries() {
                                     {"message_past_its_buffer", message_past_its_buffer},
                                     {"message_without_an_end", message_without_an_end},
                                     {"stops_the_gate", stops_the_gate},
+                                    {"spoils_the_shared_memory", spoils_the_shared_memory},
                                     {"reaches_the_gate", reaches_the_gate},
                                     {"knows_that_it_is_tested", knows_that_it_is_tested},
                                     {.name = "has_a_part_beside", .when_loaded = has_a_part_beside}};
