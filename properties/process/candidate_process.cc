@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -32,6 +33,7 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/policy.h"
+#include "properties/process/contain.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/shared_call.h"
 
@@ -114,6 +116,8 @@ CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLi
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
   fcntl(shared_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
+  std::random_device random;  // numbers that no library knows without reading the messages
+  number_ = std::uint64_t{random()} << 32 | random();
   try {
     start();
   } catch (...) {  // no destructor runs for a constructor that throws
@@ -283,9 +287,10 @@ void CandidateProcess::start() {
   const auto limit = is_python(library_) ? std::max(kTimeToLoad, limits_.first_call) : kTimeToLoad;
   if (!exchange({}, reply, limit)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + " " +
-                                      (timed_out_ ? "did not finish loading within " +
-                                                        std::to_string(limit / std::chrono::seconds(1)) + " s"
-                                                  : early_end(launch, library_, end_status_)));
+                                      (!ended_.empty() ? ended_
+                                       : timed_out_    ? "did not finish loading within " +
+                                                          std::to_string(limit / std::chrono::seconds(1)) + " s"
+                                                    : early_end(launch, library_, end_status_)));
   }
   if (reply.status != 0) {
     throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
@@ -333,17 +338,18 @@ std::string CandidateProcess::read_text(wire::Request what) {
     message.shared_bytes = shared_bytes_;
     wire::Reply reply;
     if (!exchange(message, reply, limits_.call)) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while it was asked what it is made of");
+      throw Error(ErrorKind::usage, "candidate " + library_ + " " + (ended_.empty() ? "crashed" : ended_) +
+                                        " while it was asked what it is made of");
     }
-    reply.message[sizeof(reply.message) - 1] = '\0';
     if (reply.message[0] == '\0') break;
     text += reply.message;
   }
   return text;
 }
 
-bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit) {
-  timed_out_ = false, signal_ = 0;
+bool CandidateProcess::exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit) {
+  timed_out_ = false, signal_ = 0, ended_.clear();
+  message.number = ++number_;
   const auto deadline = std::chrono::steady_clock::now() + limit;
   bool answered = send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message));
   std::size_t got = 0;
@@ -368,10 +374,14 @@ bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply
     got += static_cast<std::size_t>(n);
   }
   if (got == sizeof(reply)) {
-    count_cpu();
-    return true;
+    const std::string problem = reply_problem(message, reply);
+    if (problem.empty()) {
+      count_cpu();
+      return true;
+    }
+    ended_ = "wrote to the gate's socket: what came as the reply " + problem;
   }
-  signal_ = end_process(timed_out_);
+  signal_ = end_process(timed_out_ || !ended_.empty());
   stop();
   return false;
 }
@@ -401,7 +411,9 @@ bool CandidateProcess::supports(const std::string& operation, const Policy& poli
   wire::Reply reply;
   if (!exchange(message, reply, limits_.call)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
-                                      (timed_out_ ? " does not return" : " crashes"));
+                                      (!ended_.empty() ? " " + ended_
+                                       : timed_out_    ? " does not return"
+                                                       : " crashes"));
   }
   return reply.status == MXCHECK_OK;
 }
@@ -423,6 +435,13 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
   }
   shared_ = static_cast<std::byte*>(base), shared_bytes_ = wanted;
   return shared_;
+}
+
+Outcome CandidateProcess::without_answer() const {
+  Outcome outcome;
+  outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
+  outcome.signal = signal_, outcome.ended = ended_;
+  return outcome;
 }
 
 Outcome CandidateProcess::run(const Call& call) {
@@ -448,12 +467,11 @@ Outcome CandidateProcess::run(const Call& call) {
   const bool answered = exchange(message, reply, limit);
   if (first) first_calls_.took(std::chrono::steady_clock::now() - begin);
   if (!answered) {
-    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
-    outcome.signal = signal_, outcome.first_of_its_kind = first && timed_out_;
+    outcome = without_answer();
+    outcome.first_of_its_kind = first && timed_out_;
     return outcome;
   }
-  if (call.model) outcome.comparison = reply.comparison;
-  outcome.not_compared = printable(reply.comparison.problem);
+  if (call.model) outcome.comparison = reply.comparison, outcome.not_compared = printable(reply.comparison.problem);
   if (reply.device_error[0] != '\0') {
     stop();
     if (!outcome.not_compared.empty()) return outcome;  // the model's, after the candidate had ended well
@@ -515,9 +533,7 @@ Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
   if (!exchange(message, reply,
                 (info_.adapted ? std::max(limits_.call, limits_.first_call) : limits_.call) +
                     std::chrono::milliseconds(1000 * results / kPerSecond))) {
-    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
-    outcome.signal = signal_;
-    return outcome;
+    return without_answer();
   }
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   for (std::uint32_t i = 0; i < calls; ++i) {
@@ -527,74 +543,6 @@ Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
     if (!right || !shared.holds(base + i * step, expected)) look(i, outcome_of(shared, base + i * step, result));
   }
   return outcome;
-}
-
-namespace {
-
-constexpr std::int64_t kSpecialized = 16;  // Triton's divisor of extents and of addresses
-
-std::string_view class_of(std::int64_t n) { return n == 0 ? "0" : n == 1 ? "1" : n % kSpecialized == 0 ? "16n" : "n"; }
-
-std::string type_of(const wire::Tensor& t) {
-  const char* code = t.dtype_code == kDLFloat    ? "f"
-                     : t.dtype_code == kDLBfloat ? "bf"
-                     : t.dtype_code == kDLInt    ? "i"
-                                                 : "u";
-  return code + std::to_string(t.dtype_bits);
-}
-
-std::string shape_of(const wire::Tensor& t) {
-  std::string text;
-  for (int i = 0; i < t.ndim; ++i) text += (i == 0 ? "" : " x ") + std::to_string(t.shape[i]);
-  return text;
-}
-
-std::string policy_of(const wire::Message& message) {
-  std::string text;
-  for (std::uint32_t i = 0; i < message.policy.num_texts; ++i) {
-    if (message.policy.texts[i].text[0] != '\0') text += std::string(" ") + message.policy.texts[i].text;
-  }
-  const auto p = read<mxcheck_policy>(message.policy);
-  if (p.block_rows != 0) text += " " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_cols);
-  return text + (p.layout == MXCHECK_TCGEN05 ? " tcgen05" : "");
-}
-
-}  // namespace
-
-void FirstCallCount::add(double took, const std::string& kind) {
-  ++calls, seconds += took;
-  if (took > longest) longest = took, longest_kind = kind;
-}
-
-void FirstCallCount::add(const FirstCallCount& other) {
-  calls += other.calls, seconds += other.seconds;
-  if (other.longest > longest) longest = other.longest, longest_kind = other.longest_kind;
-}
-
-bool FirstCalls::is_first(const std::string& operation, const wire::Message& message, bool static_shapes) {
-  std::string kind = operation + policy_of(message);
-  last_ = kind;
-  const int tensors = std::clamp(message.num_inputs + message.num_outputs, 0, wire::kMaxTensors);
-  for (int i = 0; i < tensors; ++i) {
-    const wire::Tensor& t = message.tensors[i];
-    if (i == 0) last_ += ", " + type_of(t) + " " + shape_of(t);
-    kind += "; " + type_of(t);
-    for (int d = 0; d < std::clamp(t.ndim, 0, wire::kMaxDimensions); ++d) {
-      kind += " ";
-      if (static_shapes) {
-        kind += std::to_string(t.shape[d]);
-      } else {
-        kind += class_of(t.shape[d]);
-      }
-    }
-    kind += t.offset % kSpecialized == 0 ? " @16" : " @";
-    if (t.has_strides != 0) kind += class_of(t.strides[0]);
-  }
-  return made_.insert(std::move(kind)).second;
-}
-
-void FirstCalls::took(std::chrono::steady_clock::duration time) {
-  count_.add(std::chrono::duration<double>(time).count(), last_);
 }
 
 }  // namespace mxcheck

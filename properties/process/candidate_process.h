@@ -62,12 +62,13 @@ class CandidateProcess final : public CandidateRunner {
   [[nodiscard]] std::string claimed(const std::string& contract, std::vector<bool>& used) const;
   void stop();
   int end_process(bool at_once);
-  // False: the process died or did not answer in time; died_ and signal_ say which.
-  bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
+  // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
+  bool exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
   std::string read_text(wire::Request what);  // sources, files
   std::string digest();
   std::byte* reserve(std::uint64_t bytes);
+  [[nodiscard]] Outcome without_answer() const;
   void count_cpu();
 
   ScopedNoDump undumpable_;
@@ -87,6 +88,8 @@ class CandidateProcess final : public CandidateRunner {
   bool timed_out_ = false;
   bool never_ends_ = false;
   int signal_ = 0;
+  std::string ended_;  // as Outcome::ended
+  std::uint64_t number_ = 0;
   double cpu_counted_ = 0;  // of this process's CPU seconds
   int end_status_ = 0;      // as waitpid gives it
   bool static_shapes_ = false;

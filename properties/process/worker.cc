@@ -166,6 +166,7 @@ class Worker {
     wire::Message message;
     if (!transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) return false;
     wire::Reply reply;
+    reply.number = message.number;
     if (!memory_.resize(message.shared_bytes)) {
       reply.status = MXCHECK_NO_MEMORY;
       copy_text(reply.message, "the gate's shared memory cannot be mapped");

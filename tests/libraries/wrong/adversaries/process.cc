@@ -145,6 +145,25 @@ mxcheck_status spoils_the_shared_memory(const mxcheck_call* call) {
   return status;
 }
 
+// Bytes in the worker's place, for the gate to read as its reply.
+void answer_with(std::size_t bytes, int byte) {
+  static const std::string answer(bytes, static_cast<char>(byte));
+  [[maybe_unused]] const ssize_t sent = write(descriptor_of("socket:["), answer.data(), answer.size());
+}
+
+mxcheck_status answers_with_garbage(const mxcheck_call* call) {
+  answer_with(4096, 0xEE);
+  return honest::run(call);
+}
+
+mxcheck_status answers_three_bytes_more(const mxcheck_call* call) {
+  answer_with(3, 0);
+  return honest::run(call);
+}
+
+// More than a reply, and no text in it has an end; before the gate has asked anything.
+void answers_when_loaded() { answer_with(20'000, 0x01); }
+
 // Does its work only in a process that looks as the gate's: the arguments, the name or a variable of the environment.
 std::string read(const char* path) {
   std::ifstream file(path, std::ios::binary);
@@ -192,6 +211,9 @@ std::span<const Adversary> process_adversaries() {
                                     {"message_without_an_end", message_without_an_end},
                                     {"stops_the_gate", stops_the_gate},
                                     {"spoils_the_shared_memory", spoils_the_shared_memory},
+                                    {"answers_with_garbage", answers_with_garbage},
+                                    {"answers_three_bytes_more", answers_three_bytes_more},
+                                    {.name = "answers_when_loaded", .when_loaded = answers_when_loaded},
                                     {"reaches_the_gate", reaches_the_gate},
                                     {"knows_that_it_is_tested", knows_that_it_is_tested},
                                     {.name = "has_a_part_beside", .when_loaded = has_a_part_beside}};
