@@ -33,7 +33,6 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/policy.h"
-#include "properties/process/contain.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/shared_call.h"
 
@@ -146,6 +145,7 @@ int CandidateProcess::end_process(bool at_once) {
   pid_t done = 0;
   for (int tries = at_once ? 0 : 50; tries > 0 && done == 0; --tries) {
     done = waitpid(pid_, &status, WNOHANG);
+    output_.read();
     if (done == 0) usleep(10'000);
   }
   kill(-pid_, SIGKILL);
@@ -153,6 +153,8 @@ int CandidateProcess::end_process(bool at_once) {
   while (done == 0 || (done < 0 && errno == EINTR)) done = waitpid(pid_, &status, 0);
   pid_ = -1;
   end_status_ = status;
+  started_.end_orphans();
+  output_.end();
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
@@ -166,6 +168,7 @@ std::string CandidateProcess::end_in_order() {
   int status = 0;
   pid_t done = 0;
   for (useconds_t pause = 200; done == 0; pause = std::min<useconds_t>(2 * pause, 20'000)) {
+    output_.read();  // it may print more than a pipe holds
     done = waitpid(pid_, &status, WNOHANG);
     if (done != 0) break;
     if (std::chrono::steady_clock::now() > deadline || (interrupted_ != nullptr && interrupted_->load())) break;
@@ -178,8 +181,10 @@ std::string CandidateProcess::end_in_order() {
     never_ends_ = true;
     return "the candidate's process did not end within " + std::to_string(limit.count()) + " s of being asked to";
   }
-  kill(-pid_, SIGKILL);  // what it started
+  kill(-pid_, SIGKILL);  // its group, then what left that
   pid_ = -1;
+  started_.end_orphans();
+  output_.end();
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     return "the candidate's process died at its end (signal " + std::to_string(signal) + ", " + strsignal(signal) + ")";
@@ -257,6 +262,7 @@ void CandidateProcess::start() {
   Launch launch;
   try {
     launch = launch_of(tool_, library_, ends[1], shared_fd_, gpu_model_);
+    if (!output_.open()) throw Error(ErrorKind::environment, "no pipe for what the candidate's process prints");
   } catch (...) {
     close(ends[0]), close(ends[1]);
     throw;
@@ -266,6 +272,7 @@ void CandidateProcess::start() {
   pid_ = fork();
   if (pid_ < 0) {
     close(ends[0]), close(ends[1]);
+    output_.end();
     throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
   }
   if (pid_ == 0) {
@@ -273,6 +280,8 @@ void CandidateProcess::start() {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
+    started_.mark();
+    output_.redirect();
     fcntl(ends[1], F_SETFD, 0);
     fcntl(shared_fd_, F_SETFD, 0);
     execvpe(launch.program.c_str(), arguments.data(), environment.data());
@@ -280,6 +289,7 @@ void CandidateProcess::start() {
   }
   setpgid(pid_, pid_);  // here too: whichever of the two comes first
   close(ends[1]);
+  output_.close_other_end();
   socket_ = ends[0];
   first_calls_.forget();
   cpu_counted_ = 0;
@@ -347,33 +357,40 @@ std::string CandidateProcess::read_text(wire::Request what) {
   return text;
 }
 
-bool CandidateProcess::exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit) {
-  timed_out_ = false, signal_ = 0, ended_.clear();
-  message.number = ++number_;
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  bool answered = send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message));
-  std::size_t got = 0;
+// Whether a reply came whole; else timed_out_ or ended_ may say why not.
+bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + limit;
   auto* into = reinterpret_cast<char*>(&reply);
-  while (answered && got < sizeof(reply)) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd waiting{socket_, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 200)));
-    if (ready <= 0 && interrupted_ != nullptr && interrupted_->load()) {
-      stop();
-      throw Interrupted();
-    }
-    if ((ready < 0 && errno == EINTR) || (ready == 0 && left > 0)) continue;
-    if (ready <= 0) {
-      timed_out_ = true;
-      break;
+  for (std::size_t got = 0; got < sizeof(reply);) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    std::array<pollfd, 2> waiting{{{socket_, POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<long>(left, 0, 200)));
+    if (ready > 0 && waiting[1].revents != 0) output_.read();
+    if (ready <= 0 || waiting[0].revents == 0) {
+      if (interrupted_ != nullptr && interrupted_->load()) {
+        stop();
+        throw Interrupted();
+      }
+      timed_out_ = left <= 0;
+      if (timed_out_) return false;
+      continue;
     }
     const ssize_t n = recv(socket_, into + got, sizeof(reply) - got, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
+    if (n <= 0) return false;
     got += static_cast<std::size_t>(n);
+    timed_out_ = left <= 0 && got < sizeof(reply);  // a worker sends all at once
+    if (timed_out_) return false;
   }
-  if (got == sizeof(reply)) {
+  return true;
+}
+
+bool CandidateProcess::exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit) {
+  timed_out_ = false, signal_ = 0, ended_.clear();
+  message.number = ++number_;
+  if (send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message)) &&
+      receive(reply, limit)) {
     const std::string problem = reply_problem(message, reply);
     if (problem.empty()) {
       count_cpu();

@@ -24,6 +24,7 @@
 #include "numerics/format/format.h"
 #include "properties/core/candidate.h"
 #include "properties/process/confine.h"
+#include "properties/process/contain.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/wire.h"
 
@@ -63,6 +64,7 @@ class CandidateProcess final : public CandidateRunner {
   void stop();
   int end_process(bool at_once);
   // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
+  bool receive(wire::Reply& reply, std::chrono::milliseconds limit);
   bool exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
   std::string read_text(wire::Request what);  // sources, files
@@ -72,6 +74,8 @@ class CandidateProcess final : public CandidateRunner {
   void count_cpu();
 
   ScopedNoDump undumpable_;
+  StartedProcesses started_;
+  LibraryOutput output_;
   std::string tool_;
   std::vector<std::string> claims_;
   std::string library_;

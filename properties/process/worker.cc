@@ -332,7 +332,6 @@ void begin_worker() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
 }
 
 int serve_candidate(CandidateSource& source, int socket, int shared, const std::string& gpu_model,

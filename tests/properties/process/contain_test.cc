@@ -64,5 +64,24 @@ TEST(Reply, whose_numbers_are_out_of_bounds_is_none) {
   EXPECT_EQ(problem_with([](wire::Reply& r) { r.comparison.differing = 16; }), "names an output that is none");
 }
 
+TEST(PrintedLines, are_whole_marked_and_without_control_characters) {
+  PrintedLines lines;
+  EXPECT_EQ(lines.take("one\ntw"), "library: one\n");
+  EXPECT_EQ(lines.take("o\tthree\r\n\n"), "library: two\tthree\n");
+  EXPECT_EQ(lines.take("\033[31mred\x9b\a"), "");
+  EXPECT_EQ(lines.end(), "library: ?[31mred??\n");
+  EXPECT_EQ(lines.end(), "");
+}
+
+TEST(PrintedLines, are_cut_where_they_are_long_or_many) {
+  PrintedLines lines;
+  const std::string one = lines.take(std::string(PrintedLines::kLongest, 'a') + "b\n");
+  EXPECT_EQ(one, "library: " + std::string(PrintedLines::kLongest, 'a') + "\nlibrary: b\n");
+  std::string all;
+  for (int i = 0; i < 2000; ++i) all += lines.take(std::string(999, 'c') + "\n");
+  EXPECT_LT(all.size(), PrintedLines::kMost + 2000);
+  EXPECT_TRUE(all.ends_with("ccc\nmxcheck: the library has printed 1 MB; the rest is left out\n"));
+}
+
 }  // namespace
 }  // namespace mxcheck

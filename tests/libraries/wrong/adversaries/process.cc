@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -63,6 +64,21 @@ mxcheck_status leaves_a_process_behind(const mxcheck_call* call) {
 mxcheck_status prints_and_is_right(const mxcheck_call* call) {
   std::printf("{\"exit_code\": 1} autotuning\n");
   std::fflush(stdout);
+  return honest::run(call);
+}
+
+mxcheck_status prints_without_end(const mxcheck_call*) {
+  for (;;) std::printf("\033[2J\nexit code 0: every statement that ran held\n");
+}
+
+mxcheck_status leaves_a_daemon(const mxcheck_call* call) {
+  static int calls = 0;
+  if (++calls == 1 && fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    for (const rlimit none{}; setrlimit(RLIMIT_LOCKS, &none) == 0;) sleep(60);
+    _exit(0);
+  }
   return honest::run(call);
 }
 
@@ -207,6 +223,8 @@ std::span<const Adversary> process_adversaries() {
                                     {"closes_descriptors", closes_descriptors},
                                     {"leaves_a_process_behind", leaves_a_process_behind},
                                     {"prints_and_is_right", prints_and_is_right},
+                                    {"prints_without_end", prints_without_end},
+                                    {"leaves_a_daemon", leaves_a_daemon},
                                     {"message_past_its_buffer", message_past_its_buffer},
                                     {"message_without_an_end", message_without_an_end},
                                     {"stops_the_gate", stops_the_gate},
