@@ -39,7 +39,8 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeToLoad{60'000};
+constexpr std::chrono::seconds kTimeToImport{60};  // at least, of functions in Python
+constexpr std::chrono::seconds kTimeToLoad{10};    // of libraries, on top of the limit of a call
 constexpr std::chrono::seconds kTimeToEnd{10};
 constexpr std::chrono::seconds kTimeToEndAgain{1};  // of a library that has taken all of that once
 constexpr std::chrono::seconds kTimeToRepeat{10};   // what the worker gives itself for a call's repetitions
@@ -294,7 +295,9 @@ void CandidateProcess::start() {
   first_calls_.forget();
   cpu_counted_ = 0;
   wire::Reply reply;
-  const auto limit = is_python(library_) ? std::max(kTimeToLoad, limits_.first_call) : kTimeToLoad;
+  const std::chrono::milliseconds limit = is_python(library_)
+                                              ? std::max<std::chrono::milliseconds>(kTimeToImport, limits_.first_call)
+                                              : limits_.call + kTimeToLoad;
   if (!exchange({}, reply, limit)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + " " +
                                       (!ended_.empty() ? ended_
