@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,7 +22,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -110,14 +110,15 @@ std::string printable(const char* text) {
 CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLimits limits,
                                    const std::string& gpu_model, std::vector<std::string> claims)
     : tool_(std::move(tool)), claims_(std::move(claims)), library_(std::move(library)), limits_(limits) {
+  if (limits_.memory == 0) limits_.memory = default_memory_limit();
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
   // Sealed: a library that made it shorter would end the gate by SIGBUS at its next look.
   shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
   fcntl(shared_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
-  std::random_device random;  // numbers that no library knows without reading the messages
-  number_ = std::uint64_t{random()} << 32 | random();
+  // Numbers that no library knows without reading the messages; others answer nothing by accident all the same.
+  if (getrandom(&number_, sizeof(number_), GRND_NONBLOCK) < 0) number_ = 0x9E3779B97F4A7C15U;
   try {
     start();
   } catch (...) {  // no destructor runs for a constructor that throws
@@ -360,6 +361,25 @@ std::string CandidateProcess::read_text(wire::Request what) {
   return text;
 }
 
+// Looked at while it is waited for, at most ten times a second. The shared memory is as large as the gate made it,
+// unless the library took more there. RLIMIT_AS would forbid what CUDA reserves, and a library would die without a word
+// of why.
+bool CandidateProcess::takes_too_much() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - memory_seen_ < std::chrono::milliseconds(100)) return false;
+  memory_seen_ = now;
+  struct stat shared {};
+  fstat(shared_fd_, &shared);
+  const std::uint64_t in_shared = 512 * static_cast<std::uint64_t>(shared.st_blocks);
+  const std::uint64_t bytes = own_memory(pid_) + (in_shared > shared_bytes_ ? in_shared - shared_bytes_ : 0);
+  if (bytes <= limits_.memory) return false;
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "took more than %.3g GB of memory, its limit (--memory-limit)",
+                1e-9 * static_cast<double>(limits_.memory));
+  ended_ = text.data();
+  return true;
+}
+
 // Whether a reply came whole; else timed_out_ or ended_ may say why not.
 bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
@@ -368,8 +388,9 @@ bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds lim
   for (std::size_t got = 0; got < sizeof(reply);) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     std::array<pollfd, 2> waiting{{{socket_, POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
-    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<long>(left, 0, 200)));
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<long>(left, 0, 100)));
     if (ready > 0 && waiting[1].revents != 0) output_.read();
+    if (takes_too_much()) return false;
     if (ready <= 0 || waiting[0].revents == 0) {
       if (interrupted_ != nullptr && interrupted_->load()) {
         stop();

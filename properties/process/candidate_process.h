@@ -64,6 +64,7 @@ class CandidateProcess final : public CandidateRunner {
   void stop();
   int end_process(bool at_once);
   // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
+  bool takes_too_much();
   bool receive(wire::Reply& reply, std::chrono::milliseconds limit);
   bool exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
@@ -92,6 +93,7 @@ class CandidateProcess final : public CandidateRunner {
   bool timed_out_ = false;
   bool never_ends_ = false;
   int signal_ = 0;
+  std::chrono::steady_clock::time_point memory_seen_;
   std::string ended_;  // as Outcome::ended
   std::uint64_t number_ = 0;
   double cpu_counted_ = 0;  // of this process's CPU seconds

@@ -84,6 +84,7 @@ void expect_ending(const Adversary& adversary, std::string_view only, const std:
   arguments.insert(arguments.end(), {"--fail-fast", "--json", "--save", "", "--only", std::string(only)});
   // Short for those that never return: each run waits for it many times.
   arguments.insert(arguments.end(), {"--time-limit", adversary.value("time-limit", "20")});
+  arguments.insert(arguments.end(), {"--memory-limit", adversary.value("memory-limit", "0")});
   arguments.insert(arguments.end(), more.begin(), more.end());
   const Ended gate = run_gate(arguments);
   ASSERT_TRUE(WIFEXITED(gate.status)) << "the gate itself died of signal " << WTERMSIG(gate.status) << ": " << gate.err;
