@@ -130,9 +130,10 @@ struct Outcome {
   int status = 0;  // mxcheck_status
   std::string message;
   int signal = 0;
-  bool first_of_its_kind = false;               // timed out: in a call that may have had to compile first
-  std::string device_error;                     // crashed: the driver's error text, where it was the device
-  std::optional<std::string> conduct;           // what the call did that no call may
+  bool first_of_its_kind = false;      // timed out: in a call that may have had to compile first
+  std::string ended;                   // crashed: what the process did for which the gate ended it; empty: it died
+  std::string device_error;            // crashed: the driver's error text, where it was the device
+  std::optional<std::string> conduct;  // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
   std::optional<std::string> out_of_bounds;     // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte that was brought back still holds the poison

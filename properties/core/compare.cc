@@ -236,6 +236,7 @@ std::string how_it_ended(const Outcome& outcome) {
                ? "the candidate did not return within the time limit of a first call, in which it may compile"
                : "the candidate did not return within the time limit";
   }
+  if (!outcome.ended.empty()) return "the candidate's process " + outcome.ended;
   if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
   return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " +
          (outcome.signal != 0 ? strsignal(outcome.signal) : "it exited") + ")";

@@ -6,7 +6,9 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -37,7 +39,8 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeToLoad{60'000};
+constexpr std::chrono::seconds kTimeToImport{60};  // at least, of functions in Python
+constexpr std::chrono::seconds kTimeToLoad{10};    // of libraries, on top of the limit of a call
 constexpr std::chrono::seconds kTimeToEnd{10};
 constexpr std::chrono::seconds kTimeToEndAgain{1};  // of a library that has taken all of that once
 constexpr std::chrono::seconds kTimeToRepeat{10};   // what the worker gives itself for a call's repetitions
@@ -107,10 +110,15 @@ std::string printable(const char* text) {
 CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLimits limits,
                                    const std::string& gpu_model, std::vector<std::string> claims)
     : tool_(std::move(tool)), claims_(std::move(claims)), library_(std::move(library)), limits_(limits) {
+  if (limits_.memory == 0) limits_.memory = default_memory_limit();
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
-  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC);
+  // Sealed: a library that made it shorter would end the gate by SIGBUS at its next look.
+  shared_fd_ = memfd_create("mxcheck", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (shared_fd_ < 0) throw Error(ErrorKind::environment, "no shared memory: memfd_create failed");
+  fcntl(shared_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
+  // Numbers that no library knows without reading the messages; others answer nothing by accident all the same.
+  if (getrandom(&number_, sizeof(number_), GRND_NONBLOCK) < 0) number_ = 0x9E3779B97F4A7C15U;
   try {
     start();
   } catch (...) {  // no destructor runs for a constructor that throws
@@ -139,6 +147,7 @@ int CandidateProcess::end_process(bool at_once) {
   pid_t done = 0;
   for (int tries = at_once ? 0 : 50; tries > 0 && done == 0; --tries) {
     done = waitpid(pid_, &status, WNOHANG);
+    output_.read();
     if (done == 0) usleep(10'000);
   }
   kill(-pid_, SIGKILL);
@@ -146,6 +155,8 @@ int CandidateProcess::end_process(bool at_once) {
   while (done == 0 || (done < 0 && errno == EINTR)) done = waitpid(pid_, &status, 0);
   pid_ = -1;
   end_status_ = status;
+  started_.end_orphans();
+  output_.end();
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
@@ -159,6 +170,7 @@ std::string CandidateProcess::end_in_order() {
   int status = 0;
   pid_t done = 0;
   for (useconds_t pause = 200; done == 0; pause = std::min<useconds_t>(2 * pause, 20'000)) {
+    output_.read();  // it may print more than a pipe holds
     done = waitpid(pid_, &status, WNOHANG);
     if (done != 0) break;
     if (std::chrono::steady_clock::now() > deadline || (interrupted_ != nullptr && interrupted_->load())) break;
@@ -171,8 +183,10 @@ std::string CandidateProcess::end_in_order() {
     never_ends_ = true;
     return "the candidate's process did not end within " + std::to_string(limit.count()) + " s of being asked to";
   }
-  kill(-pid_, SIGKILL);  // what it started
+  kill(-pid_, SIGKILL);  // its group, then what left that
   pid_ = -1;
+  started_.end_orphans();
+  output_.end();
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     return "the candidate's process died at its end (signal " + std::to_string(signal) + ", " + strsignal(signal) + ")";
@@ -250,6 +264,7 @@ void CandidateProcess::start() {
   Launch launch;
   try {
     launch = launch_of(tool_, library_, ends[1], shared_fd_, gpu_model_);
+    if (!output_.open()) throw Error(ErrorKind::environment, "no pipe for what the candidate's process prints");
   } catch (...) {
     close(ends[0]), close(ends[1]);
     throw;
@@ -259,6 +274,7 @@ void CandidateProcess::start() {
   pid_ = fork();
   if (pid_ < 0) {
     close(ends[0]), close(ends[1]);
+    output_.end();
     throw Error(ErrorKind::environment, "the candidate's process cannot be started: fork failed");
   }
   if (pid_ == 0) {
@@ -266,6 +282,8 @@ void CandidateProcess::start() {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
+    started_.mark();
+    output_.redirect();
     fcntl(ends[1], F_SETFD, 0);
     fcntl(shared_fd_, F_SETFD, 0);
     execvpe(launch.program.c_str(), arguments.data(), environment.data());
@@ -273,16 +291,20 @@ void CandidateProcess::start() {
   }
   setpgid(pid_, pid_);  // here too: whichever of the two comes first
   close(ends[1]);
+  output_.close_other_end();
   socket_ = ends[0];
   first_calls_.forget();
   cpu_counted_ = 0;
   wire::Reply reply;
-  const auto limit = is_python(library_) ? std::max(kTimeToLoad, limits_.first_call) : kTimeToLoad;
+  const std::chrono::milliseconds limit = is_python(library_)
+                                              ? std::max<std::chrono::milliseconds>(kTimeToImport, limits_.first_call)
+                                              : limits_.call + kTimeToLoad;
   if (!exchange({}, reply, limit)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + " " +
-                                      (timed_out_ ? "did not finish loading within " +
-                                                        std::to_string(limit / std::chrono::seconds(1)) + " s"
-                                                  : early_end(launch, library_, end_status_)));
+                                      (!ended_.empty() ? ended_
+                                       : timed_out_    ? "did not finish loading within " +
+                                                          std::to_string(limit / std::chrono::seconds(1)) + " s"
+                                                    : early_end(launch, library_, end_status_)));
   }
   if (reply.status != 0) {
     throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
@@ -330,45 +352,77 @@ std::string CandidateProcess::read_text(wire::Request what) {
     message.shared_bytes = shared_bytes_;
     wire::Reply reply;
     if (!exchange(message, reply, limits_.call)) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " crashed while it was asked what it is made of");
+      throw Error(ErrorKind::usage, "candidate " + library_ + " " + (ended_.empty() ? "crashed" : ended_) +
+                                        " while it was asked what it is made of");
     }
-    reply.message[sizeof(reply.message) - 1] = '\0';
     if (reply.message[0] == '\0') break;
     text += reply.message;
   }
   return text;
 }
 
-bool CandidateProcess::exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit) {
-  timed_out_ = false, signal_ = 0;
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  bool answered = send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message));
-  std::size_t got = 0;
+// Looked at while it is waited for, at most ten times a second. The shared memory is as large as the gate made it,
+// unless the library took more there. RLIMIT_AS would forbid what CUDA reserves, and a library would die without a word
+// of why.
+bool CandidateProcess::takes_too_much() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - memory_seen_ < std::chrono::milliseconds(100)) return false;
+  memory_seen_ = now;
+  struct stat shared {};
+  fstat(shared_fd_, &shared);
+  const std::uint64_t in_shared = 512 * static_cast<std::uint64_t>(shared.st_blocks);
+  const std::uint64_t bytes = own_memory(pid_) + (in_shared > shared_bytes_ ? in_shared - shared_bytes_ : 0);
+  if (bytes <= limits_.memory) return false;
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "took more than %.3g GB of memory, its limit (--memory-limit)",
+                1e-9 * static_cast<double>(limits_.memory));
+  ended_ = text.data();
+  return true;
+}
+
+// Whether a reply came whole; else timed_out_ or ended_ may say why not.
+bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + limit;
   auto* into = reinterpret_cast<char*>(&reply);
-  while (answered && got < sizeof(reply)) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd waiting{socket_, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 200)));
-    if (ready <= 0 && interrupted_ != nullptr && interrupted_->load()) {
-      stop();
-      throw Interrupted();
-    }
-    if ((ready < 0 && errno == EINTR) || (ready == 0 && left > 0)) continue;
-    if (ready <= 0) {
-      timed_out_ = true;
-      break;
+  for (std::size_t got = 0; got < sizeof(reply);) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    std::array<pollfd, 2> waiting{{{socket_, POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<long>(left, 0, 100)));
+    if (ready > 0 && waiting[1].revents != 0) output_.read();
+    if (takes_too_much()) return false;
+    if (ready <= 0 || waiting[0].revents == 0) {
+      if (interrupted_ != nullptr && interrupted_->load()) {
+        stop();
+        throw Interrupted();
+      }
+      timed_out_ = left <= 0;
+      if (timed_out_) return false;
+      continue;
     }
     const ssize_t n = recv(socket_, into + got, sizeof(reply) - got, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
+    if (n <= 0) return false;
     got += static_cast<std::size_t>(n);
+    timed_out_ = left <= 0 && got < sizeof(reply);  // a worker sends all at once
+    if (timed_out_) return false;
   }
-  if (got == sizeof(reply)) {
-    count_cpu();
-    return true;
+  return true;
+}
+
+bool CandidateProcess::exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit) {
+  timed_out_ = false, signal_ = 0, ended_.clear();
+  message.number = ++number_;
+  if (send(socket_, &message, sizeof(message), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(message)) &&
+      receive(reply, limit)) {
+    const std::string problem = reply_problem(message, reply);
+    if (problem.empty()) {
+      count_cpu();
+      return true;
+    }
+    ended_ = "wrote to the gate's socket: what came as the reply " + problem;
   }
-  signal_ = end_process(timed_out_);
+  signal_ = end_process(timed_out_ || !ended_.empty());
   stop();
   return false;
 }
@@ -398,7 +452,9 @@ bool CandidateProcess::supports(const std::string& operation, const Policy& poli
   wire::Reply reply;
   if (!exchange(message, reply, limits_.call)) {
     throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
-                                      (timed_out_ ? " does not return" : " crashes"));
+                                      (!ended_.empty() ? " " + ended_
+                                       : timed_out_    ? " does not return"
+                                                       : " crashes"));
   }
   return reply.status == MXCHECK_OK;
 }
@@ -408,7 +464,10 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
   const std::uint64_t wanted = round_up(bytes + bytes / 4, 1 << 20);
   if (shared_ != nullptr) munmap(shared_, shared_bytes_);
   shared_ = nullptr, shared_bytes_ = 0;
-  if (ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
+  // A library may have made it longer, which nothing keeps it from.
+  struct stat is {};
+  const bool long_enough = fstat(shared_fd_, &is) == 0 && static_cast<std::uint64_t>(is.st_size) >= wanted;
+  if (!long_enough && ftruncate(shared_fd_, static_cast<off_t>(wanted)) != 0) {
     throw Error(ErrorKind::environment, "no memory for a case of " + std::to_string(wanted) + " bytes");
   }
   void* base = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd_, 0);
@@ -417,6 +476,13 @@ std::byte* CandidateProcess::reserve(std::uint64_t bytes) {
   }
   shared_ = static_cast<std::byte*>(base), shared_bytes_ = wanted;
   return shared_;
+}
+
+Outcome CandidateProcess::without_answer() const {
+  Outcome outcome;
+  outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
+  outcome.signal = signal_, outcome.ended = ended_;
+  return outcome;
 }
 
 Outcome CandidateProcess::run(const Call& call) {
@@ -442,12 +508,11 @@ Outcome CandidateProcess::run(const Call& call) {
   const bool answered = exchange(message, reply, limit);
   if (first) first_calls_.took(std::chrono::steady_clock::now() - begin);
   if (!answered) {
-    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
-    outcome.signal = signal_, outcome.first_of_its_kind = first && timed_out_;
+    outcome = without_answer();
+    outcome.first_of_its_kind = first && timed_out_;
     return outcome;
   }
-  if (call.model) outcome.comparison = reply.comparison;
-  outcome.not_compared = printable(reply.comparison.problem);
+  if (call.model) outcome.comparison = reply.comparison, outcome.not_compared = printable(reply.comparison.problem);
   if (reply.device_error[0] != '\0') {
     stop();
     if (!outcome.not_compared.empty()) return outcome;  // the model's, after the candidate had ended well
@@ -509,9 +574,7 @@ Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
   if (!exchange(message, reply,
                 (info_.adapted ? std::max(limits_.call, limits_.first_call) : limits_.call) +
                     std::chrono::milliseconds(1000 * results / kPerSecond))) {
-    outcome.kind = timed_out_ ? OutcomeKind::timed_out : OutcomeKind::crashed;
-    outcome.signal = signal_;
-    return outcome;
+    return without_answer();
   }
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   for (std::uint32_t i = 0; i < calls; ++i) {
@@ -521,74 +584,6 @@ Outcome CandidateProcess::run_burst(const Call& call, std::uint32_t calls,
     if (!right || !shared.holds(base + i * step, expected)) look(i, outcome_of(shared, base + i * step, result));
   }
   return outcome;
-}
-
-namespace {
-
-constexpr std::int64_t kSpecialized = 16;  // Triton's divisor of extents and of addresses
-
-std::string_view class_of(std::int64_t n) { return n == 0 ? "0" : n == 1 ? "1" : n % kSpecialized == 0 ? "16n" : "n"; }
-
-std::string type_of(const wire::Tensor& t) {
-  const char* code = t.dtype_code == kDLFloat    ? "f"
-                     : t.dtype_code == kDLBfloat ? "bf"
-                     : t.dtype_code == kDLInt    ? "i"
-                                                 : "u";
-  return code + std::to_string(t.dtype_bits);
-}
-
-std::string shape_of(const wire::Tensor& t) {
-  std::string text;
-  for (int i = 0; i < t.ndim; ++i) text += (i == 0 ? "" : " x ") + std::to_string(t.shape[i]);
-  return text;
-}
-
-std::string policy_of(const wire::Message& message) {
-  std::string text;
-  for (std::uint32_t i = 0; i < message.policy.num_texts; ++i) {
-    if (message.policy.texts[i].text[0] != '\0') text += std::string(" ") + message.policy.texts[i].text;
-  }
-  const auto p = read<mxcheck_policy>(message.policy);
-  if (p.block_rows != 0) text += " " + std::to_string(p.block_rows) + "x" + std::to_string(p.block_cols);
-  return text + (p.layout == MXCHECK_TCGEN05 ? " tcgen05" : "");
-}
-
-}  // namespace
-
-void FirstCallCount::add(double took, const std::string& kind) {
-  ++calls, seconds += took;
-  if (took > longest) longest = took, longest_kind = kind;
-}
-
-void FirstCallCount::add(const FirstCallCount& other) {
-  calls += other.calls, seconds += other.seconds;
-  if (other.longest > longest) longest = other.longest, longest_kind = other.longest_kind;
-}
-
-bool FirstCalls::is_first(const std::string& operation, const wire::Message& message, bool static_shapes) {
-  std::string kind = operation + policy_of(message);
-  last_ = kind;
-  const int tensors = std::clamp(message.num_inputs + message.num_outputs, 0, wire::kMaxTensors);
-  for (int i = 0; i < tensors; ++i) {
-    const wire::Tensor& t = message.tensors[i];
-    if (i == 0) last_ += ", " + type_of(t) + " " + shape_of(t);
-    kind += "; " + type_of(t);
-    for (int d = 0; d < std::clamp(t.ndim, 0, wire::kMaxDimensions); ++d) {
-      kind += " ";
-      if (static_shapes) {
-        kind += std::to_string(t.shape[d]);
-      } else {
-        kind += class_of(t.shape[d]);
-      }
-    }
-    kind += t.offset % kSpecialized == 0 ? " @16" : " @";
-    if (t.has_strides != 0) kind += class_of(t.strides[0]);
-  }
-  return made_.insert(std::move(kind)).second;
-}
-
-void FirstCalls::took(std::chrono::steady_clock::duration time) {
-  count_.add(std::chrono::duration<double>(time).count(), last_);
 }
 
 }  // namespace mxcheck

@@ -24,6 +24,7 @@
 #include "numerics/format/format.h"
 #include "properties/core/candidate.h"
 #include "properties/process/confine.h"
+#include "properties/process/contain.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/wire.h"
 
@@ -62,15 +63,20 @@ class CandidateProcess final : public CandidateRunner {
   [[nodiscard]] std::string claimed(const std::string& contract, std::vector<bool>& used) const;
   void stop();
   int end_process(bool at_once);
-  // False: the process died or did not answer in time; died_ and signal_ say which.
-  bool exchange(const wire::Message& message, wire::Reply& reply, std::chrono::milliseconds limit);
+  // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
+  bool takes_too_much();
+  bool receive(wire::Reply& reply, std::chrono::milliseconds limit);
+  bool exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;
   std::string read_text(wire::Request what);  // sources, files
   std::string digest();
   std::byte* reserve(std::uint64_t bytes);
+  [[nodiscard]] Outcome without_answer() const;
   void count_cpu();
 
   ScopedNoDump undumpable_;
+  StartedProcesses started_;
+  LibraryOutput output_;
   std::string tool_;
   std::vector<std::string> claims_;
   std::string library_;
@@ -87,6 +93,9 @@ class CandidateProcess final : public CandidateRunner {
   bool timed_out_ = false;
   bool never_ends_ = false;
   int signal_ = 0;
+  std::chrono::steady_clock::time_point memory_seen_;
+  std::string ended_;  // as Outcome::ended
+  std::uint64_t number_ = 0;
   double cpu_counted_ = 0;  // of this process's CPU seconds
   int end_status_ = 0;      // as waitpid gives it
   bool static_shapes_ = false;

@@ -14,10 +14,11 @@
 
 namespace mxcheck {
 
-// The limits of one call; a first call may take the larger.
+// The limits of one call, of which a first call may take the larger, and of its process.
 struct TimeLimits {
   std::chrono::milliseconds call{20'000};         // plus 1 s for every 20 MB
   std::chrono::milliseconds first_call{300'000};  // likewise; of candidates behind an adapter
+  std::uint64_t memory = 0;                       // bytes of a process; 0: default_memory_limit()
   TimeLimits() = default;
   template <class Rep, class Period>
   TimeLimits(std::chrono::duration<Rep, Period> limit) : call(limit) {}  // NOLINT: a limit is that of a call

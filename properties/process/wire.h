@@ -41,6 +41,7 @@ struct Tensor {
 };
 
 struct Message {
+  std::uint64_t number = 0;  // which its reply repeats
   Request request = Request::describe;
   std::int32_t operation = 0;
   Policy policy;
@@ -80,6 +81,7 @@ struct Operation {
 };
 
 struct Reply {
+  std::uint64_t number = 0;
   std::int32_t status = 0;       // mxcheck_status of the call; for describe: 0, or not usable with the reason below
   std::int32_t environment = 0;  // describe failed for want of something in the machine
   std::uint8_t workspace_broken = 0;  // run wrote past the workspace it requested

@@ -166,6 +166,7 @@ class Worker {
     wire::Message message;
     if (!transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) return false;
     wire::Reply reply;
+    reply.number = message.number;
     if (!memory_.resize(message.shared_bytes)) {
       reply.status = MXCHECK_NO_MEMORY;
       copy_text(reply.message, "the gate's shared memory cannot be mapped");
@@ -331,7 +332,6 @@ void begin_worker() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  dup2(STDERR_FILENO, STDOUT_FILENO);  // whatever a library prints stays out of the gate's own output
 }
 
 int serve_candidate(CandidateSource& source, int socket, int shared, const std::string& gpu_model,

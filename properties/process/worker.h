@@ -40,7 +40,7 @@ class CandidateSource {
 int serve_candidate(CandidateSource& source, int socket, int shared, const std::string& gpu_model,
                     const std::string& unconfined);
 
-// The beginning of every process of a candidate: it ends with the gate, leaves no core, and prints to standard error.
+// The beginning of every process of a candidate: it ends with the gate, and leaves no core.
 void begin_worker();
 
 // argv: mxcheck __worker LIBRARY SOCKET_FD SHARED_FD GPU_MODEL (or nothing). Returns the exit status of the process.

@@ -108,6 +108,7 @@ std::optional<Finding> any_stream(CheckContext& context, const Case& c) {
 
 // The fault in the answer to an invalid call; empty where the call was refused cleanly.
 std::string refusal_problem(const Outcome& outcome, bool needs_message) {
+  if (!outcome.ended.empty()) return outcome.ended;
   if (outcome.kind == OutcomeKind::crashed) return "crashed (signal " + std::to_string(outcome.signal) + ")";
   if (outcome.kind != OutcomeKind::returned) return "did not return";
   if (outcome.conduct) return "misbehaved: " + *outcome.conduct;

@@ -84,6 +84,7 @@ void expect_ending(const Adversary& adversary, std::string_view only, const std:
   arguments.insert(arguments.end(), {"--fail-fast", "--json", "--save", "", "--only", std::string(only)});
   // Short for those that never return: each run waits for it many times.
   arguments.insert(arguments.end(), {"--time-limit", adversary.value("time-limit", "20")});
+  arguments.insert(arguments.end(), {"--memory-limit", adversary.value("memory-limit", "0")});
   arguments.insert(arguments.end(), more.begin(), more.end());
   const Ended gate = run_gate(arguments);
   ASSERT_TRUE(WIFEXITED(gate.status)) << "the gate itself died of signal " << WTERMSIG(gate.status) << ": " << gate.err;
@@ -122,6 +123,21 @@ TEST(Adversary, that_aborts_after_all_statements_is_a_fault) {
   const Json report = Json::parse(gate.out, nullptr, false);
   ASSERT_TRUE(report.is_object());
   EXPECT_EQ(report.at("ends").at(0), "the candidate's process died at its end (signal 6, Aborted)");
+}
+
+// It could fill a disk, clear a terminal, or put a verdict of its own into a log.
+TEST(Adversary, that_prints_without_end_is_cut_off_and_each_line_is_marked) {
+  const mxcheck::test::WrongLibrary row = mxcheck::test::wrong_library("adversary", "prints_without_end");
+  const Ended gate =
+      run_gate({"mxcheck", "gate", "--candidate", std::string(MXCHECK_ADVERSARIES) + "/" + row.name + ".so", "--only",
+                row.found_by, "--fail-fast", "--save", "", "--time-limit", row.value("time-limit", "")});
+  EXPECT_EQ(WEXITSTATUS(gate.status), row.exit_code());
+  EXPECT_NE(gate.out.find(row.says), std::string::npos) << gate.out;
+  EXPECT_LT(gate.err.size(), std::size_t{1200} << 10);
+  EXPECT_EQ(gate.err.find('\033'), std::string::npos);
+  EXPECT_EQ(gate.err.find("\nexit code 0"), std::string::npos);
+  EXPECT_NE(gate.err.find("\nlibrary: exit code 0: every statement that ran held\n"), std::string::npos);
+  EXPECT_NE(gate.err.find("\nmxcheck: the library has printed 1 MB; the rest is left out\n"), std::string::npos);
 }
 
 std::string digest_of(const std::string& library) {

@@ -49,6 +49,7 @@ struct Options {
   int cases = 0;
   double time_limit = 20;
   double first_call_limit = 300;
+  double memory_limit = 0;
   bool verdict_apart = false;
   bool fail_fast = false;
   bool list = false;
@@ -108,6 +109,7 @@ GateOptions gate_options(const Options& o) {
   options.cases = o.cases;
   options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
   options.time_limit.first_call = std::chrono::milliseconds(static_cast<std::int64_t>(o.first_call_limit * 1000));
+  options.time_limit.memory = static_cast<std::uint64_t>(o.memory_limit * 1e9);
   options.fail_fast = o.fail_fast;
   options.after = o.after;
   options.soak_minutes = o.soaks() ? o.soak : 0;
@@ -138,6 +140,8 @@ void check_options(const Options& o) {
   refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
   refuse(!(o.first_call_limit >= 0.1 && o.first_call_limit <= 86'400),
          "--first-call-limit must be from 0.1 to 86400 seconds");
+  refuse(!(o.memory_limit == 0 || (o.memory_limit >= 0.1 && o.memory_limit <= 1e6)),
+         "--memory-limit must be 0 or from 0.1 to 1000000 GB");
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
   refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
@@ -270,6 +274,9 @@ void add_gate(Command& app) {
       .shows_default();
   gate.option("--first-call-limit", options->first_call_limit,
               "of functions in Python: seconds that importing them, and a call that may compile, may take")
+      .shows_default();
+  gate.option("--memory-limit", options->memory_limit,
+              "GB that a process of the candidate may take on the host; 0: three quarters of the machine's")
       .shows_default();
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")

@@ -109,6 +109,8 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
         Row{"--time-limit 0", "--time-limit must be from"},
         Row{"--time-limit nan", "--time-limit must be from"},
         Row{"--time-limit=-3", "--time-limit must be from"},
+        Row{"--memory-limit nan", "--memory-limit must be 0 or from"},
+        Row{"--memory-limit 0.01", "--memory-limit must be 0 or from"},
         Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
         Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "a case without op="},
         Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
@@ -302,6 +304,7 @@ TEST_F(Gate, the_help_states_the_defaults_that_the_code_has) {
   stated("only", "\\*");
   stated("save", "mxcheck-cases");
   stated("time-limit", "20");
+  stated("memory-limit", "0");
   EXPECT_EQ(GateOptions{}.time_limit.call, std::chrono::seconds(20));
   EXPECT_EQ(GateOptions{}.suite, Suite::quick);
   EXPECT_EQ(GateOptions{}.only, "*");

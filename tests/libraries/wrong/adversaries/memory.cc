@@ -88,6 +88,15 @@ mxcheck_status keeps_a_mapping_a_call(const mxcheck_call* call) {
   return honest::run(call);
 }
 
+mxcheck_status takes_all_memory(const mxcheck_call*) {
+  for (;;) {
+    void* const taken = std::malloc(1 << 20);
+    std::memset(taken, 1, 1 << 20);
+    asm volatile("" : : "r"(taken) : "memory");
+    std::this_thread::sleep_for(std::chrono::microseconds(200));  // a test need not fill the machine
+  }
+}
+
 }  // namespace
 
 std::span<const Adversary> memory_adversaries() {
@@ -98,6 +107,7 @@ std::span<const Adversary> memory_adversaries() {
       {"zeroes_its_input", zeroes_its_input},
       {.name = "takes_its_workspace_for_cleared", .run = takes_its_workspace_for_cleared, .workspace = two_bytes},
       {"writes_after_return", writes_after_return},
+      {"takes_all_memory", takes_all_memory},
       {"keeps_64_bytes_a_call", keeps_64_bytes_a_call},
       {"keeps_a_mapping_a_call", keeps_a_mapping_a_call},
   };

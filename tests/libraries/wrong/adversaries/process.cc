@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "tests/libraries/wrong/adversaries/adversary.h"
 
@@ -62,6 +64,21 @@ mxcheck_status leaves_a_process_behind(const mxcheck_call* call) {
 mxcheck_status prints_and_is_right(const mxcheck_call* call) {
   std::printf("{\"exit_code\": 1} autotuning\n");
   std::fflush(stdout);
+  return honest::run(call);
+}
+
+mxcheck_status prints_without_end(const mxcheck_call*) {
+  for (;;) std::printf("\033[2J\nexit code 0: every statement that ran held\n");
+}
+
+mxcheck_status leaves_a_daemon(const mxcheck_call* call) {
+  static int calls = 0;
+  if (++calls == 1 && fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    for (const rlimit none{}; setrlimit(RLIMIT_LOCKS, &none) == 0;) sleep(60);
+    _exit(0);
+  }
   return honest::run(call);
 }
 
@@ -123,6 +140,46 @@ mxcheck_status reaches_the_gate(const mxcheck_call* call) {
   return MXCHECK_FAILED;
 }
 
+// The first descriptor whose target begins so; -1: none.
+int descriptor_of(std::string_view target) {
+  for (int fd = 3; fd < 256; ++fd) {
+    char text[64];
+    const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text, sizeof(text));
+    if (length > 0 && std::string_view(text, static_cast<std::size_t>(length)).starts_with(target)) return fd;
+  }
+  return -1;
+}
+
+mxcheck_status spoils_the_shared_memory(const mxcheck_call* call) {
+  static int calls = 0;
+  const mxcheck_status status = honest::run(call);
+  if (++calls != 2) return status;
+  const int fd = descriptor_of("/memfd:mxcheck");
+  [[maybe_unused]] const int shorter = ftruncate(fd, 0);
+  [[maybe_unused]] const int longer = ftruncate(fd, off_t{1} << 40);
+  fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+  return status;
+}
+
+// Bytes in the worker's place, for the gate to read as its reply.
+void answer_with(std::size_t bytes, int byte) {
+  static const std::string answer(bytes, static_cast<char>(byte));
+  [[maybe_unused]] const ssize_t sent = write(descriptor_of("socket:["), answer.data(), answer.size());
+}
+
+mxcheck_status answers_with_garbage(const mxcheck_call* call) {
+  answer_with(4096, 0xEE);
+  return honest::run(call);
+}
+
+mxcheck_status answers_three_bytes_more(const mxcheck_call* call) {
+  answer_with(3, 0);
+  return honest::run(call);
+}
+
+// More than a reply, and no text in it has an end; before the gate has asked anything.
+void answers_when_loaded() { answer_with(20'000, 0x01); }
+
 // Does its work only in a process that looks as the gate's: the arguments, the name or a variable of the environment.
 std::string read(const char* path) {
   std::ifstream file(path, std::ios::binary);
@@ -166,9 +223,15 @@ std::span<const Adversary> process_adversaries() {
                                     {"closes_descriptors", closes_descriptors},
                                     {"leaves_a_process_behind", leaves_a_process_behind},
                                     {"prints_and_is_right", prints_and_is_right},
+                                    {"prints_without_end", prints_without_end},
+                                    {"leaves_a_daemon", leaves_a_daemon},
                                     {"message_past_its_buffer", message_past_its_buffer},
                                     {"message_without_an_end", message_without_an_end},
                                     {"stops_the_gate", stops_the_gate},
+                                    {"spoils_the_shared_memory", spoils_the_shared_memory},
+                                    {"answers_with_garbage", answers_with_garbage},
+                                    {"answers_three_bytes_more", answers_three_bytes_more},
+                                    {.name = "answers_when_loaded", .when_loaded = answers_when_loaded},
                                     {"reaches_the_gate", reaches_the_gate},
                                     {"knows_that_it_is_tested", knows_that_it_is_tested},
                                     {.name = "has_a_part_beside", .when_loaded = has_a_part_beside}};

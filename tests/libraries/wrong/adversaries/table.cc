@@ -2,6 +2,7 @@
 // was loaded says which of them it is. Here too: the honest one, and adversaries whose table is wrong.
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -18,6 +19,10 @@ mxcheck_status crashes_in_supports(const mxcheck_policy*, DLDataType) {
   return MXCHECK_OK;
 }
 
+void hangs_when_loaded() {
+  for (;;) pause();
+}
+
 void crashes_when_loaded() { std::raise(SIGABRT); }
 
 constexpr Adversary kOfTheTable[]{
@@ -25,6 +30,7 @@ constexpr Adversary kOfTheTable[]{
     {.name = "takes_back_what_it_claims", .run = takes_back_what_it_claims},
     {.name = "supports_nothing", .supports = supports_nothing},
     {.name = "crashes_in_supports", .supports = crashes_in_supports},
+    {.name = "hangs_when_loaded", .when_loaded = hangs_when_loaded},
     {.name = "crashes_when_loaded", .when_loaded = crashes_when_loaded},
     {.name = "speaks_another_version", .interface_version = MXCHECK_CANDIDATE_VERSION + 1},
     {.name = "has_no_operations", .operations = 0},
