@@ -154,7 +154,7 @@ std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, con
 
 std::vector<InvalidCall> invalid_calls_of(const Operation& operation) {
   std::vector<InvalidCall> all = common_invalid_calls();
-  for (InvalidCall& own : operation.invalid_calls()) all.push_back(std::move(own));
+  add_invalid(all, {operation.invalid_calls()});
   return all;
 }
 
@@ -162,7 +162,9 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
   if (!operation.has_invalid_calls(c)) return not_applicable(context);
   const std::unique_ptr<Problem> p = make_problem(c);
-  for (const InvalidCall& invalid : invalid_calls_of(operation)) {
+  std::vector<InvalidCall> all = invalid_calls_of(operation);
+  add_invalid(all, {misplaced_offsets(mix64(c.seed))});
+  for (const InvalidCall& invalid : all) {
     Call call = p->call();
     if ((invalid.host_only && context.process.info().cuda) || !invalid.make(call)) continue;
     if (auto finding = check_refusal(context, call, invalid.how, invalid.needs_message)) return finding;
