@@ -415,10 +415,6 @@ std::vector<InvalidTensor> invalid_tensors() {
       {"its shape is a null pointer", [](Call&, T& t, const P&) { return t.null_shape = true; }},
       {"its first extent is negative", [](Call&, T& t, const P&) { return t.shape.front() = -1, true; }},
       {"its last extent is negative", [](Call&, T& t, const P&) { return t.shape.back() = -1, true; }},
-      {"its first extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kWord); }},
-      {"its first extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kQuarter); }},
-      {"its last extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kWord); }},
-      {"its last extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kQuarter); }},
       {"it has one row too few",
        [](Call& c, T& t, const P& p) { return !p.may_have_any_rows && resize_rows(c, t, p, -1); }},
       {"it has one row too many",
@@ -463,6 +459,17 @@ std::vector<InvalidTensor> invalid_tensors() {
   };
 }
 
+std::vector<InvalidTensor> wrapping_tensors() {
+  using P = TensorPlace;
+  using T = CallTensor;
+  return {
+      {"its first extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kWord); }},
+      {"its first extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kQuarter); }},
+      {"its last extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kWord); }},
+      {"its last extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kQuarter); }},
+  };
+}
+
 void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families) {
   for (const std::vector<InvalidCall>& family : families) to.insert(to.end(), family.begin(), family.end());
 }
@@ -473,10 +480,10 @@ std::vector<InvalidCall> disagreeing_extents(std::vector<InvalidCall> others) {
       invalid_policy<P>("the policy's cols disagree with the tensors", [](P& p) { return ++p.cols != 0; }),
       invalid_policy<P>("the policy's cols are 2^63 - 1", [](P& p) { return p.cols = INT64_MAX, true; }),
       // The right number in 32 bits, and often the right product in 64.
-      invalid_policy<P>("the policy's rows are 2^32 more", [](P& p) { return p.rows += kWord, true; }),
-      invalid_policy<P>("the policy's rows are 2^62 more", [](P& p) { return p.rows += kQuarter, true; }),
-      invalid_policy<P>("the policy's cols are 2^32 more", [](P& p) { return p.cols += kWord, true; }),
-      invalid_policy<P>("the policy's cols are 2^62 more", [](P& p) { return p.cols += kQuarter, true; }),
+      wrapping_policy<P>("the policy's rows are 2^32 more", [](P& p) { return p.rows += kWord, true; }),
+      wrapping_policy<P>("the policy's rows are 2^62 more", [](P& p) { return p.rows += kQuarter, true; }),
+      wrapping_policy<P>("the policy's cols are 2^32 more", [](P& p) { return p.cols += kWord, true; }),
+      wrapping_policy<P>("the policy's cols are 2^62 more", [](P& p) { return p.cols += kQuarter, true; }),
   };
   add_invalid(all, {std::move(others)});
   return all;

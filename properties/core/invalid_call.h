@@ -29,6 +29,8 @@ struct InvalidTensor {
   std::function<bool(Call&, CallTensor&, const TensorPlace&)> make;  // false: not applicable to this tensor
 };
 std::vector<InvalidTensor> invalid_tensors();
+// Extents that wrap: without memory for them.
+std::vector<InvalidTensor> wrapping_tensors();
 
 // The tensors of a call, inputs first; the tensor at a place.
 std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation);
@@ -62,6 +64,13 @@ InvalidCall invalid_policy(const char* how, Change change) {
             edit<Struct>(call.policy, [&](Struct& policy) { applies = change(policy); });
             return applies;
           }};
+}
+
+template <class Struct, class Change>
+InvalidCall wrapping_policy(const char* how, Change change) {
+  InvalidCall invalid = invalid_policy<Struct>(how, change);
+  invalid.wraps = true;
+  return invalid;
 }
 
 // The integers of an input with the one at a place changed; false where there is none. The call owns the copy.

@@ -18,8 +18,8 @@ ShellAnswer gate(const WrongLibrary& one) {
   return mxcheck::test::gate_on(MXCHECK_LENIENT_LIBRARY,
                                 std::string("LENIENT_OF=") + right_of(one) +
                                     " LENIENT_OPERATION=" + one.value("operation", "") + " LENIENT=" + one.name,
-                                "--only bad_arguments_are_refused_and_nothing_is_written --seed 1 --jobs 1 --cases " +
-                                    one.value("cases", "60") + " 2>&1");
+                                "--only '" + (one.found_by.empty() ? "*" : one.found_by) +
+                                    "' --seed 1 --jobs 1 --cases " + one.value("cases", "60") + " 2>&1");
 }
 
 class LenientLibraries : public testing::TestWithParam<WrongLibrary> {};

@@ -36,7 +36,7 @@ std::vector<InvalidCall> invalid_matmuls() {
        }},
       invalid_policy<P>("the depth is negative", [](P& p) { return p.depth = -1, true; }),
       invalid_policy<P>("the depth is 2^63 - 1", [](P& p) { return p.depth = INT64_MAX, true; }),
-      invalid_policy<P>("the depth is 2^32 more", [](P& p) { return p.depth += std::int64_t{1} << 32, true; }),
+      wrapping_policy<P>("the depth is 2^32 more", [](P& p) { return p.depth += std::int64_t{1} << 32, true; }),
       invalid_policy<P>("accumulate is 2", [](P& p) { return std::exchange(p.accumulate, 2) == 1; }),  // C is there
       {"offsets are there and no groups",
        [](Call& c) { return read<P>(c.policy).grouping == MXCHECK_DENSE && unwanted_offsets().make(c); }},
