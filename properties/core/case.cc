@@ -262,6 +262,9 @@ bool offers(std::span<const Variant> variants, const Variant& wanted) {
 
 namespace {
 
+constexpr std::int64_t kWord = std::int64_t{1} << 32;
+constexpr std::int64_t kQuarter = std::int64_t{1} << 62;
+
 // No name begins with this letter.
 std::string misspelt(std::string_view text) { return "z" + std::string(text.empty() ? text : text.substr(1)); }
 
@@ -305,6 +308,13 @@ bool resize_rows(Call& call, CallTensor& t, const TensorPlace& place, int by) {
 
 bool resize_cols(Call& call, CallTensor& t, const TensorPlace& place, int by) {
   return !place.may_have_any_cols && resize(call, t, place, t.shape.size() - 1, by);
+}
+
+// A larger extent without memory for it.
+bool grow(CallTensor& t, const TensorPlace& place, std::size_t dimension, std::int64_t by) {
+  if (t.shape.size() != 2 || (dimension == 0 ? place.may_have_any_rows : place.may_have_any_cols)) return false;
+  t.shape[dimension] += by;
+  return true;
 }
 
 // sign * the columns and a number more.
@@ -449,15 +459,34 @@ std::vector<InvalidTensor> invalid_tensors() {
   };
 }
 
+std::vector<InvalidTensor> wrapping_tensors() {
+  using P = TensorPlace;
+  using T = CallTensor;
+  return {
+      {"its first extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kWord); }},
+      {"its first extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kQuarter); }},
+      {"its last extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kWord); }},
+      {"its last extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kQuarter); }},
+  };
+}
+
 void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families) {
   for (const std::vector<InvalidCall>& family : families) to.insert(to.end(), family.begin(), family.end());
 }
 
-InvalidCall disagreeing_cols() {
-  return invalid_policy<mxcheck_policy>("the policy's cols disagree with the tensors", [](mxcheck_policy& p) {
-    p.cols += 1;
-    return true;
-  });
+std::vector<InvalidCall> disagreeing_extents(std::vector<InvalidCall> others) {
+  using P = mxcheck_policy;
+  std::vector<InvalidCall> all{
+      invalid_policy<P>("the policy's cols disagree with the tensors", [](P& p) { return ++p.cols != 0; }),
+      invalid_policy<P>("the policy's cols are 2^63 - 1", [](P& p) { return p.cols = INT64_MAX, true; }),
+      // The right number in 32 bits, and often the right product in 64.
+      wrapping_policy<P>("the policy's rows are 2^32 more", [](P& p) { return p.rows += kWord, true; }),
+      wrapping_policy<P>("the policy's rows are 2^62 more", [](P& p) { return p.rows += kQuarter, true; }),
+      wrapping_policy<P>("the policy's cols are 2^32 more", [](P& p) { return p.cols += kWord, true; }),
+      wrapping_policy<P>("the policy's cols are 2^62 more", [](P& p) { return p.cols += kQuarter, true; }),
+  };
+  add_invalid(all, {std::move(others)});
+  return all;
 }
 
 InvalidCall unknown_format() {
@@ -479,13 +508,6 @@ InvalidCall unknown_recipe() {
 InvalidCall unknown_layout() {
   return invalid_policy<mxcheck_policy>("the layout is unknown", [](mxcheck_policy& p) {
     p.layout = 7;
-    return true;
-  });
-}
-
-InvalidCall huge_cols() {
-  return invalid_policy<mxcheck_policy>("the policy's cols are 2^63 - 1", [](mxcheck_policy& p) {
-    p.cols = INT64_MAX;
     return true;
   });
 }
@@ -545,6 +567,51 @@ std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const 
          set_offsets(c, {1, end(c)});
          return true;
        }},
+  };
+}
+
+namespace {
+
+using Offsets = std::vector<std::int64_t>;
+
+// One between the first and the last above the next, or below the one before; false where there is no such place.
+bool descend(Offsets& o, std::uint64_t drawn) {
+  for (std::size_t tried = 0; tried + 2 < o.size(); ++tried) {
+    const std::size_t at = 1 + (drawn + tried) % (o.size() - 2);
+    const bool has_above = o[at + 1] < o.back();
+    if (!has_above && o[at - 1] == 0) continue;
+    o[at] = has_above ? o[at + 1] + 1 : o[at - 1] - 1;
+    return true;
+  }
+  return false;
+}
+
+InvalidCall offsets_that(const char* how, std::uint64_t drawn, bool (*change)(Offsets&, std::uint64_t)) {
+  return {how, [=](Call& call) {
+            std::vector<CallTensor*> lists;
+            for (CallTensor& input : call.inputs) {
+              if (input.is_offsets && input.bytes != 0) lists.push_back(&input);
+            }
+            if (lists.empty()) return false;
+            CallTensor& list = *lists[drawn % lists.size()];
+            Offsets offsets = values_in<std::int64_t>({list.data, list.bytes});
+            if (!change(offsets, drawn >> 8)) return false;
+            list.data = call.own(to_bytes(offsets));
+            return true;
+          }};
+}
+
+}  // namespace
+
+std::vector<InvalidCall> misplaced_offsets(std::uint64_t drawn) {
+  return {
+      offsets_that("the offsets descend at one place", drawn, descend),
+      offsets_that("2^32 is added to one offset", drawn,
+                   [](Offsets& o, std::uint64_t at) { return o[at % o.size()] += kWord, true; }),
+      offsets_that("2^32 is added to the last offset", drawn,
+                   [](Offsets& o, std::uint64_t) { return o.back() += kWord, true; }),
+      offsets_that("the sign of one offset is set", drawn,
+                   [](Offsets& o, std::uint64_t at) { return o[at % o.size()] += INT64_MIN, true; }),
   };
 }
 

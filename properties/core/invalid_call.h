@@ -29,6 +29,8 @@ struct InvalidTensor {
   std::function<bool(Call&, CallTensor&, const TensorPlace&)> make;  // false: not applicable to this tensor
 };
 std::vector<InvalidTensor> invalid_tensors();
+// Extents that wrap: without memory for them.
+std::vector<InvalidTensor> wrapping_tensors();
 
 // The tensors of a call, inputs first; the tensor at a place.
 std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation);
@@ -36,8 +38,8 @@ CallTensor& tensor_at(Call& call, const TensorPlace& place);
 
 void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families);
 
-InvalidCall disagreeing_cols();
-InvalidCall huge_cols();
+// Rows and columns of the policy that are not the tensors', before others: where the tensors have both.
+std::vector<InvalidCall> disagreeing_extents(std::vector<InvalidCall> others);
 InvalidCall unknown_format();
 InvalidCall unknown_recipe();
 InvalidCall unknown_layout();
@@ -49,6 +51,8 @@ InvalidCall unwanted_offsets();
 InvalidCall unwanted_row_index();
 // Expert offsets that are not sorted, do not start at 0, do not end where `end` says.
 std::vector<InvalidCall> invalid_offsets(const std::function<std::int64_t(const Call&)>& end);
+// Offsets of a list that the call has, changed at a place that is drawn: of experts, or of tokens' slots.
+std::vector<InvalidCall> misplaced_offsets(std::uint64_t drawn);
 // A row index below 0 or past the last row.
 std::vector<InvalidCall> invalid_row_index();
 
@@ -60,6 +64,13 @@ InvalidCall invalid_policy(const char* how, Change change) {
             edit<Struct>(call.policy, [&](Struct& policy) { applies = change(policy); });
             return applies;
           }};
+}
+
+template <class Struct, class Change>
+InvalidCall wrapping_policy(const char* how, Change change) {
+  InvalidCall invalid = invalid_policy<Struct>(how, change);
+  invalid.wraps = true;
+  return invalid;
 }
 
 // The integers of an input with the one at a place changed; false where there is none. The call owns the copy.

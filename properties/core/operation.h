@@ -73,6 +73,8 @@ struct InvalidCall {
   std::function<bool(Call&)> make;  // false: not applicable to this call
   bool host_only = false;           // CUDA libraries may accept it
   bool needs_message = true;        // of the refusal
+  // A size that is right in 32 bits, or in a product of 64: of the statement about those.
+  bool wraps = false;
 };
 
 class Operation {

@@ -136,11 +136,12 @@ std::string text_of(const TensorPlace& place) {
 }
 
 // Each way to make a tensor wrong, of one tensor that the case's seed chooses for it; in every eighth case, of all.
-std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, const Call& good) {
+std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, const Call& good,
+                                       const std::vector<InvalidTensor>& ways) {
   const std::vector<TensorPlace> places = tensor_places(good, operation_named(c.variant.operation));
   const std::uint64_t drawn = mix64(c.seed);
   std::uint64_t number = drawn >> 8;
-  for (const InvalidTensor& invalid : invalid_tensors()) {
+  for (const InvalidTensor& invalid : ways) {
     const std::size_t chosen = number++ % places.size();
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (i != chosen && drawn % 8 != 0) continue;
@@ -153,22 +154,33 @@ std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, con
   return std::nullopt;
 }
 
-std::vector<InvalidCall> invalid_calls_of(const Operation& operation) {
+std::vector<InvalidCall> invalid_calls_of(const Operation& operation, bool wrap) {
   std::vector<InvalidCall> all = common_invalid_calls();
-  for (InvalidCall& own : operation.invalid_calls()) all.push_back(std::move(own));
+  add_invalid(all, {operation.invalid_calls()});
+  std::erase_if(all, [=](const InvalidCall& invalid) { return invalid.wraps != wrap; });
   return all;
 }
 
-std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
-  const Operation& operation = operation_named(c.variant.operation);
-  if (!operation.has_invalid_calls(c)) return not_applicable(context);
+std::optional<Finding> refuses_all(CheckContext& context, const Case& c, const std::vector<InvalidCall>& calls,
+                                   const std::vector<InvalidTensor>& tensors) {
+  if (!operation_named(c.variant.operation).has_invalid_calls(c)) return not_applicable(context);
   const std::unique_ptr<Problem> p = make_problem(c);
-  for (const InvalidCall& invalid : invalid_calls_of(operation)) {
+  for (const InvalidCall& invalid : calls) {
     Call call = p->call();
     if ((invalid.host_only && context.process.info().cuda) || !invalid.make(call)) continue;
     if (auto finding = check_refusal(context, call, invalid.how, invalid.needs_message)) return finding;
   }
-  return refuses_tensors(context, c, p->call());
+  return refuses_tensors(context, c, p->call(), tensors);
+}
+
+std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
+  return refuses_all(context, c, invalid_calls_of(operation_named(c.variant.operation), false), invalid_tensors());
+}
+
+std::optional<Finding> refuses_what_wraps(CheckContext& context, const Case& c) {
+  std::vector<InvalidCall> calls = invalid_calls_of(operation_named(c.variant.operation), true);
+  add_invalid(calls, {misplaced_offsets(mix64(c.seed))});
+  return refuses_all(context, c, calls, wrapping_tensors());
 }
 
 // Where an earlier statement's refused calls have spoilt the process for good, a call is wrong before and after those
@@ -195,7 +207,7 @@ std::optional<Finding> right_after_a_refusal(CheckContext& context, const Case& 
   const CallOutputs first = run_problem(context, *p);
   if (!first.usable()) return propagate(context, first);
   if (auto finding = spoilt_before(context, *p, first)) return finding;
-  for (const InvalidCall& invalid : invalid_calls_of(operation)) {
+  for (const InvalidCall& invalid : invalid_calls_of(operation, false)) {
     Call call = p->call();
     if (!invalid.make(call)) continue;
     if (context.process.run(call).kind != OutcomeKind::returned) return not_applicable(context);
@@ -332,6 +344,13 @@ std::vector<Statement> conduct_statements() {
                 "after a call, exit() runs what the library registered for the end and returns status 0",
                 ends_in_order),
   };
+  Statement wraps =
+      about_all("sizes_that_wrap_and_offsets_out_of_order_are_refused",
+                "sizes that are right in 32 bits alone, or whose product overflows, offsets with high words, and lists "
+                "of offsets "
+                "that are out of order at any place are refused as INVALID or UNSUPPORTED, and no output byte changes",
+                refuses_what_wraps);
+  wraps.data = {Data::normal}, wraps.strides = false, wraps.experts = 60, wraps.of_the_interface = true;
   for (const std::size_t about_bits : {1, 2})
     s[about_bits].applies = [](const Variant& v, std::span<const Variant>) { return promises_bits(v); };
   s[0].cases_per_variant = 2;
@@ -349,6 +368,7 @@ std::vector<Statement> conduct_statements() {
     one->data = {};
   }
   s[6].device = Statement::Device::host;
+  s.push_back(std::move(wraps));
   return s;
 }
 

@@ -47,7 +47,8 @@ struct Row {
   std::vector<double> reaches;    // magnitudes, where a subnormal has that of the smallest normal number; 0 for 0
   std::vector<double> last_bits;  // exponents, as the doubles that loops in SIMD want
   bool has_special = false;       // a NaN or an infinity
-  bool scales_are_far = false;    // one is outside 2^-50 .. 2^50
+  bool scales_are_far = false;    // one is outside 2^-50 .. 2^50, or infinite
+  bool codes_are_far = false;     // one is above 2^30, or has bits below 2^-38: with scales it may leave FP32
   bool scales_round = false;      // one is no power of two
   int bits = 0;                   // of the significands, scales aside
 };
@@ -84,7 +85,7 @@ Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
       const bool is_power_of_two = std::fabs(std::frexp(scale, &exponent)) == 0.5;
       if (!m.contract.decodes) {  // what is decoded is BF16, scales and all
         row.scales_round |= !is_power_of_two;
-        row.scales_are_far |= std::isfinite(scale) && scale != 0 && std::abs(exponent) > 50;
+        row.scales_are_far |= std::isinf(scale) || (std::isfinite(scale) && scale != 0 && std::abs(exponent) > 50);
       }
     }
     const std::uint32_t word = w.code(i, k);
@@ -93,6 +94,7 @@ Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
     if (m.contract.decodes) value = rounded(Format::bf16, value);
     const double normal = std::max(std::fabs(m.contract.decodes ? value : code), least_normal);
     row.reaches.push_back(value == 0 ? 0 : m.contract.decodes ? normal : normal * std::fabs(scale));
+    row.codes_are_far |= std::isfinite(code) && code != 0 && (std::fabs(code) > 0x1p30 || last_bit(code) < -38);
     row.values.push_back(value);
     row.has_special |= !std::isfinite(value);
     row.last_bits.push_back(std::isfinite(value) ? last_bit(value) : kZeroBit);
@@ -183,65 +185,60 @@ class Ranges {
     Terms terms = products(a, b);
     const bool sums_c = m_.c != nullptr && m_.alpha == 1;
     if (sums_c) terms.add_special(c, std::fabs(c), std::isfinite(c) ? last_bit(c) : kZeroBit);
-    const bool is_far = a.scales_are_far || b.scales_are_far;
+    const bool has_scales = (m_.a.scaled() || m_.b.scaled()) && !m_.contract.decodes;
+    if (a.scales_are_far || b.scales_are_far || (has_scales && (a.codes_are_far || b.codes_are_far))) return anything();
     if (terms.any_nan || (terms.any_positive_infinity && terms.any_negative_infinity)) return nan();
-    const double largest = std::max({terms.positive, terms.negative, terms.reach});
-    if (terms.any_positive_infinity || terms.any_negative_infinity) {
-      if (is_far || largest >= kLargest) return anything();
-      return finished(terms.any_positive_infinity ? kInfinite : -kInfinite, 0, c);
-    }
-    if (is_far) return anything();  // two scales together may be infinite, and 0 times that a NaN
-    const int product_bits = a.bits + b.bits;
-    const bool rounds_products = product_bits > kFp32Bits;
-    const bool rounds_scales = a.scales_round || b.scales_round;
     const double n = terms.count;
     const bool cuts = kept_bits_ < kFp32Bits - 1;
     const double unit = cuts ? std::ldexp(2.0, -kept_bits_) : kUnit;
-    if (largest >= kLargest || n * unit > 0.25) return anything();
-    const double sum = terms.positive - terms.negative;
+    const double largest = std::max({terms.positive, terms.negative, terms.reach});
+    const double growth = std::exp(n * unit);  // of a sum, by what is lost of each sum on the way
+    if (!(largest * growth < kLargest)) return anything();
+    if (terms.any_positive_infinity || terms.any_negative_infinity)
+      return finished(terms.any_positive_infinity ? kInfinite : -kInfinite, 0, 0, c);
     const double all = terms.positive + terms.negative;
-    // Beside a kernel's roundings those of this file, which adds up doubles: 2 (n + 2) of 2^-53.
-    const double own = 2 * (n + 2) * 0x1p-53 * all;
-    const bool keeps_all = !rounds_products && !rounds_scales &&
-                           all < std::ldexp(1.0, static_cast<int>(terms.last) + 53) &&
+    const bool keeps_all = all < std::ldexp(1.0, static_cast<int>(terms.last) + 53) &&
                            largest <= std::ldexp(1.0, static_cast<int>(terms.last) + (cuts ? kept_bits_ : kFp32Bits));
-    const bool flushes = terms.count != 0 && terms.last < -126;
-    double slack = 0;
-    if (!keeps_all) slack += n * unit * largest * (1 + 2 * n * unit) + own;
-    if (rounds_scales) slack += 3 * kUnit * all * (1 + n * unit);
-    if (rounds_products) slack += kUnit * all * (1 + n * unit);
-    if (flushes) slack += 2 * n * kLeastNormal;
-    return finished(sum, slack, c);
+    // Beside a kernel's roundings those of this file, which adds up doubles: 2 (n + 2) of 2^-53.
+    double lost = std::expm1(n * unit) * largest + 2 * (n + 2) * 0x1p-53 * all;
+    if (a.scales_round || b.scales_round) lost += 3 * kUnit * all * growth;
+    if (a.bits + b.bits > kFp32Bits) lost += kUnit * all * growth;
+    const double flushed = terms.count != 0 && terms.last < -126 ? 2 * n * kLeastNormal : 0;
+    // Parts of a sum may be multiplied by alpha before they are added.
+    const double lost_of_parts = lost + kUnit * all * growth;
+    return finished(terms.positive - terms.negative, (keeps_all ? 0 : lost) + flushed, lost_of_parts + flushed, c);
   }
 
  private:
   static OutputRange nan() { return {0, 0, true, false}; }
   static OutputRange anything() { return {-kInfinite, kInfinite, false, true}; }
 
-  // The epilogue: alpha, C where it is not in the sum, and D's format.
-  [[nodiscard]] OutputRange finished(double sum, double slack, double c) const {
-    double value = sum;
-    double off = slack;
-    if (m_.alpha != 1) {
-      value = sum * double{m_.alpha};
-      if (std::isnan(m_.alpha)) return nan();
-      if (std::isinf(m_.alpha) && off != 0 && std::fabs(sum) <= off) return anything();  // 0, and either sign
+  // The epilogue: alpha, C where it is not in the sum, and D's format. slack: of the sum; of_parts: where alpha rounds.
+  [[nodiscard]] OutputRange finished(double sum, double slack, double of_parts, double c) const {
+    if (m_.alpha == 1) return range_of(sum, slack);
+    const double alpha{m_.alpha};
+    int exponent = 0;
+    const bool rounds = std::fabs(std::frexp(alpha, &exponent)) != 0.5;
+    if (std::isnan(alpha)) return nan();
+    double off = (rounds ? of_parts : slack) * std::fabs(alpha);
+    double value = sum * alpha;
+    if (std::isinf(alpha) && slack != 0 && std::fabs(sum) <= slack) return anything();  // 0, and either sign
+    if (std::isnan(value)) return nan();
+    if (std::isinf(value)) off = 0;
+    const bool is_small = std::fabs(value) - off < kLeastNormal && value != 0;
+    if (rounds || is_small) off += kLeastNormal;
+    if (std::isfinite(value) && std::fabs(value) + off >= kLargest) return anything();
+    if (m_.c != nullptr) {
+      value += c;
       if (std::isnan(value)) return nan();
       if (std::isfinite(value)) {
-        const double reach = std::fabs(value) + off * std::fabs(double{m_.alpha});
-        if (reach >= kLargest) return anything();
-        off = off * std::fabs(double{m_.alpha}) + kUnit * reach + kLeastNormal;
-      }
-      if (m_.c != nullptr) {
-        const double with_c = value + c;
-        if (std::isnan(with_c)) return nan();
-        if (std::isfinite(with_c)) {
-          if (std::fabs(with_c) + off >= kLargest) return anything();
-          off += kUnit * (std::fabs(with_c) + off) + kLeastNormal;
-        }
-        value = with_c;
+        if (std::fabs(value) + off >= kLargest) return anything();
+        off += kUnit * (std::fabs(value) + off) + kLeastNormal;
       }
     }
+    return range_of(value, off);
+  }
+  [[nodiscard]] OutputRange range_of(double value, double off) const {
     if (std::isinf(value)) return {value, value, false, false};
     return {rounded(m_.output, value - off), rounded(m_.output, value + off), false, false};
   }
@@ -268,7 +265,7 @@ bool OutputRange::holds(Format output, std::uint32_t word) const {
 }
 
 std::string to_text(const OutputRange& range) {
-  if (range.unbounded) return "anything: sums may overflow on the way, or scales are far from 1";
+  if (range.unbounded) return "anything: sums may overflow on the way, or scales or codes under them are far from 1";
   if (range.is_nan) return "NaN in every order";
   if (range.is_point()) return fmt::format("{:.9g} in every order: nothing can be rounded on the way", range.low);
   return fmt::format("{:.9g} to {:.9g}, {:.2g} wide", range.low, range.high, range.high - range.low);

@@ -8,28 +8,31 @@
 //
 // What a kernel may do. Let t_1 .. t_n be the products that are not 0, and C where alpha is 1. They are added in any
 // order and grouping, by adders of two or of many operands, in an accumulator of FP32 that rounds to nearest or cuts;
-// results below 2^-126 may be flushed. Adders lose at most n units of 2^-23 M in all, with +fN at most 2 n units of
-// 2^-N M, M being the largest magnitude that a sum has on the way:
+// results below 2^-126 may be flushed, operands below it keep their values. There are at most n losses, each below
+// u = 2^-23 (+fN: 2^(1 - N)) of the largest sum that there is then:
 //
-//   P = sum of the positive t, N = -(sum of the negative t); every partial sum of exact terms lies in [-N, P], and
-//   those of a kernel, which are off by what was lost before, are below M = max(P, N, R) (1 + 2 n u), if n u <= 1/4.
-//   R is the largest |a b|, a subnormal operand taken for the smallest normal number: tensor cores do not normalize
-//   products, and align sums to the exponents of their operands.
+//   P = sum of the positive t, N = -(sum of the negative t); every partial sum of exact terms lies in [-N, P]. Let M be
+//   max(P, N, R), where R is the largest |a b|, a subnormal operand taken for the smallest normal number: tensor cores
+//   do not normalize products, and align sums to the exponents of their operands. A sum that has had j losses is below
+//   M (1 + u)^j, so that all of them are below M ((1 + u)^n - 1), for which expm1(n u) M is taken.
 //
 //   A chain or a tree of n terms has at most n - 1 additions of two operands, each off by at most 2^-24 (nearest) or
-//   2^-23 (cut) of its result. A tensor core adds T terms and its accumulator at once: each is cut below 2^-f of the
-//   largest, then the sum is cut to FP32; for f = 25 that is (T + 1) / 4 + 1 units for T terms, at most T units for T
-//   of 2 or more. +fN stands for cores with N < 25 (13: FP8 on Hopper): T + 1 cuts and that of the result, at most 2 T.
-//   FP32 scales: RN(scale_a * scale_b) or one after the other, by the sum or by a fused multiply-add: at most 3
-//   roundings of 2^-23 (P + N). Products of more than 24 bits (FP32 operands): one more.
+//   2^-23 (cut) of its result. A tensor core adds T terms and its accumulator at once: all but the largest are cut
+//   below 2^-f of it, then the sum is cut to FP32; for f = 25 that is T / 4 + 3 / 4 units of 2^-23, at most T. +fN
+//   stands for cores with N < 25 (13: FP8 on Hopper): T cuts and that of the result, at most 2 T of 2^-N. FP32 scales:
+//   RN(scale_a * scale_b) or one after the other, by the sum or by a fused multiply-add: at most 3 roundings of 2^-23
+//   (P + N). Products of more than 24 bits (FP32 operands): one more. Alpha, where it is no power of two, by the sum or
+//   by its parts: one more.
 //
 // Where nothing can be lost the interval is a point. If every t is a multiple of q and M <= 2^24 q (+fN: 2^N q), every
-// partial sum is a number of the accumulator: so it is for integers, for one product, and for most short sums of FP8.
+// partial sum, with its scales or without, is a number of the accumulator: so it is for integers, for one product, and
+// for most short sums of FP8.
 //
-// At the end D = round(RN(alpha * acc) + C) as in reference/matmul/matmul.h, C last or within the sum; BF16 and FP16 by
-// one rounding to nearest even. A NaN among the operands makes NaN, as do infinite products of both signs; infinite
-// ones of one sign make that infinity. Nothing is said (`unbounded`) where the magnitudes allow an overflow on the way,
-// where a scale lies outside 2^-50 .. 2^50 (two together may leave FP32), and where n u > 1/4.
+// At the end D = round(alpha * acc + C) as in reference/matmul/matmul.h; with an alpha of 1 C may be within the sum.
+// BF16 and FP16 by one rounding to nearest even. A NaN among the operands makes NaN, as do infinite products of both
+// signs; infinite ones of one sign make that infinity. Nothing is said (`unbounded`) where the magnitudes allow an
+// overflow on the way, where a scale lies outside 2^-50 .. 2^50 (two together may leave FP32), and where a code under
+// scales is above 2^30 or has bits below 2^-38 (FP8 and FP16 never are).
 //
 // Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 4.2 and 3.1; docs/contracts.md for
 // tensor cores. Errors: those of matmul(); Error{usage} for a contract that promises an order.

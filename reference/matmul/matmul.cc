@@ -30,7 +30,7 @@ struct Prepared {
 };
 
 bool scales_are_exact(const Matmul& p) {
-  return p.contract.sum->arithmetic == Arithmetic::exact && (p.a.scaled() || p.b.scaled());
+  return p.contract.sum->arithmetic == Arithmetic::exact && !p.contract.decodes && (p.a.scaled() || p.b.scaled());
 }
 
 Prepared prepare(const Matmul& matmul, const OperandWindow& w, int threads) {

@@ -10,15 +10,16 @@ namespace {
 using mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
 
 const char* right_of(const WrongLibrary& one) {
-  return one.value("of", "cpu") == "matmul" ? MXCHECK_HOST_MATMUL : MXCHECK_CPU_LIBRARY;
+  const std::string of = one.value("of", "cpu");
+  return of == "matmul" ? MXCHECK_HOST_MATMUL : of == "layer" ? MXCHECK_CPU_LAYER_LIBRARY : MXCHECK_CPU_LIBRARY;
 }
 
 ShellAnswer gate(const WrongLibrary& one) {
-  return mxcheck::test::gate_on(
-      MXCHECK_LENIENT_LIBRARY,
-      std::string("LENIENT_OF=") + right_of(one) + " LENIENT_OPERATION=" + one.value("operation", "") +
-          " LENIENT=" + one.name,
-      "--only bad_arguments_are_refused_and_nothing_is_written --cases 60 --seed 1 --jobs 1 2>&1");
+  return mxcheck::test::gate_on(MXCHECK_LENIENT_LIBRARY,
+                                std::string("LENIENT_OF=") + right_of(one) +
+                                    " LENIENT_OPERATION=" + one.value("operation", "") + " LENIENT=" + one.name,
+                                "--only '" + (one.found_by.empty() ? "*" : one.found_by) +
+                                    "' --seed 1 --jobs 1 --cases " + one.value("cases", "60") + " 2>&1");
 }
 
 class LenientLibraries : public testing::TestWithParam<WrongLibrary> {};

@@ -51,7 +51,7 @@ OperationModule cast_module() {
     return blocks_of(v).layout == MXCHECK_COMPACT && blocks_of(v).block == BlockShape{1, 32};
   };
   cast.invalid_calls = []() -> std::vector<InvalidCall> {
-    return {disagreeing_cols(), huge_cols(), unknown_format(), unwanted_offsets(), unwanted_row_index()};
+    return disagreeing_extents({unknown_format(), unwanted_offsets(), unwanted_row_index()});
   };
   cast.has_experts = false;
   static const OperationOf<QuantizeProblem, ScaledBlocksOperation> kCast(cast);

@@ -417,7 +417,7 @@ InvalidCall tiled() {
 }  // namespace
 
 std::vector<InvalidCall> invalid_steps(std::string_view operation) {
-  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_layout(), negative_layout(), tiled()};
+  std::vector<InvalidCall> all = disagreeing_extents({unknown_layout(), negative_layout(), tiled()});
   if (operation == "aggregate") {
     add_invalid(all, {invalid_aggregates()});
     return all;
@@ -431,8 +431,8 @@ std::vector<InvalidCall> invalid_steps(std::string_view operation) {
 }
 
 std::vector<InvalidCall> invalid_transposes() {
-  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(),       unknown_format(), unknown_recipe(),
-                               unknown_layout(),   negative_layout(), tiled()};
+  std::vector<InvalidCall> all =
+      disagreeing_extents({unknown_format(), unknown_recipe(), unknown_layout(), negative_layout(), tiled()});
   all.push_back(invalid_policy<Common>("transposed codes are of blocks of one row",
                                        [](Common& p) { return std::swap(p.block_rows, p.block_cols), true; }));
   add_invalid(all, {invalid_blocks(), invalid_offsets(rows_of), invalid_row_index()});

@@ -36,6 +36,7 @@ std::vector<InvalidCall> invalid_matmuls() {
        }},
       invalid_policy<P>("the depth is negative", [](P& p) { return p.depth = -1, true; }),
       invalid_policy<P>("the depth is 2^63 - 1", [](P& p) { return p.depth = INT64_MAX, true; }),
+      wrapping_policy<P>("the depth is 2^32 more", [](P& p) { return p.depth += std::int64_t{1} << 32, true; }),
       invalid_policy<P>("accumulate is 2", [](P& p) { return std::exchange(p.accumulate, 2) == 1; }),  // C is there
       {"offsets are there and no groups",
        [](Call& c) { return read<P>(c.policy).grouping == MXCHECK_DENSE && unwanted_offsets().make(c); }},
@@ -146,8 +147,7 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
     return c;
   }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override {
-    std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_format(), unknown_layout(),
-                                 negative_layout()};
+    std::vector<InvalidCall> all = disagreeing_extents({unknown_format(), unknown_layout(), negative_layout()});
     const auto end = [](const Call& call) {
       const auto p = read<mxcheck_matmul_policy>(call.policy);
       return p.grouping == MXCHECK_DEPTH ? p.depth : p.policy.rows;

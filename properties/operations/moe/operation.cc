@@ -177,11 +177,13 @@ std::vector<InvalidCall> invalid_policies() {
       invalid_policy<M>("inner disagrees with the weights", [](M& p) { return p.inner += 128, true; }),
       invalid_policy<M>("inner is negative", [](M& p) { return p.inner = -1, true; }),
       invalid_policy<M>("inner is 2^63 - 1", [](M& p) { return p.inner = INT64_MAX, true; }),
+      wrapping_policy<M>("inner is 2^32 more", [](M& p) { return p.inner += std::int64_t{1} << 32, true; }),
       invalid_policy<M>("there are more experts than offsets say", [](M& p) { return p.experts += 1, true; }),
       invalid_policy<M>("the number of experts is negative", [](M& p) { return p.experts = -1, true; }),
       invalid_policy<M>("the number of experts is 2^63 - 1", [](M& p) { return p.experts = INT64_MAX, true; }),
       invalid_policy<M>("routed is one more than there are rows", [](M& p) { return p.routed += 1, true; }),
       invalid_policy<M>("routed is negative", [](M& p) { return p.routed = -1, true; }),
+      wrapping_policy<M>("routed is 2^32 more", [](M& p) { return p.routed += std::int64_t{1} << 32, true; }),
       invalid_policy<M>("routed is 2^63 - 1", [](M& p) { return p.routed = INT64_MAX, true; }),
   };
 }
@@ -227,7 +229,7 @@ std::vector<InvalidCall> invalid_routes() {
 }  // namespace
 
 std::vector<InvalidCall> invalid_layers() {
-  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_recipe(), unknown_layout(), negative_layout()};
+  std::vector<InvalidCall> all = disagreeing_extents({unknown_recipe(), unknown_layout(), negative_layout()});
   add_invalid(all, {invalid_blocks(), invalid_policies(), invalid_routes()});
   return all;
 }

@@ -21,8 +21,7 @@ OperationModule quantize_module() {
   ScaledBlocksTraits traits{"quantize"};
   traits.can_be_asked = [](const Variant&) { return true; };
   traits.invalid_calls = [] {
-    std::vector<InvalidCall> all =
-        invalid_scaled_blocks({disagreeing_cols(), huge_cols(), unknown_format(), unknown_recipe()});
+    std::vector<InvalidCall> all = invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe()}));
     add_invalid(all, {invalid_row_index()});
     return all;
   };

@@ -1,19 +1,27 @@
 // Routers: the candidate's bytes are the reference's bytes.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "numerics/elementary/elementary.h"
+#include "properties/core/layers/layers.h"
 #include "properties/core/notation.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/router/problem.h"
 
 namespace mxcheck {
 namespace {
+
+constexpr std::int64_t kMostOfGrid = 16;  // top_k, and experts that every number of is tried
 
 bool is_plain(const Variant& v) { return !route_of(v).bias && !route_of(v).limited; }
 
@@ -43,6 +51,48 @@ Case rounding_corner(const Variant& v, std::int64_t tokens, std::int64_t experts
   if (rounds_to_tiles(rule)) route_case(c).tile = tile;
   if (takes_capacity(rule)) route_case(c).capacity = tile;
   return c;
+}
+
+// Numbers of experts that every top_k up to 16 is tried with: all to 16, multiples of 8 and 32 beyond, production's.
+std::vector<std::int64_t> expert_numbers() {
+  std::set<std::int64_t> all{24, 32, 40, 48, 64, 72, 96, 128, 160, 192, 256, 320, 384, 512};
+  for (std::int64_t e = 1; e <= kMostOfGrid; ++e) all.insert(e);
+  for (const ProductionLayer& layer : production_layers()) all.insert(layer.experts);
+  return {all.begin(), all.end()};
+}
+
+// Variants of one router, bias and type of logits; of what else they differ in (NaN, the rule) one after the other is
+// taken. Without groups, where there are such: few numbers of experts have groups for a pair.
+std::vector<std::vector<const Variant*>> families_of(std::span<const Variant> variants) {
+  using Key = std::tuple<std::string, bool, Format>;
+  std::map<Key, std::array<std::vector<const Variant*>, 2>> families;
+  for (const Variant& v : variants)
+    families[{route_of(v).router, route_of(v).bias, v.dtype}][route_of(v).limited ? 1 : 0].push_back(&v);
+  std::vector<std::vector<const Variant*>> all;
+  for (auto& [of, members] : families) all.push_back(std::move(members[members[0].empty() ? 1 : 0]));
+  return all;
+}
+
+// Every pair of experts and top_k of every router, bias and type: kernels are compiled for a pair, or chosen by it.
+std::vector<Case> every_pair(std::span<const Variant> variants, Suite) {
+  constexpr std::array kData{Data::normal, Data::codes, Data::boundaries};
+  constexpr std::int64_t kTokens = 3, kTile = 2;
+  std::vector<Case> cases;
+  for (const std::vector<const Variant*>& family : families_of(variants)) {
+    for (const std::int64_t experts : expert_numbers()) {
+      for (std::int64_t top_k = 1; top_k <= std::min(kMostOfGrid, experts); ++top_k) {
+        const std::size_t n = cases.size();
+        const Variant& v = *family[n % family.size()];
+        const Data data = kData[n / family.size() % kData.size()];
+        cases.push_back(kind_of(v).rounds ? rounding_corner(v, kTokens, experts, top_k, kTile, data, n)
+                                          : route_corner(v, kTokens, experts, top_k, data, n));
+        RouteCase& own = route_case(cases.back());
+        if (route_of(v).limited) own.groups = own.groups_kept = 1;
+        own.top_k = top_k;
+      }
+    }
+  }
+  return cases;
 }
 
 // Counts from 0 to twice the tile and one more, one an expert, and tokens enough (or, short, not) to go up. Experts of
@@ -219,6 +269,7 @@ std::vector<Statement> route_equality_statements() {
   s[2].corners = metadata_corners;
   s[3].corners = backward_corners;
   for (Statement& one : s) one.cases_per_variant = 10, one.covers_pairs = true;
+  for (const std::size_t of_logits : {0, 1, 3}) s[of_logits].shared_corners = every_pair;
 
   Statement rows = equality("every_row_of_a_small_alphabet_is_routed_as_the_reference", kRoute,
                             "every row of 4 experts (6 in the full suite) over -Inf, -1, -0, +0, 1, +Inf and NaN, for "

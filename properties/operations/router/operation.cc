@@ -136,7 +136,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
-  std::vector<InvalidCall> all{disagreeing_cols(), huge_cols(), unknown_layout(), negative_layout()};
+  std::vector<InvalidCall> all = disagreeing_extents({unknown_layout(), negative_layout()});
   if (kind_.reads_logits) all.push_back(unknown_recipe());
   for (InvalidCall& invalid : invalid_routes()) all.push_back(std::move(invalid));
   return all;
@@ -228,6 +228,8 @@ std::vector<InvalidCall> invalid_policies() {
          return true;
        }},
       where(has_top_k, "top_k is 2^63 - 1", [](P& p) { p.top_k = INT64_MAX; }),
+      wrapping_policy<P>("top_k is 2^32 more",
+                         [](P& p) { return p.policy.rows > 0 && (p.top_k += std::int64_t{1} << 32, true); }),
       invalid_policy<P>("top_k is negative", [](P& p) { return p.top_k = -1, true; }),
       where(has_tile, "the tile is 0", [](P& p) { p.tile = 0; }),
       where(has_tile, "the tile is negative", [](P& p) { p.tile = -8; }),

@@ -4,9 +4,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstring>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -55,8 +57,28 @@ struct Mended {
   mxcheck_call call;
   AnyPolicy policy;
   std::vector<DLTensor> tensors;
+  // Offsets that are changed: each change(offset, its place, the one before).
+  template <class Change>
+  bool change_offsets(Change change) {
+    for (int i = 0; i < call.num_inputs; ++i) {
+      DLTensor& t = tensors[static_cast<std::size_t>(i)];
+      if (t.dtype.code != kDLInt || t.dtype.bits != 64 || t.ndim != 1 || t.data == nullptr || t.shape == nullptr ||
+          t.shape[0] < 1)
+        continue;
+      const auto* from = reinterpret_cast<const std::int64_t*>(static_cast<std::byte*>(t.data) + t.byte_offset);
+      std::vector<std::int64_t>& to = offsets.emplace_back(from, from + t.shape[0]);
+      for (std::size_t n = 0; n < to.size(); ++n) change(to[n], n, n == 0 ? 0 : to[n - 1]);
+      t.data = to.data(), t.byte_offset = 0;
+    }
+    return !offsets.empty();
+  }
+
   std::array<std::array<std::int64_t, 3>, 16> shapes{};
+  std::list<std::vector<std::int64_t>> offsets;
 };
+
+constexpr std::int64_t kQuarter = INT64_C(1) << 62;
+constexpr std::int64_t kWord = INT64_C(0xFFFF'FFFF);
 
 // One way to mend a tensor; false where the tensor is not wrong in this way.
 struct TensorMend {
@@ -85,6 +107,10 @@ constexpr TensorMend kTensorMends[] = {
      }},
     {"first_extent_negative", [](Mended& m, DLTensor& t) { return t.shape[0] = m.policy.all.rows, true; }},
     {"last_extent_negative", [](Mended& m, DLTensor& t) { return last(t) = m.policy.all.cols, true; }},
+    {"first_extent_of_32_bits", [](Mended&, DLTensor& t) { return t.ndim == 2 && (t.shape[0] &= kWord) >= 0; }},
+    {"last_extent_of_32_bits", [](Mended&, DLTensor& t) { return t.ndim == 2 && (last(t) &= kWord) >= 0; }},
+    {"last_extent_of_a_product",
+     [](Mended& m, DLTensor& t) { return t.ndim == 2 && (last(t) ^= kQuarter) == m.policy.all.cols; }},
     {"row_missing", [](Mended&, DLTensor& t) { return t.ndim == 2 && ++t.shape[0] != 0; }},
     {"row_more", [](Mended&, DLTensor& t) { return t.ndim == 2 && t.shape[0]-- > 0; }},
     {"column_missing", [](Mended&, DLTensor& t) { return ++last(t), true; }},
@@ -139,6 +165,20 @@ constexpr CallMend kCallMends[] = {
     {"output_more", [](Mended& m) { return m.drop(m.tensors.size() - 1), true; }},
     {"rows", [](Mended& m) { return set(m.policy.all.rows, m.tensors[0].shape[0]); }},
     {"cols", [](Mended& m) { return set(m.policy.all.cols, m.tensors[0].shape[1]); }},
+    {"rows_of_32_bits", [](Mended& m) { return (m.policy.all.rows &= kWord) >= 0; }},
+    {"rows_of_a_product",
+     [](Mended& m) {
+       return m.tensors[0].shape != nullptr && (m.policy.all.rows ^= kQuarter) == m.tensors[0].shape[0];
+     }},
+    {"cols_of_32_bits", [](Mended& m) { return (m.policy.all.cols &= kWord) >= 0; }},
+    {"offsets_of_32_bits",
+     [](Mended& m) { return m.change_offsets([](std::int64_t& o, std::size_t, std::int64_t) { o &= kWord; }); }},
+    {"offsets_are_compared_up_to_the_8th",
+     [](Mended& m) {
+       return m.change_offsets([](std::int64_t& o, std::size_t at, std::int64_t before) {
+         if (at > 8) o = std::max(o, before);
+       });
+     }},
     {"policy_size", [](Mended& m) { return set<std::uint32_t>(m.policy.all.size, sizeof(m.policy)); }},
     {"threads", [](Mended& m) { return set(m.policy.all.threads, 0); }},
     {"layout", [](Mended& m) { return set<std::int32_t>(m.policy.all.layout, MXCHECK_COMPACT); }},

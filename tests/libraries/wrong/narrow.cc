@@ -240,6 +240,21 @@ constexpr Fault kFaults[] = {
      [](const View& v) { spoil_if(v.p().cols == 2880 && v.p().rows > 32 && v.p().rows % 32 != 0, v.out(0), 0, 0); }},
     {"eight_of_384_experts", "route",
      [](const View& v) { spoil_if(v.p().cols == 384 && v.route().top_k == 8, v.out(0), 0, 0); }},
+    // One pair of experts and top_k of one variant.
+    {"ten_of_192_experts_of_sigmoid_raw", "route",
+     [](const View& v) {
+       spoil_if(v.has_recipe("sigmoid-raw") && v.p().cols == 192 && v.route().top_k == 10, v.out(0), 0, 0);
+     }},
+    {"twelve_of_128_experts_with_a_bias", "route",
+     [](const View& v) {
+       spoil_if(v.has_recipe("softmax-topk") && v.route().bias != 0 && v.p().cols == 128 && v.route().top_k == 12,
+                v.out(1), 0, 0);
+     }},
+    {"seven_of_13_experts_in_fp32", "route",
+     [](const View& v) {
+       spoil_if(v.has_recipe("sqrtsoftplus") && v.in(0).dtype.bits == 32 && v.p().cols == 13 && v.route().top_k == 7,
+                v.out(0), 0, 0);
+     }},
     // One path of many, chosen by three things at once.
     {"wide_e5m2_beside_4_bytes", "quantize",
      [](const View& v) {

@@ -245,11 +245,36 @@ TEST(InvalidCall, policies_are_made_wrong_in_one_place) {
   EXPECT_EQ(read<mxcheck_policy>(good.call.policy).layout, 7);
   EXPECT_TRUE(named(invalid_blocks(), "the blocks have a negative number of columns").make(good.call));
   EXPECT_EQ(read<mxcheck_policy>(good.call.policy).block_cols, -32);
-  EXPECT_TRUE(disagreeing_cols().make(good.call));
+  EXPECT_TRUE(named(disagreeing_extents({}), "the policy's cols disagree with the tensors").make(good.call));
   EXPECT_EQ(read<mxcheck_policy>(good.call.policy).cols, 41);
   EXPECT_EQ(read<mxcheck_policy>(good.call.policy).rows, 4);
   const InvalidCall never = invalid_policy<mxcheck_policy>("never", [](mxcheck_policy&) { return false; });
   EXPECT_FALSE(never.make(good.call));
+}
+
+TEST(InvalidCall, offsets_are_changed_at_every_place) {
+  std::set<std::vector<std::int64_t>> lists;
+  for (std::uint64_t drawn = 0; drawn < 2048; ++drawn) {
+    for (const InvalidCall& one : misplaced_offsets(drawn)) {
+      Good good(" experts=0,1,2,4");
+      ASSERT_TRUE(one.make(good.call));
+      lists.insert(values_in<std::int64_t>({good.call.inputs[1].data, good.call.inputs[1].bytes}));
+    }
+  }
+  const std::int64_t word = std::int64_t{1} << 32;
+  const std::set<std::vector<std::int64_t>> expected{{0, 3, 2, 4},
+                                                     {0, 1, 0, 4},
+                                                     {word, 1, 2, 4},
+                                                     {0, 1 + word, 2, 4},
+                                                     {0, 1, 2 + word, 4},
+                                                     {0, 1, 2, 4 + word},
+                                                     {INT64_MIN, 1, 2, 4},
+                                                     {0, 1 + INT64_MIN, 2, 4},
+                                                     {0, 1, 2 + INT64_MIN, 4},
+                                                     {0, 1, 2, 4 + INT64_MIN}};
+  EXPECT_EQ(lists, expected);
+  Good without;
+  for (const InvalidCall& one : misplaced_offsets(0)) EXPECT_FALSE(one.make(without.call));
 }
 
 TEST(InvalidCall, offsets_are_added_or_replaced) {

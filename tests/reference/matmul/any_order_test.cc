@@ -255,6 +255,57 @@ TEST(AnyOrder, knows_what_nan_and_infinities_make) {
   EXPECT_TRUE(one(3e38, 3e38, 3e38).unbounded);
 }
 
+// One product of two codes under FP32 scales.
+OutputRange scaled_range(Format format, std::uint32_t a, std::uint32_t b, float scale_a, float scale_b,
+                         const char* claim = "any_order") {
+  Matmul m;
+  m.contract = parse_matmul_contract(claim);
+  m.a = {format, &a, 1, 1, 1, 1, {1, 32}, Format::fp32, &scale_a, 1};
+  m.b = {format, &b, 1, 1, 1, 1, {1, 32}, Format::fp32, &scale_b, 1};
+  return any_order_ranges(m).front();
+}
+
+TEST(AnyOrder, says_nothing_where_scales_or_codes_under_them_may_leave_fp32) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(scaled_range(Format::e4m3, 0x38, 0x38, kInf, 1).unbounded);
+  EXPECT_TRUE(scaled_range(Format::e4m3, 0, 0x38, 0x1p100F, 0x1p100F).unbounded);         // 0 times infinity
+  EXPECT_TRUE(scaled_range(Format::bf16, 0x7180, 0x7180, 0x1p-50F, 0x1p-50F).unbounded);  // 2^100 each
+  EXPECT_TRUE(scaled_range(Format::bf16, 0x1780, 0x1780, 0x1p40F, 0x1p40F).unbounded);    // 2^-80 each
+  EXPECT_FALSE(scaled_range(Format::e5m2, 0x01, 0x7B, 0x1p-50F, 0x1p50F).unbounded);
+}
+
+TEST(AnyOrder, is_a_point_under_scales_that_keep_all_bits) {
+  EXPECT_TRUE(scaled_range(Format::e4m3, 0x44, 0x38, 1.5F, 1.25F).is_point());
+  EXPECT_FALSE(scaled_range(Format::e4m3, 0x44, 0x38, 1.1F, 1.3F).is_point());
+  std::mt19937 random(13);
+  Plain p(Format::fp32, 4, 4, 100, [&] { return static_cast<double>(random() % 7) - 3; });
+  for (const float alpha : {1.0F, 0.5F}) {
+    p.m.alpha = alpha;
+    for (const OutputRange& range : ranges_of(p.m, "any_order")) EXPECT_TRUE(range.is_point()) << alpha;
+  }
+  p.m.alpha = 0.3F;
+  EXPECT_FALSE(ranges_of(p.m, "any_order").front().is_point());
+}
+
+TEST(AnyOrder, decodes_before_it_sums_as_the_exact_sum_does) {
+  const std::uint8_t a = 0x39, b = 0x38;  // 1.125, 1
+  const float scale_a = 1.005859375F, scale_b = 1;
+  Matmul m;
+  m.contract = parse_matmul_contract("exact+decode");
+  m.a = {Format::e4m3, &a, 1, 1, 1, 1, {1, 32}, Format::fp32, &scale_a, 1};
+  m.b = {Format::e4m3, &b, 1, 1, 1, 1, {1, 32}, Format::fp32, &scale_b, 1};
+  EXPECT_EQ(run(m), std::vector<float>{1.1328125F});
+  const OutputRange range = ranges_of(m, "any_order+decode").front();
+  EXPECT_TRUE(range.is_point() && range.low == 1.1328125);
+}
+
+TEST(AnyOrder, of_a_long_sum_is_wide_and_not_open) {
+  Plain p(Format::e4m3, 1, 1, 2048, [] { return 1.1; });
+  const OutputRange range = ranges_of(p.m, "any_order+f13").front();
+  EXPECT_FALSE(range.unbounded);
+  EXPECT_FALSE(range.holds(Format::fp32, 0));
+}
+
 TEST(AnyOrder, refuses_contracts_that_promise_an_order_and_texts_that_say_nothing) {
   Plain p(Format::bf16, 1, 1, 1, [] { return 1.0; });
   EXPECT_THROW((void)ranges_of(p.m, "sm90_bf16"), Error);
