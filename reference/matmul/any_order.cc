@@ -85,7 +85,8 @@ Row row_of(const Matmul& m, const OperandWindow& w, std::int64_t i) {
       const bool is_power_of_two = std::fabs(std::frexp(scale, &exponent)) == 0.5;
       if (!m.contract.decodes) {  // what is decoded is BF16, scales and all
         row.scales_round |= !is_power_of_two;
-        row.scales_are_far |= std::isinf(scale) || (std::isfinite(scale) && scale != 0 && std::abs(exponent) > 50);
+        row.scales_are_far |=
+            std::isinf(scale) || (std::isfinite(scale) && scale != 0 && (exponent < -49 || exponent > 51));
       }
     }
     const std::uint32_t word = w.code(i, k);
