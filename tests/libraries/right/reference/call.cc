@@ -2,7 +2,9 @@
 
 #include "kernels/candidate_route.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace mxcheck::candidates {
 namespace {
@@ -160,6 +162,15 @@ std::unique_ptr<Problem> checked_problem_of(const Call& call) {
   const auto policy = read<mxcheck_policy>(call.policy);
   require(policy.rows >= 0 && policy.cols >= 0 && policy.threads >= 0, "rows, cols and threads are 0 or more");
   require(policy.rows == 0 || policy.cols <= kMostElements / policy.rows, "more elements than there is memory");
+  std::int64_t largest = std::numeric_limits<std::int32_t>::max();  // of what the tensors hold, or below
+  for (const std::vector<CallTensor>* tensors : {&call.inputs, &call.outputs}) {
+    for (const CallTensor& t : *tensors) {
+      std::int64_t elements = 1;
+      for (const std::int64_t extent : t.shape) elements *= extent;  // checked as the tensor was read
+      largest = std::max(largest, elements);
+    }
+  }
+  require(policy.rows <= largest && policy.cols <= largest, "rows and cols are those of the tensors");
   check_integers(call, policy.rows);
   check_inputs(call, policy);
   const Operation& operation = operation_named(call.operation);
