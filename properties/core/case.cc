@@ -310,13 +310,6 @@ bool resize_cols(Call& call, CallTensor& t, const TensorPlace& place, int by) {
   return !place.may_have_any_cols && resize(call, t, place, t.shape.size() - 1, by);
 }
 
-// A larger extent without memory for it.
-bool grow(CallTensor& t, const TensorPlace& place, std::size_t dimension, std::int64_t by) {
-  if (t.shape.size() != 2 || (dimension == 0 ? place.may_have_any_rows : place.may_have_any_cols)) return false;
-  t.shape[dimension] += by;
-  return true;
-}
-
 // sign * the columns and a number more.
 bool set_row_stride(CallTensor& t, std::int64_t more, int sign) {
   if (t.shape.size() != 2 || t.shape[0] < 2 || t.shape[1] < 2) return false;
@@ -456,17 +449,6 @@ std::vector<InvalidTensor> invalid_tensors() {
       {"its row stride is negative", [](Call&, T& t, const P&) { return set_row_stride(t, 0, -1); }},
       {"it has gaps between rows",
        [](Call&, T& t, const P& p) { return !p.may_have_row_stride && set_row_stride(t, 1, 1); }},
-  };
-}
-
-std::vector<InvalidTensor> wrapping_tensors() {
-  using P = TensorPlace;
-  using T = CallTensor;
-  return {
-      {"its first extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kWord); }},
-      {"its first extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 0, kQuarter); }},
-      {"its last extent is 2^32 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kWord); }},
-      {"its last extent is 2^62 more", [](Call&, T& t, const P& p) { return grow(t, p, 1, kQuarter); }},
   };
 }
 

@@ -29,8 +29,6 @@ struct InvalidTensor {
   std::function<bool(Call&, CallTensor&, const TensorPlace&)> make;  // false: not applicable to this tensor
 };
 std::vector<InvalidTensor> invalid_tensors();
-// Extents that wrap: without memory for them.
-std::vector<InvalidTensor> wrapping_tensors();
 
 // The tensors of a call, inputs first; the tensor at a place.
 std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation);

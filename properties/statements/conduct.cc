@@ -180,10 +180,7 @@ std::optional<Finding> refuses_cleanly(CheckContext& context, const Case& c) {
 std::optional<Finding> refuses_what_wraps(CheckContext& context, const Case& c) {
   std::vector<InvalidCall> calls = invalid_calls_of(operation_named(c.variant.operation), true);
   add_invalid(calls, {misplaced_offsets(mix64(c.seed))});
-  // On a device extents that wrap are not posed yet: libmxcheck_sm90_gemm.so refuses those of B, and with another
-  // status.
-  return refuses_all(context, c, calls,
-                     context.process.info().cuda ? std::vector<InvalidTensor>() : wrapping_tensors());
+  return refuses_all(context, c, calls, {});
 }
 
 // Where an earlier statement's refused calls have spoilt the process for good, a call is wrong before and after those

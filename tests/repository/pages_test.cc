@@ -56,7 +56,6 @@ std::set<std::string> bad_arguments() {
   for (const InvalidCall& invalid : common_invalid_calls()) all.insert(invalid.how);
   for (const InvalidTensor& invalid : invalid_tensors()) all.insert(invalid.how);
   for (const InvalidCall& invalid : misplaced_offsets(0)) all.insert(invalid.how);
-  for (const InvalidTensor& invalid : wrapping_tensors()) all.insert(invalid.how);
   for (const Operation* operation : all_operations()) {
     for (const InvalidCall& invalid : operation->invalid_calls()) all.insert(invalid.how);
   }
