@@ -30,6 +30,7 @@ TEST(Conduct, the_reference_behaves) {
   for (const Statement& s : conduct_statements()) {
     // The reference answers good calls alone.
     if (s.name == "bad_arguments_are_refused_and_nothing_is_written") continue;
+    if (s.name == "sizes_that_wrap_and_offsets_out_of_order_are_refused") continue;
     if (s.name == "a_refused_call_changes_nothing_after_it") continue;
     EXPECT_EQ(found(s.name, some_case()), "") << s.name;
   }
@@ -38,7 +39,7 @@ TEST(Conduct, the_reference_behaves) {
 TEST(Conduct, threads_are_of_the_host_and_streams_of_the_device) {
   std::map<std::string_view, Statement::Device> devices;
   for (const Statement& s : conduct_statements()) devices[s.name] = s.device;
-  EXPECT_EQ(devices.size(), 8U);
+  EXPECT_EQ(devices.size(), 9U);
   EXPECT_EQ(devices.at("the_thread_count_changes_nothing"), Statement::Device::host);
   EXPECT_EQ(devices.at("the_stream_changes_nothing"), Statement::Device::cuda);
   EXPECT_EQ(devices.at("the_same_call_gives_the_same_bytes"), Statement::Device::any);
@@ -166,6 +167,7 @@ TEST(Conduct, invalid_calls_are_refused_with_a_message_and_nothing_written) {
 TEST(Conduct, a_refusal_of_what_is_claimed_is_passed_on) {
   for (const Statement& s : conduct_statements()) {
     if (s.name == "bad_arguments_are_refused_and_nothing_is_written") continue;
+    if (s.name == "sizes_that_wrap_and_offsets_out_of_order_are_refused") continue;
     const std::string finding = found(s.name, some_case(), [](const Call&, int, Outcome& o) {
       o.status = MXCHECK_UNSUPPORTED, o.message = "not today", o.outputs_untouched = true;
     });

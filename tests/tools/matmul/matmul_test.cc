@@ -217,7 +217,7 @@ TEST(CodeFormat, follows_the_dtype_or_the_name_where_it_fits) {
   EXPECT_EQ(of("e5m6", Format::uint16), Format::e5m6);
   expect_error(ErrorKind::input, "x: is U16; e4m3 codes are U8", [&] { of("e4m3", Format::uint16); });
   expect_error(ErrorKind::input, "x: is BF16; fp16 codes are U16", [&] { of("fp16", Format::bf16); });
-  expect_error(ErrorKind::input, "x: is I64; codes are U8 or U16", [&] { of("", Format::int64); });
+  expect_error(ErrorKind::input, "x: is I64; codes are U8, F8_E4M3, F8_E5M2 or U16", [&] { of("", Format::int64); });
   expect_error(ErrorKind::usage, "'e9' is no format", [&] { of("e9", Format::uint8); });
 }
 
