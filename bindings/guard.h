@@ -52,7 +52,7 @@ const Struct& struct_of(const Struct* given, const char* name) {
 std::int32_t threads_of(std::int64_t threads);
 float fp32_of(double value, const char* name);  // that is one
 
-// As functions.inc has it.
+// The signature is that of functions.inc.
 void give_text(std::string_view whole, char* text, std::int64_t capacity, std::int64_t* size);
 
 std::span<const std::int64_t> offsets_of(const std::int64_t* offsets, std::int64_t count);

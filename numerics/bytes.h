@@ -21,7 +21,7 @@ std::vector<std::byte> to_bytes(const std::vector<T>& values) {
   return to_bytes(std::span<const T>(values));
 }
 
-// As many whole values as the bytes hold, whatever their alignment.
+// Copies as many whole values as the bytes hold, whatever their alignment.
 template <class T>
 std::vector<T> values_in(std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<T>);

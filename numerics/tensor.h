@@ -82,7 +82,7 @@ struct Tensor {
   }
 };
 
-// Of zeros. `what` it is opens the message of an error.
+// A tensor of zeros. `what` it is opens the message of an error.
 inline Tensor make_tensor(Format format, std::vector<std::int64_t> shape, std::string_view what = "tensor") {
   std::int64_t elements = 1;
   std::int64_t bytes = 0;
@@ -102,7 +102,7 @@ inline Tensor make_tensor(Format format, std::vector<std::int64_t> shape, std::s
   return t;
 }
 
-// Of these elements, each of the format's width; as many as the shape holds.
+// A tensor of these elements, each of the format's width; as many as the shape holds.
 template <class T>
 Tensor tensor_of(Format format, std::vector<std::int64_t> shape, std::span<const T> elements) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -55,7 +55,7 @@ std::string list(const std::vector<std::string>& lines);  // empty where there a
 std::string note(std::string_view text);
 std::string details(std::string_view summary_markup, std::string_view body, bool is_open = false);
 
-// What may be wider than the page, which then scrolls; label: for readers of screens, or empty.
+// Content that may be wider than the page, and then scrolls; label: for readers of screens, or empty.
 std::string wide(std::string_view body, std::string_view label = "");
 
 struct Cell {

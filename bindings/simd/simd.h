@@ -17,7 +17,7 @@
 
 namespace mxcheck {
 
-// Whether the library offers this, with the recipe as it is in its table: one whose policies were replaced is not.
+// True if the library offers this, with the recipe as it is in its table: one whose policies were replaced is not.
 bool offers_simd(Format source, Format element, BlockShape block, const Recipe& recipe);
 
 // The same of values from codes and E8M0 scales, as fp32 or bf16; any recipe's.

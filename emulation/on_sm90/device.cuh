@@ -107,7 +107,7 @@ struct Watchdog {
 
 __device__ __forceinline__ std::uint32_t clusters() { return gridDim.x / ranks(); }
 
-// Whether nobody had it.
+// True if nobody had it.
 __device__ __forceinline__ bool claim(const Launch& launch, std::uint32_t cluster) {
   return atomicCAS(&launch.claims[cluster], 0, 1) == 0;
 }

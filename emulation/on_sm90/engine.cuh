@@ -71,7 +71,7 @@ __device__ __forceinline__ bool is_waited_for(const Control& c, const Command& c
   return false;
 }
 
-// Whether under the lazy schedule the next command may no longer be put off.
+// True if under the lazy schedule the next command may no longer be put off.
 __device__ __forceinline__ bool is_due(Control& c, std::uint32_t done) {
   const std::uint32_t issued = observe(c.issued);
   if (issued - done >= kRing || observe(c.finished) == c.kernel_threads) return true;

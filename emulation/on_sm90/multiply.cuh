@@ -247,7 +247,7 @@ class Multiplication {
  private:
   static constexpr int kPart = static_cast<int>(kChunk * kTmemLanes / kEngineThreads);
 
-  // Whether the operand's layout is one that can be read, and this thread's line of it lies in shared memory.
+  // True if the operand's layout is one that can be read, and this thread's line of it lies in shared memory.
   __device__ __forceinline__ bool operand_fits(const Operand& o, std::uint32_t end) const {
     if (!o.matrix.broken.none() || !sm100::broken_rules(o.matrix, o.layout).none()) return false;
     const int units = sm100::units_of(o.layout);

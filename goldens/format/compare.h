@@ -1,5 +1,5 @@
 #pragma once
-// Whether a candidate's tensor equals a golden's, byte for byte, without holding either in memory.
+// Compares a candidate's tensor with a golden's, byte for byte, without holding either in memory.
 
 #include <atomic>
 #include <cstdint>

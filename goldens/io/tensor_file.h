@@ -39,8 +39,8 @@ namespace mxcheck {
 // integers.
 const char* safetensors_name(Format format);
 std::optional<Format> find_safetensors_format(std::string_view name);
-// What tensors of every kind of file are: values, and integers, which codes are held as (numerics/format/format.h,
-// bits_of). Safetensors have E4M3, E5M2 and E8M0 codes as F8_E4M3, F8_E5M2 and F8_E8M0 too.
+// The elements that every kind of file can hold: values, and integers, which codes are held as
+// (numerics/format/format.h, bits_of). Safetensors have E4M3, E5M2 and E8M0 codes as F8_E4M3, F8_E5M2 and F8_E8M0 too.
 inline constexpr std::array kFileFormats{Format::uint8, Format::int8, Format::uint16, Format::uint32, Format::int32,
                                          Format::int64, Format::fp16, Format::bf16,   Format::fp32,   Format::fp64};
 

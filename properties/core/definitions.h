@@ -128,7 +128,7 @@ struct Match {
   std::vector<std::string> slips;  // where no definition explains it: named slips that give every bit
 
   [[nodiscard]] bool explained() const { return !explaining.empty(); }
-  // Whether the box is what it claims to be.
+  // True if the box is what it claims to be.
   [[nodiscard]] bool holds() const { return explained() && (declared.empty() || explaining.front() == declared); }
 };
 

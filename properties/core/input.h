@@ -106,8 +106,8 @@ Input expand_input(const Case& c, const BitsAt& bits_at) {
   });
 }
 
-// As a call's tensor; pointers into the bytes. The gap after the last row is no part of a strided tensor: in a slice of
-// a larger one there may be nothing.
+// The input as a call's tensor; pointers into the bytes. The gap after the last row is no part of a strided tensor: in
+// a slice of a larger one there may be nothing.
 inline CallTensor values_tensor(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_t stride,
                                 const std::vector<std::byte>& bytes) {
   CallTensor t;

@@ -84,11 +84,11 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  // As in the candidate's table. Variant::operation is this, or more: "matmul:CONTRACT".
+  // The name in the candidate's table. Variant::operation is this, or more: "matmul:CONTRACT".
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Variant::operation of a table's entry with this contract. Error{usage} for a contract that cannot be checked.
   [[nodiscard]] virtual std::string variant_name(std::string_view contract) const;
-  // Whether entries of the table name contracts; and whether an operation of one promises bits: where it does not, two
+  // True if entries of the table name contracts; true if an operation of one promises bits: where it does not, two
   // runs of a call may differ.
   [[nodiscard]] virtual bool has_contracts() const { return false; }
   [[nodiscard]] virtual bool promises_bits(std::string_view /*operation*/) const { return true; }
@@ -127,17 +127,17 @@ class Operation {
   // that no statement makes of a good case).
   [[nodiscard]] virtual std::unique_ptr<Problem> make_problem(const Case& c) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Problem> problem_of(const Call& call) const = 0;
-  // Whether any NaN in the outputs is as good as another.
+  // True if any NaN in the outputs is as good as another.
   [[nodiscard]] virtual bool any_nan_is_equal(std::string_view operation) const = 0;
 
-  // Whether the case asks for what a library may leave out, as supports() is not asked for it.
+  // True if the case asks for what a library may leave out, as supports() is not asked for it.
   [[nodiscard]] virtual bool is_option(const Case& c) const;
   // The case without them.
   [[nodiscard]] virtual Case without_options(Case c) const;
   // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
   [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
-  // Whether the first input may have gaps between its rows; no other tensor may.
+  // True if the first input may have gaps between its rows; no other tensor may.
   [[nodiscard]] virtual bool may_have_row_stride() const { return false; }
   // Offsets among the inputs say by their length how many experts there are.
   [[nodiscard]] virtual bool has_offsets_of_experts() const { return true; }

@@ -48,8 +48,8 @@ struct Statement {
   // The check is that outputs are Problem::answer(): drawn cases meet each pair of bins of two axes of the operation's
   // domain, and a soak repeats such cases (properties/gate/soak.h). False: they meet each bin.
   bool covers_pairs = false;
-  bool repeats_bits =
-      true;  // false: outputs are not Problem::answer(), and a soak does not repeat the statement's cases
+  // False: outputs may differ from Problem::answer(), and a soak, which compares with it, leaves the statement out.
+  bool repeats_bits = true;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
   bool of_the_interface = false;  // about calls that break the C interface: an adapter, not the candidate, answers them
   bool recorded = true;           // false: replay, without the device, would take too long

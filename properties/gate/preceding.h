@@ -43,7 +43,7 @@ class History {
   std::deque<Preceding> kept_;
 };
 
-// Whether a failing case fails in a fresh process.
+// How often a failing case fails in a fresh process, and after which calls.
 struct Reproduction {
   bool reproduced = false;  // alone, or after these
   std::vector<Preceding> after;

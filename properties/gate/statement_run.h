@@ -45,7 +45,7 @@ class StatementRun {
   void run_triples();
   void run_layers();
   void judge();
-  // Whether this shard has the corners and covering cases of the operation, or this one case.
+  // True if this shard has the corners and covering cases of the operation, or this one case.
   [[nodiscard]] bool owns_operation(const std::string& operation) const;
   [[nodiscard]] bool owns_case(const Case& c) const;
   [[nodiscard]] bool covers_pairs() const { return result_.statement->covers_pairs && options_.cases == 0; }

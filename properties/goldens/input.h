@@ -92,7 +92,7 @@ Tensor repeated_bits(const InputSpec& input);
 // deviations, which are 2^exponent.
 Tensor normal_numbers(const InputSpec& input);
 
-// Of a suite's text: parts that several kinds share.
+// Parts of a suite's text that several kinds share.
 
 inline constexpr std::size_t kMostNumbers = 65'536;  // of a list
 inline constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;

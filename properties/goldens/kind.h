@@ -156,7 +156,7 @@ class GoldenBuilder {
 
 inline std::vector<std::int64_t> vector_of(std::size_t count) { return {static_cast<std::int64_t>(count)}; }
 
-// Whether a candidate's tensor has the dtype and shape that a golden asks for, and what to say when not.
+// The dtype and shape of a candidate's tensor, held against those that a golden asks for, and what to say of them.
 
 struct Form {
   bool dtype = true;

@@ -74,7 +74,7 @@ __device__ inline void rows_within(const MxcheckGpuModelCall& c, std::int64_t lo
   if (*end < *begin) *end = *begin;
 }
 
-// Whether expert e's offsets are usable; its range.
+// True if expert e's offsets are usable; its range.
 __device__ inline bool group_of(const MxcheckGpuModelCall& c, std::int64_t e, std::int64_t* low, std::int64_t* high) {
   *low = e == 0 ? 0 : c.offsets[e - 1];
   *high = c.offsets[e];

@@ -63,8 +63,8 @@ class CandidateProcess final : public CandidateRunner {
   [[nodiscard]] std::string claimed(const std::string& contract, std::vector<bool>& used) const;
   void stop();
   int end_process(bool at_once);
+  bool takes_too_much();  // memory
   // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
-  bool takes_too_much();
   bool receive(wire::Reply& reply, std::chrono::milliseconds limit);
   bool exchange(wire::Message message, wire::Reply& reply, std::chrono::milliseconds limit);
   int operation_index(const std::string& name) const;

@@ -36,7 +36,7 @@ struct FirstCallCount {
 // The first calls in one process of a candidate.
 class FirstCalls {
  public:
-  // Whether a call of this kind has not been made since forget().
+  // True if a call of this kind has not been made since forget().
   bool is_first(const std::string& operation, const wire::Message& message, bool static_shapes);
   void forget() { made_.clear(); }                      // a fresh process
   void took(std::chrono::steady_clock::duration time);  // that call, which is_first was last asked about

@@ -31,7 +31,7 @@ class SharedCall {
   void write(std::byte* base) const;
   // Outputs, what was written outside of them, whether they were written at all.
   void read(const std::byte* base, Outcome& outcome) const;
-  // Whether the outputs are these, and nothing else was written: read() would say no more.
+  // True if the outputs are these, and nothing else was written: read() would say no more.
   [[nodiscard]] bool holds(const std::byte* base, const std::vector<std::span<const std::byte>>& outputs) const;
 
  private:

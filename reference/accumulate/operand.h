@@ -111,7 +111,7 @@ class PackedOperand {
   std::vector<References> references_;
 };
 
-// Whether the SIMD engine computes this contract: what it assumes of a FusedSum is listed here.
+// True if the SIMD engine computes this contract: what it assumes of a FusedSum is listed here.
 bool runs_on_engine(const Contract& contract);
 
 // Indices from begin to one before end, of rows, columns or k.

@@ -94,7 +94,7 @@ struct LayerRecipe {
 std::span<const LayerRecipe> all_layer_recipes();
 const LayerRecipe& layer_recipe_named(std::string_view name);
 
-// Whether the layer can be computed so: formats and blocks that each contract takes, scale recipes that there are, and
+// True if the layer can be computed so: formats and blocks that each contract takes, scale recipes that there are, and
 // that what is requantized and what is kept exists. Needs no tensors.
 void check(const LayerRecipe& recipe);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a product can be where no order of its sums is promised: for each output an interval that holds the result of
-// every order, so that an output outside it is wrong in any order, and no right one ever is.
+// Products whose order of sums is not promised: for each output an interval that holds the result of every order, so
+// that an output outside it is wrong in any order, and no right one ever is.
 //
 //   Matmul m = ...;  m.contract = parse_matmul_contract("any_order");
 //   const std::vector<OutputRange> ranges = any_order_ranges(m);
@@ -54,7 +54,7 @@ struct OutputRange {
 
   // NaN is outside of a range; +0 and -0 are one number.
   [[nodiscard]] bool holds(Format output, std::uint32_t word) const;
-  // Whether one number alone is right.
+  // True if one number alone is right.
   [[nodiscard]] bool is_point() const { return !unbounded && (is_nan || low == high); }
 };
 

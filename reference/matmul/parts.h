@@ -22,8 +22,8 @@ std::vector<MatmulPart> parts_of(const Matmul& m);
 // The word of D where the sum is `acc` and, if adds_c, C is `c`.
 std::uint32_t finished_word(const Matmul& m, std::uint32_t acc, std::uint32_t c, bool adds_c);
 
-// Whether a matmul's operands, scales, groups and contract fit one another. Errors: Error{usage} naming what does not,
-// and what would.
+// Refuses operands, scales, groups and contracts that do not fit one another. Errors: Error{usage} naming what does
+// not, and what would.
 
 void check_matmul(const Matmul& m);
 

@@ -16,7 +16,7 @@ constexpr bool encodes_blocks_of(Format element) {
   return spec(element).is_element && spec(element).encoding != Encoding::fixed_point;
 }
 
-// Whether encode_blocks computes what encode_element does, in blocks that are not poisoned.
+// True if encode_blocks computes what encode_element does, in blocks that are not poisoned.
 inline bool encodes_blocks_as(const Recipe& recipe, Format element) {
   return encodes_blocks_of(element) && recipe.scaling != ElementScaling::half_in_fp32 &&
          recipe.rounding == Rounding::nearest_even && recipe.overflow == Overflow::saturate &&

@@ -65,7 +65,7 @@ std::vector<std::uint8_t> to_layout(ScaleLayout layout, const ScaleShape& shape,
                                     std::uint8_t pad = 0);
 std::vector<std::uint8_t> from_layout(ScaleLayout layout, const ScaleShape& shape, std::span<const std::uint8_t> bytes);
 
-// Whether the layout holds scales of such blocks: compact of any, the others of blocks of one row or one column.
+// True if the layout holds scales of such blocks: compact of any, the others of blocks of one row or one column.
 constexpr bool has_layout(ScaleLayout layout, BlockShape block) {
   return layout == ScaleLayout::compact || block.rows == 1 || block.cols == 1;
 }

@@ -69,7 +69,7 @@ struct TrainingConfig {
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
 
-// Whether a run can be made of it: sizes above 0 that divide one another, a recipe that can be, finite rates.
+// True if a run can be made of it: sizes above 0 that divide one another, a recipe that can be, finite rates.
 void check(const TrainingConfig& config);
 
 enum class ParameterKind : std::uint8_t { matrix, gain, embedding };

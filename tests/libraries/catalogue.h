@@ -15,7 +15,7 @@ namespace mxcheck::test {
 struct WrongLibrary {
   std::string library, name, with, source, found_by, exit, says, what;
 
-  // Whether it is run in this way: a word of `with`.
+  // True if it is run in this way: a word of `with`.
   [[nodiscard]] bool has(std::string_view word) const {
     std::istringstream words(with);
     for (std::string one; words >> one;) {
@@ -65,7 +65,7 @@ inline std::vector<WrongLibrary> wrong_libraries(std::string_view library) {
   return read_catalogue(MXCHECK_CATALOGUE, library);
 }
 
-// Those that a table of tests has, and no test of its own.
+// The libraries that a table of tests has, and no test of its own.
 inline std::vector<WrongLibrary> tabled_libraries(std::string_view library) {
   std::vector<WrongLibrary> all;
   for (const WrongLibrary& one : wrong_libraries(library)) {

@@ -40,7 +40,7 @@ class FakeCuda : public testing::Test {
     }
     return "";
   }
-  // What the catalogue has of a wrong library.
+  // Expects what the catalogue has of a wrong library.
   static void expect_found(const GateReport& report, const WrongLibrary& wrong) {
     EXPECT_EQ(exit_code(report), wrong.exit_code());
     EXPECT_NE(found(report).find(wrong.says), std::string::npos) << found(report);

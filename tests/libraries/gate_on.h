@@ -24,7 +24,7 @@ inline ShellAnswer gate_on_reference(const std::string& settings, const std::str
 }
 #endif
 
-// What must hold of every library that is right.
+// Expects what must hold of every library that is right.
 inline void expect_right(const ShellAnswer& ran) {
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_EQ(ran.out.find("FAILED"), std::string::npos) << ran.out;
@@ -39,7 +39,7 @@ inline void expect_held(const ShellAnswer& gate, std::initializer_list<const cha
   }
 }
 
-// What the catalogue has of a wrong one; `statement` is one of those that must find it.
+// Expects what the catalogue has of a wrong one; `statement` is one of those that must find it.
 inline void expect_found(const ShellAnswer& gate, const WrongLibrary& wrong, const std::string& statement) {
   EXPECT_EQ(gate.code, wrong.exit_code()) << gate.out;
   EXPECT_TRUE(gate.says("FAILED        " + statement)) << statement << "\n" << gate.out;

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a text is well-formed XML, as far as pages, pictures and reports use it, and how often it has a part. A
+// Says if a text is well-formed XML, as far as pages, pictures and reports use it, and how often it has a part. A
 // parser that takes what is wrong, as pugixml takes a bare "&" and an attribute twice, would not do.
 
 #include <cctype>
@@ -94,7 +94,7 @@ class XmlChecker {
   std::size_t at_ = 0;
 };
 
-// Of a page, or a part of one.
+// The text is a page, or a part of one.
 inline std::string not_well_formed(const std::string& markup) {
   return XmlChecker(markup.starts_with("<!") || markup.starts_with("<?") ? markup : "<!DOCTYPE html>\n" + markup)
       .check();

@@ -1,5 +1,5 @@
 #pragma once
-// What holds of every operation's problem.
+// Checks that hold of every operation's problem.
 
 #include <gtest/gtest.h>
 

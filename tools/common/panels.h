@@ -77,7 +77,7 @@ std::vector<PanelRange> panels(const std::vector<std::int64_t>& starts, std::int
 // The expert offsets of rows [first, first + rows) as those of a matrix of their own; none where there are none.
 std::vector<std::int64_t> offsets_within(std::span<const std::int64_t> offsets, std::int64_t first, std::int64_t rows);
 
-// Whether the reference computes this row of blocks too: one in 64, chosen by a hash, so that they follow no period.
+// True if the reference computes this row of blocks too: one in 64, chosen by a hash, so that they follow no period.
 bool is_checked(std::size_t row_of_blocks);
 
 // Error{internal}: the SIMD library and the reference differ in matrix rows [begin, end).

@@ -1,5 +1,5 @@
 #pragma once
-// What `mxcheck layer` does: its options, summaries of tensors, and dumps of other layers compared with it.
+// `mxcheck layer`: its options, summaries of tensors, and dumps of other layers compared with it.
 
 #include <map>
 #include <memory>

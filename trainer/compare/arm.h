@@ -59,7 +59,7 @@ std::string arm_recipe(const TrainingConfig& config);
 std::string arm_name(const RunRecord& run);
 std::vector<Arm> arms_of(std::span<const NamedRun> runs);
 
-// Whether a run diverged: it says so, or one of the evaluations of its endpoint is no finite number.
+// True if a run diverged: it says so, or one of the evaluations of its endpoint is no finite number.
 bool has_diverged(const RunRecord& run);
 
 // Mean of the last three evaluations under BF16, or under the run's own recipe. NaN for a run that diverged.

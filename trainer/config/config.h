@@ -64,7 +64,7 @@ inline constexpr double kMostTrainingMemory = 0x1p40;
 // "takes at least 3000 GiB of memory (...)"; empty where kMostTrainingMemory is enough.
 std::string memory_objection(const TrainingConfig& config, std::int64_t validation_sequences);
 
-// Whether this process may have that much: the machine's memory, its cgroup's and its own limit.
+// True if this process may have that much: the machine's memory, its cgroup's and its own limit.
 void require_memory(const TrainingConfig& config, std::int64_t validation_sequences);
 
 }  // namespace mxcheck

@@ -38,7 +38,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 UnverifiedGolden contents_of(const Checkpoint& checkpoint);
 Checkpoint checkpoint_in(const SealedReader& file);
 
-// Whether the run that `run` records can go on from it: the same configuration and training data, at most as many steps
+// True if the run that `run` records can go on from it: the same configuration and training data, at most as many steps
 // as were recorded, and the weights whose digest was recorded. `path` is for messages.
 void check_belongs(const Checkpoint& checkpoint, const RunRecord& run, const std::filesystem::path& path);
 

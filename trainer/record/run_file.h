@@ -34,7 +34,7 @@ std::string sha256_of(const RunRecord& run);
 UnverifiedGolden contents_of(const RunRecord& run);
 RunRecord run_in(SealedReader file);
 
-// Whether the parts of a run's record agree with its configuration and with one another: what the writer, the reader
+// Checks that the parts of a run's record agree with its configuration and one another: what the writer, the reader
 // and the journal ask before they believe one. Each gives what is wrong in words, empty where nothing is. No errors.
 
 // 3 tensors of the model's ends, and 7 of each layer: docs/training.md, "Parameters".

@@ -70,7 +70,7 @@ struct RunPlan {
   [[nodiscard]] bool evaluates_before(std::int64_t step) const { return step % evaluate_every == 0; }
   [[nodiscard]] bool observes(std::int64_t step) const { return step % observe_every == 0; }
   [[nodiscard]] bool keeps(std::int64_t step) const { return std::find(kept.begin(), kept.end(), step) != kept.end(); }
-  // Whether a step of a run of so many has a witness: also the first two and the last, where audits begin and end.
+  // True if a step of a run of so many has a witness: also the first two and the last, where audits begin and end.
   [[nodiscard]] bool witnesses(std::int64_t step, std::int64_t steps) const {
     return observes(step) || keeps(step) || step <= 1 || step + 1 == steps;
   }

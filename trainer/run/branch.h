@@ -33,7 +33,7 @@ Trunk read_trunk(const std::string& file);
 // Where a run of `config` would branch off after `step` steps of the trunk.
 RunBranch branch_of(const Trunk& trunk, const TrainingConfig& config, std::int64_t step);
 
-// Whether the trunk was trained on this corpus.
+// True if the trunk was trained on this corpus.
 void check_data(const Trunk& trunk, const Corpus& corpus);
 
 // The branch of a file that says where it branched off: that it is of this trunk, and may be.

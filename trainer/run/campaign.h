@@ -78,7 +78,7 @@ struct CampaignProgress {
 // False: every run stops after its step, to be gone on with.
 using CampaignWatch = std::function<bool(const CampaignProgress&)>;
 
-// Whether all ended; false where the watch stopped it.
+// True if all ended; false where the watch stopped it.
 bool run_campaign(const std::vector<CampaignRun>& runs, const Corpus& corpus, const EngineMaker& engine,
                   const CampaignOptions& options, const CampaignWatch& watch);
 

@@ -20,7 +20,7 @@ using ReadTensor = std::function<std::vector<std::byte>(const std::string& name)
 // The recipe's text in kernels/train.h: a built-in one's name, or all twelve operands written out.
 std::string device_recipe(const LayerRecipe& recipe);
 
-// Whether any operand of the recipe's GEMMs is quantized; without one an observation is of loads alone.
+// True if any operand of the recipe's GEMMs is quantized; without one an observation is of loads alone.
 bool quantizes(const LayerRecipe& recipe);
 
 // The observation of layer `layer`; the output's digest is left 0. threads as everywhere.

@@ -22,7 +22,7 @@ struct ModelRequest {
   std::string spoil;  // the name of a GEMM whose last output gets one wrong bit before it is compared; "": none
 };
 
-// Whether all is equal, in all shapes under all recipes; with wanted.check what the reference says counts too.
+// True if all is equal, in all shapes under all recipes; with wanted.check what the reference says counts too.
 bool verify(const std::vector<MoeShape>& shapes, const Measurement& wanted, const ModelRequest& request,
             cudaStream_t stream);
 

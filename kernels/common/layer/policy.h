@@ -38,7 +38,7 @@ struct SwigluPlan {
 // `wide`: the type of h's values, kByteType for codes.
 SwigluPlan read_swiglu_policy(bool backward, const mxcheck_policy* policy, DLDataType wide);
 
-// Whether rows are weighted.
+// True if rows are weighted.
 bool read_aggregate_policy(const mxcheck_policy* policy, DLDataType wide);
 
 struct TransposePlan {

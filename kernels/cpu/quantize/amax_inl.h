@@ -49,8 +49,8 @@ HWY_INLINE hn::VFromD<D> max_of_sub_block(D d, const T* x) {  // lane by lane
   return amax;
 }
 
-// As many sub-blocks as a 128-bit vector has lanes, to as many maxima: a tree of merges, 3 instead of 10 instructions
-// a sub-block.
+// Takes as many sub-blocks as a 128-bit vector has lanes to as many maxima: a tree of merges, 3 instead of 10
+// instructions a sub-block.
 HWY_INLINE void sub_block_group(const std::uint16_t* x, std::uint16_t* amax) {
   const hn::ScalableTag<std::uint16_t> d;
   const auto of = [&](int i) HWY_ATTR { return max_of_sub_block(d, x + i * kSubBlock); };

@@ -131,8 +131,8 @@ HWY_INLINE V encode(D d, V v, V base, V limit) {
   return hn::Or(saturated, hn::And(v, constant(0x8000)));
 }
 
-// As many elements as there are 16-bit lanes, as BF16. FP32 is rounded to odd: cut, with the last bit set if what was
-// cut is not zero. Seven bits are more than enough for that bit never to be taken for a tie's.
+// Loads as many elements as there are 16-bit lanes, as BF16. FP32 is rounded to odd: cut, with the last bit set if what
+// was cut is not zero. Seven bits are more than enough for that bit never to be taken for a tie's.
 template <class D>
 HWY_INLINE hn::VFromD<D> load_bf16(D d, const std::uint16_t* x) {
   return hn::LoadU(d, x);

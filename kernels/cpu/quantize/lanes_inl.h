@@ -58,7 +58,7 @@ HWY_INLINE void prefetch(const T* x, std::int64_t ahead) {
   hwy::Prefetch(reinterpret_cast<const T*>(address));
 }
 
-// Whether codes or values can be written past the cache: such stores need whole, aligned vectors.
+// True if codes or values can be written past the cache: such stores need whole, aligned vectors.
 template <class D>
 bool is_aligned(D d, const void* to) {
   return reinterpret_cast<std::uintptr_t>(to) % (hn::Lanes(d) * sizeof(hn::TFromD<D>)) == 0;

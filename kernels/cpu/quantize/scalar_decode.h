@@ -8,7 +8,7 @@
 
 namespace mxcheck_kernels::cpu {
 
-// As FP32: exact (the smallest, E5M2's 2^-16 * 2^-127, is an FP32 subnormal), or Inf from 2^128 on.
+// The value as FP32: exact (the smallest, E5M2's 2^-16 * 2^-127, is an FP32 subnormal), or Inf from 2^128 on.
 template <class F>
 std::uint32_t decode_fp32(std::uint8_t code, std::uint8_t byte) {
   constexpr std::uint32_t kNan = 0x7FC00000;

@@ -156,7 +156,7 @@ HWY_INLINE void softmax_of_kept(float* kept, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += lanes) hn::Store(hn::Div(hn::Load(d, kept + i), divisor), d, kept + i);
 }
 
-// Whether weights are scores over a sum, and that sum over the kept scores, added from left to right.
+// True if weights are scores over a sum, and that sum over the kept scores, added from left to right.
 HWY_INLINE bool divides(Weights weight, std::int64_t top_k) {
   return weight != Weights::raw && (weight != Weights::over_sum_plus_tiny || top_k > 1);
 }

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(Tile::Shape::kThreads, 1)
 
 // --- its launch ------------------------------------------------------------------------------------------------------
 
-// Whether a kernel may be launched for the call; `multiple` is what k must be one of.
+// True if a kernel may be launched for the call; `multiple` is what k must be one of.
 bool matmul_valid(const MatmulCall& matmul, int multiple);
 // Nothing is to be done.
 bool matmul_empty(const MatmulCall& matmul);

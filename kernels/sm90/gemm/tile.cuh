@@ -142,7 +142,7 @@ struct MatmulMaps {
   CUtensorMap d;
 };
 
-// As it travels from the producer to the consumers, with the first stage of the tile.
+// The tile as it travels from the producer to the consumers, with the first stage of the tile.
 struct alignas(16) MatmulTile {
   int expert = 0;
   int row = 0;

@@ -119,7 +119,7 @@ constexpr double past_the_end(std::int64_t extent, std::int64_t tile) {
   return extent % tile == 0 || extent < tile ? 0 : kPastTheEnd / static_cast<double>(quotient_up(extent, tile));
 }
 
-// As the formula has it, in microseconds.
+// The formula's time, in microseconds.
 inline double tiles_us(const TilesRow& row, const MatmulCall& matmul, int processors) {
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : std::max(matmul.experts, 1);
   const bool rows = matmul.kind == MatmulKind::rows;

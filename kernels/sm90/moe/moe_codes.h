@@ -44,7 +44,7 @@ class MoeCoder {
   [[nodiscard]] std::uint64_t bytes_of_rows(std::int64_t rows, std::int64_t cols) const;
   [[nodiscard]] std::uint64_t bytes_of_squares(std::int64_t rows, std::int64_t cols) const;
 
-  // As the kernels of layer/steps take them.
+  // The form in which the kernels of layer/steps take them.
   [[nodiscard]] RowCodes row_codes(const MoeCodes& x, std::int64_t cols) const;
   [[nodiscard]] ColumnCodes column_codes(const MoeCodes& x) const;
 

@@ -80,7 +80,7 @@ cudaError_t matmul_mn_major_launch(const MatmulCall& matmul, cudaStream_t stream
 // kernels/sm90/layer/steps/rows.cuh.
 
 struct KeepJob {
-  // As of launch_forward_rows, with 16-byte loads of H in BF16; n is a multiple of 128, and codes of A alone are
+  // The same as launch_forward_rows, with 16-byte loads of H in BF16; n is a multiple of 128, and codes of A alone are
   // written: E4M3 in blocks of 128, scales E8M0.
   RowsJob rows;
   std::uint8_t* packed = nullptr;  // rows x 3 n bytes, at a multiple of 16

@@ -12,7 +12,7 @@ inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x & 31U); }
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x >> 5U); }
 
-// Whether an earlier kernel of the call reported an error; nothing is written then.
+// True if an earlier kernel of the call reported an error; nothing is written then.
 __device__ __forceinline__ bool stopped(const std::int32_t* stop) { return stop != nullptr && *stop != 0; }
 
 // The sum over this and all lower lanes.

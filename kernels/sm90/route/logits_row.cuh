@@ -96,7 +96,7 @@ __device__ __forceinline__ std::uint32_t rounded2(float low, float high) { retur
 
 __device__ __forceinline__ bool is_nan(float x) { return x != x; }
 
-// Whether there is any: the largest word that is NaN if one is.
+// True if there is any: the largest word that is NaN if one is.
 template <Logits kType>
 __device__ __forceinline__ bool holds_nan(const RawGroup<kType>& raw) {
   std::uint32_t all = raw.words[0];

@@ -127,7 +127,7 @@ struct NearCheck {
     least = elementary::least_of(a.product, b.product, least);
   }
 
-  // Whether all are right, and of arguments below 2^kBits - 64 steps: 12 bits, 87.3, exp is a normal number; 11, 42.9,
+  // True if all are right, and of arguments below 2^kBits - 64 steps: 12 bits, 87.3, exp is a normal number; 11, 42.9,
   // exp is above 2^-62. Larger arguments and NaN have larger words than kShiftBits with any n, so that their bits are
   // not among its own.
   template <int kBits>

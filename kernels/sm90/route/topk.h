@@ -26,7 +26,7 @@ bool rows_are_aligned(const Router& router);
 
 inline constexpr int kMostListed = 32;
 
-// Whether four lanes a row are enough.
+// True if four lanes a row are enough.
 inline bool is_listed(const Router& r) { return r.groups == 0 && r.top_k <= kMostListed; }
 
 // The router's own fields of a job.
@@ -45,7 +45,7 @@ cudaError_t topk_warp(const TopkJob& job, cudaStream_t stream);
 // kCheckBytes for the CheckResult, then experts and weights.
 std::uint64_t staged_bytes(std::int64_t slots);
 
-// Whether a router's rows can be looked at while they are chosen from: whole groups of 8, aligned, listed.
+// True if a router's rows can be looked at while they are chosen from: whole groups of 8, aligned, listed.
 bool can_be_staged(const Router& router);
 
 // Enqueues check and choice of a router for which can_be_staged. `workspace`: staged_bytes(), at a multiple of 256.

@@ -96,7 +96,7 @@ __device__ __forceinline__ Key16 cut_key_of(float negative, std::uint32_t index,
 // The largest value of a key's cell.
 __device__ __forceinline__ float top_of_cell(Key16 key, std::uint32_t low) { return -float_of(unfolded(key & ~low)); }
 
-// Whether no value of the row loses anything in a key. NaN never does, as there is one NaN.
+// True if no value of the row loses anything in a key. NaN never does, as there is one NaN.
 template <Logits kType>
 __device__ __forceinline__ bool nothing_is_cut(const void* row, int experts, std::uint32_t low, int lane) {
   std::uint32_t cut = 0;
@@ -109,7 +109,7 @@ __device__ __forceinline__ bool nothing_is_cut(const void* row, int experts, std
   return cut == 0;
 }
 
-// Whether a comes after b in the order of (value, expert), NaN aside. Where equal values are in order, kTies is false.
+// True if a comes after b in the order of (value, expert), NaN aside. Where equal values are in order, kTies is false.
 template <bool kTies>
 __device__ __forceinline__ bool is_after(float a, int expert_a, float b, int expert_b) {
   return a < b || (kTies && a == b && expert_a > expert_b);
@@ -567,7 +567,7 @@ struct TopkQuad {
     }
   }
 
-  // Whether others may come before the chosen. changed: the ranks' order was not that of the keys. bound: where kBound
+  // True if others may come before the chosen. changed: the ranks' order was not that of the keys. bound: where kBound
   // the score of boundary.beyond.
   __device__ __forceinline__ bool is_open(const Boundary& boundary, bool changed, const float (&values)[kPer],
                                           float bound) const {
@@ -601,7 +601,7 @@ struct TopkQuad {
     return fminf(least, __shfl_xor_sync(kWarp, least, 2));
   }
 
-  // Whether it is certain that the softmax of logit `next` is less than that of `last`, which is `least`. Where logits
+  // True if it is certain that the softmax of logit `next` is less than that of `last`, which is `least`. Where logits
   // are 2^-16 apart their differences from the row's largest, above -70, are 2^-17 apart: rounding moves each by 2^-18
   // at most. So exact exponentials differ by a factor above 1 + 2^-18, and exp and division round by 2^-24 each.
   __device__ __forceinline__ bool scores_differ(Key last, Key next, float least) const {

@@ -139,7 +139,7 @@ struct RouterOverflow {
   std::int32_t layer = 0;  // the first whose logits hold a NaN or an infinity
 };
 
-// As a pass begins: nothing found, and a layer above all.
+// The state in which a pass begins: nothing found, and a layer above all.
 cudaError_t launch_no_overflow(RouterOverflow* overflow, cudaStream_t stream);
 
 cudaError_t launch_check_finite(const float* logits, std::int64_t count, int layer, RouterOverflow* overflow,

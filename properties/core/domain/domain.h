@@ -135,7 +135,7 @@ class Domain {
   [[nodiscard]] Bin range(const Bins& wanted, int axis) const;
   // A bin's value drawn: where a bin is wanted from it, else from any.
   [[nodiscard]] std::int64_t draw_value(const Bins& wanted, int axis, Draw& draw) const;
-  // As range() of one bin and draw_value(), small bins oftener where none is wanted.
+  // The same as range() of one bin and draw_value(), small bins oftener where none is wanted.
   [[nodiscard]] Bin small_range(const Bins& wanted, int axis, Draw& draw) const;
   [[nodiscard]] std::int64_t draw_small_value(const Bins& wanted, int axis, Draw& draw) const;
   [[nodiscard]] static bool is_wanted(const Bins& wanted, int axis) {

@@ -24,7 +24,7 @@ class TripleCovering {
   [[nodiscard]] std::vector<Case> again(Draw& draw) const;
   void count(const Case& c, CaseFate fate);
   void report(CoverageReport& into) const;
-  // As Covering's.
+  // The same as Covering's.
   [[nodiscard]] const std::vector<std::uint8_t>& states() const { return states_; }
   void add_states(const std::vector<std::uint8_t>& states);
 

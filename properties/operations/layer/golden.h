@@ -36,7 +36,7 @@ std::vector<const GoldenKind*> swiglu_golden_kinds();
 // Definitions and slips for a dataset; codes are also held against the candidate's own scales and values.
 Table rows_of_swiglu(const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor& candidate);
 
-// Of specs that have gate and up values: their order, an input by its key, and what a refused size looks like.
+// Specs that have gate and up values: their order, an input by its key, and what a refused size looks like.
 GateUp parse_gate_up(JsonObject& o);
 // Gate and up values of rows of n, side by side or one after the other.
 std::vector<std::uint16_t> gate_and_up(const std::vector<std::uint16_t>& gate, const std::vector<std::uint16_t>& up,

@@ -37,7 +37,7 @@ OperandRule& rule_of(LayerRecipe& recipe, LayerGemm gemm, Side side);
 
 // From the tensor's values, by the rule of d.recipe.
 LayerOperand operand_from_values(const LayerData& d, LayerGemm gemm, Side side);
-// As d holds it.
+// The tensor as d holds it.
 LayerOperand operand_as_held(const LayerData& d, LayerGemm gemm, Side side);
 // D of these operands under d.recipe's contract; in FP32 where that is asked for in place of BF16.
 Bytes product(const LayerData& d, LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, bool in_fp32 = false);

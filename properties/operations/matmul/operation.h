@@ -22,7 +22,7 @@ Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::
 std::unique_ptr<Domain> matmul_domain(const DomainRequest& request);
 std::vector<Case> simpler_matmuls(const Case& c, const Finding& finding);
 
-// Whether any NaN in D equals any other: everywhere but where a tensor core's own result reaches D.
+// True if any NaN in D equals any other: everywhere but where a tensor core's own result reaches D.
 bool any_nan_in_d_is_equal(std::string_view operation);
 
 }  // namespace mxcheck

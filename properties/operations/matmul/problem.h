@@ -30,7 +30,7 @@ class MatmulProblem final : public Problem {
   [[nodiscard]] std::vector<SavedTensor> saved() const override { return {}; }
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
-  // As the reference takes it; pointers into this.
+  // The problem as the reference takes it; pointers into this.
   [[nodiscard]] Matmul matmul(const MatmulContract& contract) const;
   [[nodiscard]] MatmulContract contract() const;
   // Lines about the first differing output: its steps. Returns the reference's word there.
@@ -59,7 +59,7 @@ std::optional<DeviceModel> model_of(const Case& c);
 // The statement about GEMMs that promise no order of sums, with the domain of the one about bits.
 Statement any_order_statement(const Statement& equality);
 
-// Whether there are cases of the variant for which it can.
+// True if there are cases of the variant for which it can.
 bool model_knows(const Variant& v);
 
 }  // namespace mxcheck

@@ -14,7 +14,7 @@
 
 namespace mxcheck {
 
-// What the four share.
+// Parts that the four share.
 class RouterProblem : public Problem {
  public:
   using Problem::Problem;
@@ -29,13 +29,13 @@ class RouterProblem : public Problem {
   [[nodiscard]] virtual Table table() const = 0;
 };
 
-// What the three that read logits share.
+// Parts that the three which read logits share.
 class LogitsProblem : public RouterProblem {
  public:
   Input input;  // logits
   std::vector<float> bias;
 
-  // As the reference takes it; pointers into this.
+  // The router as the reference takes it; pointers into this.
   [[nodiscard]] Router router() const;
 
  protected:

@@ -50,7 +50,7 @@ struct TileProblem {
   [[nodiscard]] std::int64_t n() const { return b.rows; }
   [[nodiscard]] std::vector<std::uint32_t> expected() const;
   void expect_equal(const std::vector<std::uint32_t>& got, const std::vector<std::uint32_t>& want) const;
-  // As one tile.
+  // The problem as one tile.
   [[nodiscard]] std::vector<std::uint32_t> whole() const;
 };
 

@@ -62,7 +62,7 @@ struct RowsJob {
   const PlanHeader* header = nullptr;
 };
 
-// Whether launch_rows can write codes of rows of 2 n columns: no block holds gates and up values.
+// True if launch_rows can write codes of rows of 2 n columns: no block holds gates and up values.
 bool has_row_blocks(const HInput& h, std::int64_t n, int block);
 
 // vector: 8 neighbours of H, P and every output are aligned loads and stores, and n is a multiple of 8: then a kernel
@@ -102,7 +102,7 @@ inline ColumnCodes with_stride(ColumnCodes out, std::int64_t rows) {
   return out;
 }
 
-// Whether codes can be padded as they are to be.
+// True if codes can be padded as they are to be.
 inline bool is_padding_possible(const ColumnCodes& out) {
   const auto address = reinterpret_cast<std::uintptr_t>(out.codes);
   return !out.padded || (out.coding.block == 128 && (address | static_cast<std::uintptr_t>(out.stride)) % 4 == 0);
@@ -165,7 +165,7 @@ struct BackwardTilesJob {
   ColumnCodes dh;  // of dH
 };
 
-// Whether launch_backward_tiles can: no block of a row holds gates and up values, nor columns of two tiles, and a
+// True if launch_backward_tiles can: no block of a row holds gates and up values, nor columns of two tiles, and a
 // tile's 64 columns are a subtree of the row's.
 bool takes_tiles(const HInput& h, std::int64_t n, int block);
 // vector, and packed H: as of launch_backward_rows.

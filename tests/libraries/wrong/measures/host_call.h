@@ -72,7 +72,7 @@ inline HostTensor normal(std::mt19937& random, DLDataType type, std::vector<std:
   return t;
 }
 
-// Whether the call was answered; outputs are poisoned before it.
+// True if the call was answered; outputs are poisoned before it.
 inline bool call(const mxcheck_operation& operation, const mxcheck_policy& policy, std::vector<HostTensor>& inputs,
                  std::vector<HostTensor>& outputs) {
   std::vector<DLTensor> tensors;

@@ -13,7 +13,7 @@
 
 namespace mxcheck::faults {
 
-// Whether this library has that fault.
+// True if this library has that fault.
 bool has(std::string_view fault);
 
 // Bytes of an output that are left as they were.
