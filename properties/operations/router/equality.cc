@@ -269,7 +269,7 @@ std::vector<Statement> route_equality_statements() {
   s[2].corners = metadata_corners;
   s[3].corners = backward_corners;
   for (Statement& one : s) one.cases_per_variant = 10, one.covers_pairs = true;
-  for (const std::size_t of_logits : {0, 1, 3}) s[of_logits].shared_corners = every_pair;
+  for (const std::size_t of_logits : {0U, 1U, 3U}) s[of_logits].shared_corners = every_pair;
 
   Statement rows = equality("every_row_of_a_small_alphabet_is_routed_as_the_reference", kRoute,
                             "every row of 4 experts (6 in the full suite) over -Inf, -1, -0, +0, 1, +Inf and NaN, for "
