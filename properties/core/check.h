@@ -63,9 +63,13 @@ std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte>
 std::optional<Finding> first_difference(const Problem& problem, const std::vector<ExpectedTensor>& expected,
                                         const std::vector<std::vector<std::byte>>& outputs, const std::string& of);
 
-// Says in the finding which rows of the problem's table give all outputs.
+// Says in the finding which rows of the problem's table, or which general slips, explain the outputs of a run.
+struct Explaining {
+  std::uint8_t poison = kPoisons[0];                // that the outputs held before
+  const std::vector<std::string>* among = nullptr;  // rows with these names alone, or parts of them; none: all
+};
 void tell_matches(const Problem& problem, const std::vector<ExpectedTensor>& expected,
-                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding);
+                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding, const Explaining& how = {});
 
 // The candidate's outputs are the reference's, over each poison; of large cases over one of them. Where the context is
 // thorough, the finding has its matches.

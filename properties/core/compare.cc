@@ -17,6 +17,7 @@
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
 #include "properties/core/phases.h"
+#include "properties/core/slips.h"
 #include "reference/common/parallel.h"
 
 namespace mxcheck {
@@ -384,16 +385,27 @@ std::optional<Finding> first_difference(const Problem& p, const std::vector<Expe
   return std::nullopt;
 }
 
+namespace {
+constexpr std::int64_t kMostToExplain = 1'000'000;  // elements of all outputs: there are hundreds of rows
+}  // namespace
+
 void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
-                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding) {
-  const Table table = p.definitions(outputs);
-  if (table.empty()) return;
+                  const std::vector<std::vector<std::byte>>& outputs, Finding& finding, const Explaining& how) {
   std::vector<AnswerTensor> answers;
+  std::int64_t elements = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     answers.push_back({expected[i].info, expected[i].bytes, outputs[i]});
-    finding.matched += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
+    elements += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
   }
-  finding.matches = names_that_explain(answers, table);
+  if (elements > kMostToExplain) return;
+  finding.matched = elements;
+  Table table = p.definitions(outputs);
+  Table general = general_slips(p, answers, how.poison, how.among != nullptr);
+  if (how.among != nullptr) keep_named(table, *how.among), keep_named(general, *how.among);
+  finding.explained_by = explanations_of(answers, table, general);
+  Causes causes;
+  causes.add(finding.explained_by);
+  finding.matches = causes.named();
   if (!finding.matches.empty()) return;
   for (const std::size_t i : p.order()) {
     const std::optional<Difference> d = compare(answers[i].info, answers[i].expected, answers[i].observed, kPoisons[0]);
@@ -415,7 +427,7 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
     if (!got.usable()) return propagate(context, got);
     std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
     if (!finding) continue;
-    if (context.thorough) tell_matches(p, expected, got.outputs, *finding);
+    if (context.thorough) tell_matches(p, expected, got.outputs, *finding, {poison, context.causes});
     return finding;
   }
   return std::nullopt;

@@ -22,25 +22,28 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t width, std::
   return word;
 }
 
-bool is_equal(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b, std::size_t width,
-              std::size_t index) {
-  if (std::memcmp(a.data() + index * width, b.data() + index * width, width) == 0) return true;
-  return info.any_nan_is_equal && info.integer_bits == 0 && std::isnan(decode(info.format, word_at(a, width, index))) &&
-         std::isnan(decode(info.format, word_at(b, width, index)));
+}  // namespace
+
+bool same_element(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b,
+                  std::int64_t element) {
+  const std::size_t width = bytes_of_element(info), at = static_cast<std::size_t>(element) * width;
+  if (std::memcmp(a.data() + at, b.data() + at, width) == 0) return true;
+  return info.any_nan_is_equal && info.integer_bits == 0 &&
+         std::isnan(decode(info.format, word_of(info, a, element))) &&
+         std::isnan(decode(info.format, word_of(info, b, element)));
 }
 
-bool are_equal(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b) {
+bool same_elements(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b) {
   if (a.size() != b.size()) return false;
   if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0) return true;
   if (!info.any_nan_is_equal || info.integer_bits != 0) return false;
-  const std::size_t width = bytes_of_element(info);
-  for (std::size_t i = 0; i < a.size() / width; ++i) {
-    if (!is_equal(info, a, b, width, i)) return false;
+  const auto count = static_cast<std::int64_t>(a.size() / bytes_of_element(info));
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!same_element(info, a, b, i)) return false;
   }
   return true;
 }
 
-// The row's bytes; none where it is not defined for the problem.
 Bytes bytes_of_row(const Definition& row, std::size_t output) {
   try {
     return row.bytes(output);
@@ -50,7 +53,9 @@ Bytes bytes_of_row(const Definition& row, std::size_t output) {
   }
 }
 
-}  // namespace
+std::uint32_t word_of(const TensorInfo& info, std::span<const std::byte> bytes, std::int64_t element) {
+  return word_at(bytes, bytes_of_element(info), static_cast<std::size_t>(element));
+}
 
 Definition definition_of_output(std::size_t output, std::string name, std::function<Bytes()> bytes, std::string source,
                                 bool derived) {
@@ -70,6 +75,28 @@ Definition definition_of_all(std::string name, std::function<std::vector<Bytes>(
           std::move(source)};
 }
 
+void merge(Table& to, Table rows) {
+  for (Definition& row : rows) {
+    const auto same = std::ranges::find(to, row.name, &Definition::name);
+    if (same == to.end()) {
+      to.push_back(std::move(row));
+      continue;
+    }
+    same->bytes = [first = std::move(same->bytes), second = std::move(row.bytes)](std::size_t output) {
+      Bytes bytes = first(output);
+      return bytes.empty() ? second(output) : bytes;
+    };
+  }
+}
+
+void keep_named(Table& table, std::span<const std::string> names) {
+  std::erase_if(table, [&](const Definition& row) {
+    return !row.derived && std::ranges::none_of(names, [&](const std::string& name) {
+      return name.find(row.name) != std::string::npos;
+    });
+  });
+}
+
 Table owning(Table rows, const std::shared_ptr<const void>& what) {
   for (Definition& row : rows)
     row.bytes = [bytes = std::move(row.bytes), what](std::size_t output) { return bytes(output); };
@@ -80,10 +107,10 @@ Table owning(Table rows, const std::shared_ptr<const void>& what) {
 
 std::vector<std::string> names_that_explain(std::span<const AnswerTensor> outputs, const Table& table) {
   const auto gives = [&](std::size_t i, const Bytes& bytes) {
-    return !bytes.empty() && are_equal(outputs[i].info, bytes, outputs[i].observed);
+    return !bytes.empty() && same_elements(outputs[i].info, bytes, outputs[i].observed);
   };
   std::vector<bool> is_wrong, follows(outputs.size());
-  for (const AnswerTensor& t : outputs) is_wrong.push_back(!are_equal(t.info, t.expected, t.observed));
+  for (const AnswerTensor& t : outputs) is_wrong.push_back(!same_elements(t.info, t.expected, t.observed));
   std::vector<std::vector<std::string>> of_output(outputs.size());
   std::vector<std::vector<std::string>> in_part(outputs.size());  // by rows that another output contradicts
   // Rows that give a wrong output and contradict none, with the outputs that they say nothing about.
@@ -131,8 +158,8 @@ Fit fit_of(const AnswerTensor& t, std::span<const std::byte> bytes) {
   Fit fit;
   const std::size_t width = bytes_of_element(t.info);
   for (std::size_t i = 0; i < t.expected.size() / width; ++i) {
-    const bool right = is_equal(t.info, t.expected, t.observed, width, i);
-    const bool foretold = is_equal(t.info, bytes, t.observed, width, i);
+    const bool right = same_element(t.info, t.expected, t.observed, static_cast<std::int64_t>(i));
+    const bool foretold = same_element(t.info, bytes, t.observed, static_cast<std::int64_t>(i));
     if (right) {
       fit.contradicted += foretold ? 0 : 1;
     } else {
@@ -161,7 +188,8 @@ std::string text_of(const Likely& cause) {
 }
 
 void keep(std::vector<Likely>& causes, const AnswerTensor& t, const Definition& row, const Fit& fit, Bytes bytes) {
-  const auto same = std::ranges::find_if(causes, [&](const Likely& c) { return are_equal(t.info, c.bytes, bytes); });
+  const auto same =
+      std::ranges::find_if(causes, [&](const Likely& c) { return same_elements(t.info, c.bytes, bytes); });
   if (same == causes.end()) {
     causes.push_back({{row.name}, fit, std::move(bytes)});
   } else if (std::ranges::find(same->names, row.name) == same->names.end()) {
@@ -225,7 +253,7 @@ std::vector<std::string> constant_tail(const AnswerTensor& t, const std::string&
   while (expected_begin > 0 && same(t.expected, expected_begin - 1, count - 1)) --expected_begin;
   std::int64_t wrong = 0, wrong_in_tail = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (is_equal(t.info, t.expected, t.observed, width, i)) continue;
+    if (same_element(t.info, t.expected, t.observed, static_cast<std::int64_t>(i))) continue;
     ++wrong;
     wrong_in_tail += i >= begin ? 1 : 0;
   }
@@ -260,7 +288,7 @@ void count(const Probe& probe, std::size_t output, const Bytes& expected, Tally&
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const bool has = (at + 1) * width <= expected.size();
-    if (has && is_equal(info, expected, observed, width, at)) {
+    if (has && same_element(info, expected, observed, static_cast<std::int64_t>(at))) {
       ++tally.equal;
     } else if (!tally.first && has) {
       const std::int64_t cols = std::max<std::int64_t>(1, info.cols);

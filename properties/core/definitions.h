@@ -50,6 +50,10 @@ struct AnswerMemo {
 Definition definition_of_all(std::string name, std::function<std::vector<Bytes>()> answer,
                              const std::shared_ptr<AnswerMemo>& memo, std::string source = {});
 
+// Adds rows; one whose name is there already speaks about the outputs that the other says nothing about.
+void merge(Table& to, Table rows);
+// Leaves the rows with one of these names, or with a part of one ("codes: NAME; scales: NAME"), and derived ones.
+void keep_named(Table& table, std::span<const std::string> names);
 // The rows, which keep alive what they refer to.
 Table owning(Table rows, const std::shared_ptr<const void>& what);
 
@@ -64,6 +68,14 @@ struct AnswerTensor {
 // that are as expected, or that follow from another output. Where no row does, but each wrong output has rows of its
 // own, "codes: ties away from zero; scales: recipe floor".
 std::vector<std::string> names_that_explain(std::span<const AnswerTensor> outputs, const Table& table);
+
+// Elements, by their bits, or any NaN as good as another where the tensor says so; words as integers.
+bool same_element(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b,
+                  std::int64_t element);
+bool same_elements(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b);
+std::uint32_t word_of(const TensorInfo& info, std::span<const std::byte> bytes, std::int64_t element);
+// The row's bytes; none where it is not defined for the problem.
+Bytes bytes_of_row(const Definition& row, std::size_t output);
 
 // How much of what is wrong a row explains, and how much of what is right it contradicts.
 struct Fit {

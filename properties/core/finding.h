@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "properties/core/case.h"
+#include "properties/core/causes.h"
 #include "properties/core/compare.h"
 
 namespace mxcheck {
@@ -25,11 +26,12 @@ constexpr std::string_view to_text(FindingKind kind) {
 
 struct Finding {
   FindingKind kind = FindingKind::mismatch;
-  std::string summary;                   // one line: what must hold and does not
-  std::optional<Difference> difference;  // mismatch
-  std::vector<std::string> element;      // lines about the first differing element: inputs, expected, observed
-  std::vector<std::string> matches;      // rows of the operation's table that give every observed bit
-  std::vector<std::string> likely;       // where no row does: lines about those that give most of what is wrong
+  std::string summary;                    // one line: what must hold and does not
+  std::optional<Difference> difference;   // mismatch
+  std::vector<std::string> element;       // lines about the first differing element: inputs, expected, observed
+  std::vector<Explanation> explained_by;  // thorough: the rows that explain this case
+  std::vector<std::string> matches;       // names of the causes that give every bit of all failing cases compared
+  std::vector<std::string> likely;        // where no row does: lines about those that give most of what is wrong
   // Elements of all outputs that `matches` give; 0: nothing was compared. Those of the case as found, or of the
   // smallest one where that is too large to be compared with every row.
   std::int64_t matched = 0;

@@ -62,7 +62,6 @@ class Problem {
   // The outputs in the order in which a difference is most informative: scales before the codes that follow from them.
   [[nodiscard]] virtual std::vector<std::size_t> order() const;
 
- protected:
   // The inputs that call() and saved() are made of; pointers into this.
   [[nodiscard]] virtual std::vector<ProblemInput> inputs() const { return {}; }
 };

@@ -25,10 +25,11 @@ struct CheckContext {
   CandidateRunner& process;
   std::span<const Variant> variants;  // everything the candidate supports
   CandidateRunner* cpu = nullptr;     // CUDA candidates: the in-tree CPU library, where there is one
-  bool thorough = false;              // also find out which other recipe the bytes would match
-  bool not_offered = false;           // set by a check when the candidate does not offer the case's options
-  bool not_applicable = false;        // set by a check when the statement says nothing about this case
-  std::string not_checked = {};       // set by a check that could not be made here: why
+  bool thorough = false;              // also find out which rows of definitions and slips explain the bytes
+  const std::vector<std::string>* causes = nullptr;  // thorough: of the rows with these names; none: of all
+  bool not_offered = false;      // set by a check when the candidate does not offer the case's options
+  bool not_applicable = false;   // set by a check when the statement says nothing about this case
+  std::string not_checked = {};  // set by a check that could not be made here: why
   // May have the answer to the case. Owned here: a check that throws out of its list of cases leaves nothing behind.
   std::shared_ptr<ReferencePrefetcher> ahead = {};
 };

@@ -16,7 +16,7 @@ namespace mxcheck {
 
 struct SearchLimits {
   int cases = 200;
-  int shrink_tries = 200;
+  int shrink_tries = 400;
   std::chrono::seconds shrink_time{60};
 };
 

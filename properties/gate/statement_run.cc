@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "numerics/format/codec.h"
 #include "numerics/text.h"
 #include "properties/core/ahead.h"
 #include "properties/core/limits.h"
@@ -185,7 +186,7 @@ void StatementRun::check_one(const Case& c, bool shrink) {
   const InPhase shrinking(Phase::shrinking);
   SearchLimits limits{1};
   if (!shrink) limits.shrink_tries = 0;
-  keep(shrunk(c, limits), c, *finding);
+  keep(shrunk(c, *finding, limits), c, *finding);
 }
 
 void StatementRun::call_before(const Preceding& p) {
@@ -198,13 +199,38 @@ void StatementRun::call_before(const Preceding& p) {
   }
 }
 
-SearchResult StatementRun::shrunk(const Case& c, const SearchLimits& limits) {
+namespace {
+
+// True if no element differs but in the sign of a zero.
+bool is_sign_of_zero(const Difference& d) {
+  if (d.tensor.integer_bits != 0) return false;
+  const auto value = [&](std::uint32_t word) { return decode(d.tensor.format, word); };
+  return value(d.worst.expected) == 0 && value(d.worst.observed) == 0;
+}
+
+// True if a smaller case may have failed by the same fault: it ends alike, in the same tensor, and not by the sign of a
+// zero alone where more was wrong.
+bool is_like(const Finding& smaller, const Finding& found) {
+  if (smaller.kind != found.kind) return false;
+  if (!smaller.difference || !found.difference) return true;
+  if (smaller.difference->tensor.name != found.difference->tensor.name) return false;
+  return is_sign_of_zero(*found.difference) || !is_sign_of_zero(*smaller.difference);
+}
+
+}  // namespace
+
+SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const SearchLimits& limits) {
   // RapidCheck has state of its own, and statements run side by side.
   static std::mutex searching;
   const std::lock_guard lock(searching);
   return search(
       std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits, [&](Draw&) { return c; },
-      [&](const Case& n) { return check_uncounted(n); }, simpler());
+      [&](const Case& n) {
+        std::optional<Finding> finding = check_uncounted(n);
+        if (finding && !is_like(*finding, found)) finding.reset();
+        return finding;
+      },
+      simpler());
 }
 
 void StatementRun::judge_one() {
@@ -290,54 +316,80 @@ std::optional<Finding> StatementRun::check(const Case& c) {
   return finding;
 }
 
-// A small case matches many definitions by accident: those that the case as found matches are the ones to name.
-void StatementRun::keep_matches_of(const Case& original, const Case& minimal, Finding& finding) {
-  if (original == minimal) {
-    finding.matches_case_as_found = true;
-    return;
-  }
-  context_.thorough = true;
-  std::optional<Finding> larger = check_uncounted(original);
-  context_.thorough = false;
-  if (!larger || larger->matched == 0) return;  // too large to be compared with everything
-  finding.matches = std::move(larger->matches), finding.matched = larger->matched;
-  finding.likely = std::move(larger->likely);
-  finding.matches_case_as_found = true;
+std::optional<Finding> StatementRun::explained(const Case& c, const std::vector<std::string>* among) {
+  context_.thorough = true, context_.causes = among;
+  std::optional<Finding> finding = check_uncounted(c);
+  context_.thorough = false, context_.causes = nullptr;
+  if (!finding || finding->kind != FindingKind::mismatch || finding->matched == 0) return std::nullopt;
+  return finding;
 }
 
-// Where the case as found tells few definitions apart, enumerated cases of its variant do: names that explain those
-// that fail too are left. Where none explains all, those that explain most of them are likely.
-void StatementRun::compare_matches_with_others(const Case& original, Finding& finding) {
-  constexpr int kMostCases = 12, kEnoughOthers = 3;
-  constexpr std::int64_t kMostElements = 8192, kEnough = 1024;
-  if (finding.matches.empty() || !result_.statement->corners) return;
-  std::map<std::string, int> cases_of;  // that a name explains
-  for (const std::string& name : finding.matches) cases_of[name] = 1;
+// Cases that may fail as this one did: its variant's enumerated cases, and itself with other values and seeds.
+std::vector<Case> StatementRun::cases_like(const Case& original) const {
+  constexpr std::int64_t kMostElements = 4096, kMoreRows = 5, kMoreCols = 70;
+  const Statement& s = *result_.statement;
+  const Operation& operation = operation_named(original.variant.operation);
+  std::vector<Case> cases;
+  Case small = original;
+  small.plants.clear();
+  while (small.elements() > kMostElements && small.rows > 1) operation.halve_rows(small);
+  for (std::uint64_t seed = 1; seed <= 2 && small.elements() <= kMostElements; ++seed) {
+    for (const Data data : s.data) {
+      cases.push_back(small);
+      cases.back().data = data, cases.back().seed = seed;
+      if (seed == 1 || !small.experts.empty() || small.stride != 0) continue;
+      cases.back().rows += kMoreRows, cases.back().cols += kMoreCols;  // places differ where there are several
+      operation.fit(cases.back());
+    }
+  }
+  if (s.corners) {
+    for (Case& c : s.corners(original.variant, Suite::quick)) {
+      if (c.elements() <= 2 * kMostElements) cases.push_back(std::move(c));
+    }
+  }
+  for (Case& c : cases) c = within_limits(std::move(c), limits_of(original.variant));
+  std::erase(cases, original);
+  return cases;
+}
+
+// One case, and a small one above all, matches many definitions by accident: a cause explains the case as found and
+// every other one that fails.
+void StatementRun::name_causes(const Case& original, const Case& minimal, Finding& finding) {
+  constexpr int kEnoughFailing = 8, kMostTried = 48;
+  constexpr std::chrono::seconds kMostTime{10};  // a case may take that long
+  const auto end = std::chrono::steady_clock::now() + kMostTime;
+  Causes causes;
+  std::vector<std::string> names;
+  const auto add = [&](const Case& c) {
+    std::optional<Finding> f = explained(c, causes.cases() == 0 ? nullptr : &names);
+    if (!f) return false;
+    finding.matched += f->matched;
+    if (causes.cases() < 2) finding.likely = std::move(f->likely);
+    causes.add(std::move(f->explained_by));
+    names = causes.of_every_case();
+    return true;
+  };
+  finding.matched = 0;
+  if (!add(minimal)) return;
+  finding.matches_case_as_found = original == minimal || add(original);  // it may be too large
   int tried = 0;
-  for (const Case& corner : result_.statement->corners(original.variant, Suite::quick)) {
-    const Case c = within_limits(corner, limits_of(corner.variant));
-    const bool is_told = finding.matches.size() == 1 && finding.matched >= kEnough;
-    if (is_told || tried == kMostCases || finding.matched_others == kEnoughOthers || stop()) break;
-    if (c.elements() > kMostElements || c == original) continue;
-    context_.thorough = true;
-    const std::optional<Finding> other = check_uncounted(c);
-    context_.thorough = false;
+  for (const Case& c : cases_like(original)) {
+    const bool is_over = names.empty() || causes.cases() > kEnoughFailing || stop();
+    if (is_over || (causes.is_settled() && causes.cases() > 3) || tried == kMostTried) break;
+    if (std::chrono::steady_clock::now() > end) break;
+    try {
+      (void)add(c);
+    } catch (const Error&) {  // no case of this operation
+    }
     if (!context_.not_applicable) ++tried;
-    if (!other || other->kind != FindingKind::mismatch || other->matched == 0) continue;
-    for (const std::string& name : other->matches) ++cases_of[name];
-    finding.matched += other->matched;
-    const int all = 1 + ++finding.matched_others;
-    std::erase_if(finding.matches, [&](const std::string& name) { return cases_of[name] != all; });
   }
-  if (!finding.matches.empty()) return;
-  const int all = 1 + finding.matched_others;
-  const auto most = std::ranges::max_element(cases_of, {}, [](const auto& entry) { return entry.second; });
-  if (most->second == 1) return;
-  for (const auto& [name, count] : cases_of) {
-    if (count != most->second) continue;
-    finding.likely.push_back(name + ": every bit of " + std::to_string(count) + " of " + std::to_string(all) +
-                             " failing cases");
-  }
+  finding.matched_others = causes.cases() - 1;
+  finding.matches = causes.named();
+  if (!finding.matches.empty()) return finding.likely.clear();
+  const std::optional<Finding> alone = stop() ? std::nullopt : explained(original, nullptr);
+  if (alone) finding.likely = alone->likely;
+  for (std::size_t i = 0; alone && i < std::min<std::size_t>(alone->matches.size(), 2); ++i)
+    finding.likely.push_back(alone->matches[i] + ": every bit of the case as found, and not of each that fails");
 }
 
 // Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way
@@ -378,8 +430,7 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
         "the case failed and then passed: results depend on something other than the call; when it failed, " +
         finding->summary;
   } else if (finding->kind == FindingKind::mismatch && !stop()) {
-    keep_matches_of(original, example.minimal, *finding);
-    compare_matches_with_others(original, *finding);
+    name_causes(original, example.minimal, *finding);
   }
   example.finding = std::move(*finding);
   if (!stop() && !example.finding.again_in_fresh_process) look_for_state(example);

@@ -62,9 +62,11 @@ class StatementRun {
   std::optional<Finding> check(const Case& c);
   void count(const Case& c, CaseFate fate);
   void keep_if_slow(const Case& c, double seconds);
-  void keep_matches_of(const Case& original, const Case& minimal, Finding& finding);
-  void compare_matches_with_others(const Case& original, Finding& finding);
-  SearchResult shrunk(const Case& c, const SearchLimits& limits);
+  // A mismatch that was compared with tables of definitions: with all their rows, or with those that have these names.
+  std::optional<Finding> explained(const Case& c, const std::vector<std::string>* among);
+  [[nodiscard]] std::vector<Case> cases_like(const Case& original) const;
+  void name_causes(const Case& original, const Case& minimal, Finding& finding);
+  SearchResult shrunk(const Case& c, const Finding& found, const SearchLimits& limits);
   void look_for_state(Counterexample& example);
   void keep(const SearchResult& found, const Case& original, const Finding& first);
 

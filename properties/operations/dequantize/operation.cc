@@ -87,8 +87,8 @@ DequantizeProblem::DequantizeProblem(const Call& call)
 
 std::vector<ProblemInput> DequantizeProblem::inputs() const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
-  std::vector<ProblemInput> all{{u8_tensor({c.rows, c.cols}, codes), {}},
-                                {scales_tensor(scale_geometry(c, v.block), v.layout, scales), {}}};
+  std::vector<ProblemInput> all{{u8_tensor({c.rows, c.cols}, codes), {"codes"}},
+                                {scales_tensor(scale_geometry(c, v.block), v.layout, scales), {"scales"}}};
   if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
   return all;
 }

@@ -18,6 +18,7 @@
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/problem.h"
 #include "properties/operations/layer/tensors.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -335,6 +336,10 @@ TransposedProblem::TransposedProblem(const Case& from) : Problem(from), x(expand
   x = std::move(source);
 }
 
+namespace {
+constexpr std::int64_t kMostCodes = 1'000'000;  // elements: each row of the table computes an answer
+}  // namespace
+
 TransposedProblem::TransposedProblem(const Call& call) : Problem(case_of(call, input_number(call, 0).dtype)) {
   const CallTensor& first = input_number(call, 0);
   if (first.shape.size() != 2) throw Error(ErrorKind::usage, "x is a matrix");
@@ -383,6 +388,22 @@ std::vector<ExpectedTensor> TransposedProblem::answer() const {
   const Input matrix = gathered();
   CodedBytes coded = coded_columns(matrix.view(), v.format, recipe_named(v.recipe), v.block.rows, c.experts);
   return {{outputs[0], std::move(coded.codes)}, {outputs[1], std::move(coded.scales)}};
+}
+
+Table TransposedProblem::definitions(std::span<const Bytes> observed) const {
+  if (c.elements() == 0 || c.elements() > kMostCodes) return {};
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const Input matrix = gathered();
+  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(matrix.dtype);
+  BlocksProblem p;
+  p.x = {"x", matrix.dtype, {c.rows, c.cols}, {}};
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const auto from =
+        matrix.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(i) * matrix.row_bytes());
+    p.x.data.insert(p.x.data.end(), from, from + static_cast<std::ptrdiff_t>(line));
+  }
+  p.element = v.format, p.block = v.block, p.recipe = recipe_named(v.recipe), p.offsets = c.experts;
+  return coded_table(std::move(p), true, 0, 1, observed[1]);
 }
 
 void TransposedProblem::explain(std::size_t output, Finding& finding) const {

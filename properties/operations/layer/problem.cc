@@ -15,6 +15,7 @@
 #include "properties/operations/layer/definitions.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/tensors.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "reference/layer/run.h"
 #include "reference/quantize/quantize.h"
 
@@ -262,13 +263,42 @@ std::vector<ExpectedTensor> SwigluProblem::answer() const {
   });
 }
 
+namespace {
+
+// Rows about codes and scales of tensors that are as the reference has them.
+Table coded_definitions(const SwigluProblem& p, std::span<const Bytes> observed) {
+  const LayerVariant& v = layer_of(p.c.variant);
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(p.c.variant);
+  const Steps s = steps_of(p);
+  Table table;
+  for (std::size_t i = 0; i + 1 < made_of.size(); ++i) {
+    const SwigluOutput& o = made_of[i];
+    if (o.part != Part::codes || o.what == What::ds) continue;
+    const std::int64_t cols = o.what == What::dh ? 2 * p.c.cols : p.c.cols;
+    BlocksProblem of;
+    of.x = {"x",
+            Format::bf16,
+            {p.c.rows, cols},
+            to_bytes(o.what == What::a    ? s.a
+                     : o.what == What::dh ? s.dh
+                                          : s.scaled_a)};
+    of.element = p.outputs[i].format, of.recipe = recipe_named(v.recipe);
+    of.block = o.transposed ? BlockShape{v.block, 1} : BlockShape{1, v.block};
+    if (o.transposed) of.offsets = p.c.experts;
+    merge(table, coded_table(std::move(of), o.transposed, i, i + 1, observed[i + 1]));
+  }
+  return table;
+}
+
+}  // namespace
+
 // Of coded H those whose values BF16 holds.
-Table SwigluProblem::definitions(std::span<const Bytes>) const {
+Table SwigluProblem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() == 0 || c.elements() > kMostToMatch) return {};
   Words words;
   for (const float value : values_of_h()) {
     words.push_back(layer_bf16(value));
-    if (!std::isnan(value) && fp32_of(words.back()) != value) return {};
+    if (!std::isnan(value) && fp32_of(words.back()) != value) return coded_definitions(*this, observed);
   }
   const GateUp order = layer_of(c.variant).gate_up == MXCHECK_HALVES ? GateUp::halves : GateUp::interleaved;
   std::vector<float> of_rows = weights;
@@ -290,6 +320,7 @@ Table SwigluProblem::definitions(std::span<const Bytes>) const {
     };
     table.push_back(definition_of_all(row.name, answer_of, memo, row.source));
   }
+  merge(table, coded_definitions(*this, observed));
   return table;
 }
 

@@ -81,6 +81,7 @@ class TransposedProblem final : public Problem {
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] std::vector<std::size_t> order() const override { return {1, 0}; }
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
 
   void describe_outputs();
   [[nodiscard]] Input gathered() const;  // the matrix that is quantized

@@ -3,6 +3,7 @@
 #include "properties/operations/layer/step_slips.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "numerics/bytes.h"
@@ -17,6 +18,30 @@ float in_sequence(std::span<const float> x) {
   float sum = 0;
   for (const float v : x) sum += v;
   return sum;
+}
+
+float in_fp64(std::span<const float> x) { return static_cast<float>(std::accumulate(x.begin(), x.end(), 0.0)); }
+// Rounds of half as many sums each; left: what an odd one out becomes, of the sums and the number that is left over.
+using OddOneOut = void (*)(std::vector<float>& sums, float left);
+float in_rounds(std::span<const float> x, bool of_halves, OddOneOut odd) {
+  std::vector<float> v(x.begin(), x.end());
+  while (v.size() > 1) {
+    const std::size_t pairs = v.size() / 2, distance = (v.size() + 1) / 2;
+    std::vector<float> sums(pairs);
+    for (std::size_t i = 0; i < pairs; ++i) sums[i] = of_halves ? v[i] + v[distance + i] : v[2 * i] + v[2 * i + 1];
+    if (v.size() % 2 != 0) odd(sums, of_halves ? v[pairs] : v.back());
+    v = std::move(sums);
+  }
+  return v.empty() ? 0 : v[0];
+}
+float half_to_half(std::span<const float> x) {
+  return in_rounds(x, true, [](std::vector<float>& sums, float left) { sums.push_back(left); });
+}
+float odd_joins_the_first(std::span<const float> x) {
+  return in_rounds(x, false, [](std::vector<float>& sums, float left) { sums[0] += left; });
+}
+float odd_without_zero(std::span<const float> x) {
+  return in_rounds(x, false, [](std::vector<float>& sums, float left) { sums.push_back(left); });
 }
 
 template <class Product>
@@ -42,6 +67,23 @@ LayerRow ds_of_a(const char* text, RowSum sum, float (*product)(const Element&))
           }};
 }
 
+// Each second product of a pair goes into the first without a rounding of its own.
+LayerRow fused_ds() {
+  return {{"dS"}, "products added by fused multiply-add", [](const LayerData& d, const std::string&) {
+            std::vector<Element> all;
+            each_element(d, values_of_h(d, true), true,
+                         [&](std::size_t, std::size_t, const Element& e, Columns) { all.push_back(e); });
+            const std::int64_t n = d.shape.inner;
+            return row_sums(d, n, pairwise_sum, [&](std::int64_t row, std::int64_t j) {
+              const Element& e = all[static_cast<std::size_t>(row * n + j)];
+              if (j % 2 != 0) return 0.0F;
+              if (j + 1 == n) return e.p * e.a;
+              const Element& next = all[static_cast<std::size_t>(row * n + j + 1)];
+              return std::fma(next.p, next.a, e.p * e.a);
+            });
+          }};
+}
+
 LayerRow ds_of_y(const char* text, bool weighted) {
   return {{"dS"}, text, [weighted](const LayerData& d, const std::string&) {
             const std::int64_t width = d.shape.width;
@@ -54,19 +96,14 @@ LayerRow ds_of_y(const char* text, bool weighted) {
           }};
 }
 
-// The tensor with the layer changed first.
-LayerRow changed(std::vector<std::string> tensors, const char* text, void (*change)(LayerData&)) {
-  return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
-            LayerData v = d;
-            change(v);
-            return made_again(v, t);
-          }};
-}
-
 // A sum over a token's slots with another step, end or order.
 struct Sum {
   float (*step)(float acc, float s, float y);
   std::uint16_t (*end)(float) = layer_bf16;
+  float start = 0;                                               // of a token that has slots
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();  // slots of a token
+  bool ends_at_dropped = false;
+  bool weight_of_slot = false;  // not of its row
 };
 float right_step(float acc, float s, float y) { return std::fma(s, y, acc); }
 
@@ -77,12 +114,14 @@ Bytes slots_summed(const LayerData& d, const std::string& tensor, const Sum& sum
     const std::int64_t begin = d.routes.token_offsets[static_cast<std::size_t>(t)];
     const std::int64_t end = d.routes.token_offsets[static_cast<std::size_t>(t) + 1];
     for (std::int64_t j = 0; j < d.shape.width; ++j) {
-      float acc = 0;
-      for (std::int64_t slot = begin; slot < end; ++slot) {
+      float acc = begin == end ? 0 : sum.start;
+      for (std::int64_t slot = begin; slot < end && slot - begin < sum.most; ++slot) {
         const std::int64_t row = d.routes.token_rows[static_cast<std::size_t>(slot)];
+        if (row < 0 && sum.ends_at_dropped) break;
         if (row < 0) continue;
         const float y = fp32_of(rows[static_cast<std::size_t>(row * d.shape.width + j)]);
-        acc = sum.step(acc, d.routes.row_weight[static_cast<std::size_t>(row)], y);
+        const std::int64_t of = sum.weight_of_slot ? std::min(slot, std::ssize(d.routes.row_weight) - 1) : row;
+        acc = sum.step(acc, d.routes.row_weight[static_cast<std::size_t>(of)], y);
       }
       out.push_back(sum.end(acc));
     }
@@ -93,6 +132,35 @@ Bytes slots_summed(const LayerData& d, const std::string& tensor, const Sum& sum
 LayerRow slots(std::vector<std::string> tensors, const char* text, Sum sum) {
   return {std::move(tensors), text,
           [sum](const LayerData& d, const std::string& t) { return slots_summed(d, t, sum); }};
+}
+
+// The sum in FP64, rounded to FP32 and then to BF16.
+Bytes slots_in_fp64(const LayerData& d, const std::string& tensor) {
+  const Words& rows = tensor == "O" ? d.forward.y : d.backward.dx_rows;
+  Words out;
+  for (std::size_t t = 0; t + 1 < d.routes.token_offsets.size(); ++t) {
+    for (std::int64_t j = 0; j < d.shape.width; ++j) {
+      double acc = 0;
+      for (std::int64_t slot = d.routes.token_offsets[t]; slot < d.routes.token_offsets[t + 1]; ++slot) {
+        const std::int64_t row = d.routes.token_rows[static_cast<std::size_t>(slot)];
+        if (row < 0) continue;
+        const double weight =
+            tensor == "O" ? static_cast<double>(d.routes.row_weight[static_cast<std::size_t>(row)]) : 1;
+        acc += weight * static_cast<double>(fp32_of(rows[static_cast<std::size_t>(row * d.shape.width + j)]));
+      }
+      out.push_back(layer_bf16(static_cast<float>(acc)));
+    }
+  }
+  return to_bytes(out);
+}
+
+// Rows of both sums, which differ in the weight.
+template <class Change>
+void add_sums(std::vector<LayerRow>& to, const char* text, Change change) {
+  Sum weighted{right_step}, plain{[](float acc, float, float y) { return acc + y; }};
+  change(weighted), change(plain);
+  to.push_back(slots({"O"}, text, weighted));
+  to.push_back(slots({"dX"}, text, plain));
 }
 
 // The slots of each token in another order, or fewer of them.
@@ -115,6 +183,14 @@ std::vector<LayerRow> weight_gradient_slips() {
       ds_of_a("P times the route's weight, dA, in place of P", pairwise_sum,
               [](const Element& e) { return (e.s * e.p) * e.a; }),
       ds_of_a("a sum in order in place of a pairwise one", in_sequence, [](const Element& e) { return e.p * e.a; }),
+      ds_of_a("a sum in FP64, rounded once", in_fp64, [](const Element& e) { return e.p * e.a; }),
+      ds_of_a("the second half of a row added to the first, and so on (shuffles)", half_to_half,
+              [](const Element& e) { return e.p * e.a; }),
+      ds_of_a("an odd one out added to the first sum, not carried on", odd_joins_the_first,
+              [](const Element& e) { return e.p * e.a; }),
+      ds_of_a("an odd one out carried on without the +0 beside it", odd_without_zero,
+              [](const Element& e) { return e.p * e.a; }),
+      fused_ds(),
       ds_of_a("P rounded to BF16", pairwise_sum, [](const Element& e) { return bf16(e.p) * e.a; }),
       ds_of_a("a in FP32, not rounded to BF16", pairwise_sum, [](const Element& e) { return e.p * swiglu(e.g, e.u); }),
   };
@@ -122,16 +198,16 @@ std::vector<LayerRow> weight_gradient_slips() {
 
 std::vector<LayerRow> slot_sum_slips() {
   const std::vector<std::string> both{"O", "dX"};
-  return {
-      changed(both, "slots added by ascending row (expert) in place of the order of the slots",
-              [](LayerData& d) { sort_slots(d, false); }),
-      changed(both, "slots added by descending row (expert)", [](LayerData& d) { sort_slots(d, true); }),
-      changed(both, "slots added in reverse",
-              [](LayerData& d) {
-                for (std::size_t t = 0; t + 1 < d.routes.token_offsets.size(); ++t)
-                  std::reverse(d.routes.token_rows.begin() + d.routes.token_offsets[t],
-                               d.routes.token_rows.begin() + d.routes.token_offsets[t + 1]);
-              }),
+  std::vector<LayerRow> all{
+      changed_layer(both, "slots added by ascending row (expert) in place of the order of the slots",
+                    [](LayerData& d) { sort_slots(d, false); }),
+      changed_layer(both, "slots added by descending row (expert)", [](LayerData& d) { sort_slots(d, true); }),
+      changed_layer(both, "slots added in reverse",
+                    [](LayerData& d) {
+                      for (std::size_t t = 0; t + 1 < d.routes.token_offsets.size(); ++t)
+                        std::reverse(d.routes.token_rows.begin() + d.routes.token_offsets[t],
+                                     d.routes.token_rows.begin() + d.routes.token_offsets[t + 1]);
+                    }),
       slots({"O"}, "the sum kept in BF16", {[](float acc, float s, float y) { return bf16(std::fma(s, y, acc)); }}),
       slots({"dX"}, "the sum kept in BF16", {[](float acc, float, float y) { return bf16(acc + y); }}),
       slots({"O"}, "s * Y rounded to FP32 before it is added",
@@ -148,7 +224,18 @@ std::vector<LayerRow> slot_sum_slips() {
       slots({"dX"}, "truncation to BF16 in place of nearest, ties to even",
             {[](float acc, float, float y) { return acc + y; }, truncated}),
       slots({"O"}, "the last slot alone", {[](float, float s, float y) { return s * y; }}),
+      {both, "the sum kept in FP64", slots_in_fp64},
   };
+  add_sums(all, "a sum that begins with its first row, so that rows of -0 give -0", [](Sum& s) { s.start = -0.0F; });
+  add_sums(all, "slots after a dropped one left out", [](Sum& s) { s.ends_at_dropped = true; });
+  for (const auto& [text, most] :
+       {std::pair("slots after a token's first left out", 1), std::pair("slots after a token's second left out", 2),
+        std::pair("slots after a token's eighth left out", 8), std::pair("slots after a token's 128th left out", 128)})
+    add_sums(all, text, [most = most](Sum& s) { s.most = most; });
+  Sum by_slot{right_step};
+  by_slot.weight_of_slot = true;
+  all.push_back(slots({"O"}, "weights taken by slot, not by row", by_slot));
+  return all;
 }
 
 // Slips in a GEMM's product: values of its operands, rows and roundings of D.
@@ -408,131 +495,6 @@ std::vector<LayerRow> weight_slips() {
                      [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, 1); }),
       values_changed(kByW2, "each expert's rows times the W2 of the expert before it",
                      [](LayerData& d) { rotate_experts(d.w2, d.shape.experts, -1); }),
-  };
-}
-
-// Slips in SwiGLU and its gradient.
-
-namespace {
-
-GateUp other(GateUp order) { return order == GateUp::halves ? GateUp::interleaved : GateUp::halves; }
-
-using ToWord = std::uint16_t (*)(const Element&);
-using ToPair = SwigluGradient (*)(const Element&);
-
-Bytes mapped(const LayerData& d, bool backward, ToWord to) {
-  Words out(static_cast<std::size_t>(d.rows() * d.shape.inner));
-  std::size_t i = 0;
-  each_element(d, values_of_h(d, backward), backward,
-               [&](std::size_t, std::size_t, const Element& e, Columns) { out[i++] = to(e); });
-  return to_bytes(out);
-}
-
-Bytes gradient(const LayerData& d, ToPair to, std::uint16_t (*round)(float)) {
-  Words out(static_cast<std::size_t>(d.rows() * 2 * d.shape.inner));
-  each_element(d, values_of_h(d, true), true, [&](std::size_t, std::size_t, const Element& e, Columns at) {
-    const SwigluGradient g = to(e);
-    out[at.gate] = round(g.dg), out[at.up] = round(g.du);
-  });
-  return to_bytes(out);
-}
-
-LayerRow word(std::vector<std::string> tensors, const char* text, ToWord to) {
-  return {std::move(tensors), text, [to](const LayerData& d, const std::string& t) { return mapped(d, t != "A", to); }};
-}
-
-LayerRow pair(const char* text, ToPair to, std::uint16_t (*round)(float) = layer_bf16) {
-  return {{"dH"}, text, [to, round](const LayerData& d, const std::string&) { return gradient(d, to, round); }};
-}
-
-// Each row's gate half exchanged with its up half, or each even column with the next.
-void exchange(std::vector<std::uint16_t>& h, std::int64_t n, GateUp order) {
-  for (std::size_t row = 0; row < h.size(); row += static_cast<std::size_t>(2 * n)) {
-    for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
-      const Columns at = columns_of(order, j, static_cast<std::size_t>(n));
-      std::swap(h[row + at.gate], h[row + at.up]);
-    }
-  }
-}
-void exchange_h(LayerData& d) {
-  exchange(d.forward.h, d.shape.inner, d.gate_up);
-  const Layer layer = d.layer();
-  const Run run(layer, d.routes, "X", d.x.size());
-  d.forward.kept.h =
-      row_operand(d.recipe.kept_h, {view(d.forward.h, d.rows(), 2 * d.shape.inner), false}, run.routed(), d.threads);
-}
-
-}  // namespace
-
-std::vector<LayerRow> swiglu_slips() {
-  return {
-      changed({"A", "A_again", "scaled_A", "dH", "dS"}, "gate and up exchanged", exchange_h),
-      changed({"A", "A_again", "scaled_A", "dH", "dS"}, "columns of H in the other order (halves for interleaved)",
-              [](LayerData& d) { d.gate_up = other(d.gate_up); }),
-      word({"A", "A_again"}, "SiLU rounded to BF16 before it multiplies u",
-           [](const Element& e) { return layer_bf16(bf16(e.g * swiglu_sigmoid(e.g)) * e.u); }),
-      word({"A", "A_again"}, "the sigmoid rounded to BF16",
-           [](const Element& e) { return layer_bf16(e.g * bf16(swiglu_sigmoid(e.g)) * e.u); }),
-      word({"A", "A_again"}, "g * u multiplied first, then the sigmoid",
-           [](const Element& e) { return layer_bf16((e.g * e.u) * swiglu_sigmoid(e.g)); }),
-      word({"A", "A_again"}, "truncation to BF16 in place of nearest, ties to even",
-           [](const Element& e) { return truncated(swiglu(e.g, e.u)); }),
-      word({"A", "A_again"}, "SiLU(g) without u",
-           [](const Element& e) { return layer_bf16(e.g * swiglu_sigmoid(e.g)); }),
-      word({"A", "A_again"}, "g * u without the sigmoid", [](const Element& e) { return layer_bf16(e.g * e.u); }),
-      word({"A", "A_again"}, "the route's weight applied before the down projection",
-           [](const Element& e) { return layer_bf16(e.s * swiglu(e.g, e.u)); }),
-      word({"A", "A_again"}, "the route's weight applied to A in BF16 before the down projection",
-           [](const Element& e) { return layer_bf16(e.s * bf16(swiglu(e.g, e.u))); }),
-      changed({"A_again", "scaled_A", "dH", "dS"}, "H in BF16 in place of H as it was kept",
-              [](LayerData& d) { d.recipe.kept_h = OperandRule(); }),
-      {{"A"},
-       "H in FP32, not rounded to BF16",
-       [](const LayerData& d, const std::string&) {
-         const auto operand = [&](Side side) { return operand_as_held(d, LayerGemm::up, side); };
-         const std::vector<float> h =
-             values_in<float>(product(d, LayerGemm::up, operand(Side::a), operand(Side::b), true));
-         Words out;
-         each_element(d, h, false, [&](std::size_t, std::size_t, const Element& e, Columns) {
-           out.push_back(layer_bf16(swiglu(e.g, e.u)));
-         });
-         return to_bytes(out);
-       }},
-  };
-}
-
-std::vector<LayerRow> swiglu_gradient_slips() {
-  return {
-      word({"scaled_A"}, "A without the route's weight", [](const Element& e) { return layer_bf16(e.a); }),
-      word({"scaled_A"}, "the route's weight applied twice",
-           [](const Element& e) { return layer_bf16(e.s * (e.s * e.a)); }),
-      word({"scaled_A"}, "a in FP32, not rounded to BF16, times the weight",
-           [](const Element& e) { return layer_bf16(e.s * swiglu(e.g, e.u)); }),
-      word({"scaled_A"}, "truncation to BF16 in place of nearest, ties to even",
-           [](const Element& e) { return truncated(e.s * e.a); }),
-      pair("the route's weight left out of dA", [](const Element& e) { return swiglu_gradient(e.g, e.u, e.p); }),
-      pair("the route's weight applied twice",
-           [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * (e.s * e.p)); }),
-      pair("P rounded to BF16", [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * bf16(e.p)); }),
-      pair("dA rounded to BF16", [](const Element& e) { return swiglu_gradient(e.g, e.u, bf16(e.s * e.p)); }),
-      pair("dg as (dA * u) times the derivative",
-           [](const Element& e) {
-             const float da = e.s * e.p, q = swiglu_sigmoid(e.g);
-             return SwigluGradient{(da * e.u) * (q * std::fma(e.g, 1.0F - q, 1.0F)), da * (e.g * q)};
-           }),
-      pair("the derivative of SiLU without its second term, q",
-           [](const Element& e) {
-             const float da = e.s * e.p, q = swiglu_sigmoid(e.g);
-             return SwigluGradient{da * (e.u * q), da * (e.g * q)};
-           }),
-      pair("dg and du exchanged",
-           [](const Element& e) {
-             const SwigluGradient g = swiglu_gradient(e.g, e.u, e.s * e.p);
-             return SwigluGradient{g.du, g.dg};
-           }),
-      pair(
-          "truncation to BF16 in place of nearest, ties to even",
-          [](const Element& e) { return swiglu_gradient(e.g, e.u, e.s * e.p); }, truncated),
   };
 }
 

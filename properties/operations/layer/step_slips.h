@@ -1,9 +1,11 @@
 #pragma once
-// For definitions.cc and step_slips.cc alone: the slips of each step, and what they share.
+// For definitions.cc, step_slips.cc and swiglu_slips.cc alone: the slips of each step, and what they share.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "properties/operations/layer/definitions.h"
@@ -19,6 +21,15 @@ std::vector<LayerRow> gather_slips();           // rows of X and dO
 std::vector<LayerRow> weight_slips();           // W1, W2
 std::vector<LayerRow> gemm_slips();             // values, rows and roundings of a GEMM
 std::vector<LayerRow> block_slips();            // blocks along tokens
+
+// The tensor with the layer changed first.
+inline LayerRow changed_layer(std::vector<std::string> tensors, const char* text, void (*change)(LayerData&)) {
+  return {std::move(tensors), text, [change](const LayerData& d, const std::string& t) {
+            LayerData v = d;
+            change(v);
+            return made_again(v, t);
+          }};
+}
 
 inline std::uint16_t truncated(float x) {
   return std::isnan(x) ? std::uint16_t{0x7FFF} : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);

@@ -54,7 +54,7 @@ std::optional<Finding> is_a_sum_of_its_products(CheckContext& context, const Cas
     auto finding = differ(d, right, got.outputs[0], "D is outside of what any order of its sums can give");
     if (!finding) continue;
     p.explain(0, *finding);
-    if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding);
+    if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding, {poison, context.causes});
     return finding;
   }
   return std::nullopt;

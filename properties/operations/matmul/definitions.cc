@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -213,6 +214,8 @@ class Slips {
     });
   }
   void of_epilogue();
+  void of_groups();
+  void of_codes(MatmulOperand Matmul::*side, const std::string& of);
   void of_scales(MatmulOperand Matmul::*side, const std::string& of);
   Table take() { return std::move(table_); }
 
@@ -238,6 +241,54 @@ void Slips::of_epilogue() {
   }
 }
 
+// A group along k without terms is zero.
+void Slips::of_groups() {
+  if (m_.grouping != Grouping::depth) return;
+  add("a group without terms left with what the group before it has", [](const Matmul& m) {
+    Bytes d = answer_in_one(m);
+    const std::size_t group = m.experts() == 0 ? 0 : d.size() / static_cast<std::size_t>(m.experts());
+    for (std::size_t e = 1; e + 1 < m.offsets.size(); ++e) {
+      if (m.offsets[e] == m.offsets[e + 1])
+        std::copy_n(d.begin() + static_cast<std::ptrdiff_t>((e - 1) * group), group,
+                    d.begin() + static_cast<std::ptrdiff_t>(e * group));
+    }
+    return d;
+  });
+}
+
+void Slips::of_codes(MatmulOperand Matmul::*side, const std::string& of) {
+  const MatmulOperand& x = m_.*side;
+  for (const Format other : kQuantizedFormats) {
+    if (other == x.format || spec(other).bits != spec(x.format).bits) continue;
+    add(std::string(spec(x.format).name) + " of " + of + " read as " + std::string(spec(other).name),
+        [side, other](Matmul m) {
+          (m.*side).format = other;
+          return answer_in_one(m);
+        });
+  }
+  if (spec(x.format).bits != 8) return;
+  const auto with_codes = [&](const std::string& name, auto code) {
+    add(name, [side, code](Matmul m) {
+      MatmulOperand& x = m.*side;
+      const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+      const auto count = static_cast<std::size_t>(matrices * x.rows * x.row_stride);
+      if (x.depth_stride != 1) throw Error(ErrorKind::usage, "codes that do not follow one another");
+      const std::span<const std::uint8_t> own(static_cast<const std::uint8_t*>(x.codes), count);
+      std::vector<std::uint8_t> changed(own.begin(), own.end());
+      for (std::uint8_t& c : changed) c = static_cast<std::uint8_t>(code(x.format, c));
+      x.codes = changed.data();
+      return answer_in_one(m);
+    });
+  };
+  with_codes("subnormal codes of " + of + " taken for zero", [](Format f, std::uint32_t c) {
+    return std::fabs(decode(f, c)) < std::ldexp(1.0, 1 - spec(f).bias) ? c & 0x80U : c;
+  });
+  with_codes("codes of " + of + " without their sign",
+             [](Format f, std::uint32_t c) { return std::isnan(decode(f, c)) ? c : c & 0x7FU; });
+  with_codes("NaN codes of " + of + " taken for zero",
+             [](Format f, std::uint32_t c) { return std::isnan(decode(f, c)) ? 0U : c; });
+}
+
 void Slips::of_scales(MatmulOperand Matmul::*side, const std::string& of) {
   if (!(m_.*side).scaled()) return;
   add(of + " scales taken as 1", [side](Matmul m) {
@@ -246,6 +297,28 @@ void Slips::of_scales(MatmulOperand Matmul::*side, const std::string& of) {
     x.scales = &one, x.scale_row_stride = x.scale_depth_stride = 0;
     return answer_in_one(m);
   });
+  if ((m_.*side).scale_format == Format::e8m0) {
+    const auto with_scales = [&](const std::string& name, float (*value)(std::uint8_t)) {
+      add(name, [side, value](Matmul m) {
+        MatmulOperand& x = m.*side;
+        const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+        const std::span<const std::uint8_t> own(
+            static_cast<const std::uint8_t*>(x.scales),
+            static_cast<std::size_t>(matrices * ceil_div(x.rows, x.block.rows) * x.scale_row_stride));
+        std::vector<float> scales;
+        for (const std::uint8_t byte : own) scales.push_back(value(byte));
+        x.scale_format = Format::fp32, x.scales = scales.data();
+        return answer_in_one(m);
+      });
+    };
+    with_scales(of + " scale bytes taken for numbers", [](std::uint8_t byte) { return static_cast<float>(byte); });
+    with_scales("the reciprocals of " + of + " scales", [](std::uint8_t byte) { return std::ldexp(1.0F, 127 - byte); });
+    with_scales(of + " scale byte 255 taken for 2^128, infinity",
+                [](std::uint8_t byte) { return std::ldexp(1.0F, byte - 127); });
+    with_scales(of + " scale byte 0 taken for zero", [](std::uint8_t byte) {
+      return byte == 0 ? 0 : byte == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, byte - 127);
+    });
+  }
   const MatmulOperand& x = m_.*side;
   const bool restarts = m_.grouping == Grouping::rows && side == &Matmul::a && x.block.rows != 1;
   if (x.scale_row_stride < 2 || x.scale_depth_stride != 1 || restarts) return;
@@ -308,6 +381,9 @@ Table product_splits(const Matmul& m) {
 Table product_slips(const Matmul& m) {
   Slips slips(m);
   slips.of_epilogue();
+  slips.of_groups();
+  slips.of_codes(&Matmul::a, "A");
+  slips.of_codes(&Matmul::b, "B");
   slips.of_scales(&Matmul::a, "A's");
   slips.of_scales(&Matmul::b, "B's");
   return slips.take();

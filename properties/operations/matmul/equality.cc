@@ -35,7 +35,7 @@ std::optional<Finding> equals_contract(CheckContext& context, const Case& c) {
                           "D differs from its contract, " + std::string(contract_text(c.variant.operation)));
     if (!finding) continue;
     p.explain(0, *finding);
-    if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding);
+    if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding, {poison, context.causes});
     return finding;
   }
   return std::nullopt;

@@ -55,8 +55,9 @@ Shapes shapes_of(const Case& c) {
   return s;
 }
 
-ProblemInput tensor(Format format, std::int64_t rows, std::int64_t cols, const std::vector<std::byte>& bytes) {
-  return matrix_input({"", format, rows, cols}, bytes);
+ProblemInput tensor(const char* name, Format format, std::int64_t rows, std::int64_t cols,
+                    const std::vector<std::byte>& bytes) {
+  return matrix_input({name, format, rows, cols}, bytes);
 }
 
 Format scale_format(const MatmulVariant& v) { return v.scales == MXCHECK_FP32 ? Format::fp32 : Format::e8m0; }
@@ -129,12 +130,12 @@ std::vector<ProblemInput> MatmulProblem::inputs() const {
   const MatmulVariant& v = matmul_of(c.variant);
   const std::int64_t depth = matmul_case(c).depth;
   const Shapes s = shapes_of(c);
-  std::vector<ProblemInput> all{tensor(v.format, s.a_rows, depth, a), tensor(v.format_b, s.b_rows, depth, b)};
+  std::vector<ProblemInput> all{tensor("A", v.format, s.a_rows, depth, a), tensor("B", v.format_b, s.b_rows, depth, b)};
   if (v.scales != MXCHECK_NO_SCALES) {
-    all.push_back(tensor(scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
-    all.push_back(tensor(scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
+    all.push_back(tensor("scales of A", scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
+    all.push_back(tensor("scales of B", scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
   }
-  if (matmul_case(c).adds) all.push_back(tensor(c.variant.dtype, s.d_rows, c.cols, c_values));
+  if (matmul_case(c).adds) all.push_back(tensor("C", c.variant.dtype, s.d_rows, c.cols, c_values));
   if (v.groups != MXCHECK_DENSE) all.push_back(vector_input("offsets", c.experts));
   if (c.gather != 0) all.push_back(vector_input("row_index", index));
   return all;

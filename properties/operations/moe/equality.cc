@@ -4,10 +4,13 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "numerics/bytes.h"
+#include "numerics/error.h"
 #include "properties/core/notation.h"
 #include "properties/operations/layer/definitions.h"
 #include "properties/operations/moe/operation.h"
@@ -167,6 +170,74 @@ void MoeProblem::explain(std::size_t output, Finding& finding) const {
   add("observed  " + observed_text(*finding.difference));
 }
 
+namespace {
+
+constexpr double kMostWorkOfRows = 1.5e9;  // products of two numbers that all rows of a table may take
+
+// The run of the whole layer whose outputs the problem asks for.
+std::shared_ptr<LayerData> run_of(const MoeProblem& p) {
+  auto d = std::make_shared<LayerData>();
+  const Layer layer = p.layer();
+  d->shape = layer.shape, d->recipe = *layer.recipe, d->gate_up = layer.gate_up;
+  d->x = p.in.x, d->w1 = p.in.w1, d->w2 = p.in.w2, d->d_o = p.in.d_o, d->routes = p.routes;
+  d->has_backward = is_moe_backward(p.c.variant);
+  compute(*d);
+  return d;
+}
+
+// The outputs of a run in which this tensor is another one, and all that follows from it.
+std::vector<Bytes> outputs_with(LayerData d, const std::string& tensor, const Bytes& bytes) {
+  if (bytes == bytes_of_tensor(d, tensor)) return {};
+  set_tensor(d, tensor, bytes);
+  std::vector<std::string> names;
+  for (const LayerTensor& t : tensors_of(d)) names.push_back(t.name);
+  const auto at = std::ranges::find(names, tensor);
+  for (auto next = at == names.end() ? at : at + 1; next != names.end(); ++next)
+    set_tensor(d, *next, made_again(d, *next));
+  if (d.has_backward)
+    return {to_bytes(d.backward.dx), to_bytes(d.backward.dw1), to_bytes(d.backward.dw2), to_bytes(d.backward.ds)};
+  std::vector<Bytes> outputs{to_bytes(d.forward.o)};
+  for (KeptTensor& t : kept_tensors("h", d.recipe.kept_h, d.forward.kept.h)) outputs.push_back(std::move(t.bytes));
+  if (!d.recipe.keeps_quantized_x) return outputs;
+  for (KeptTensor& t : kept_tensors("x", kept_x_rule(d.recipe), d.forward.kept.x))
+    outputs.push_back(std::move(t.bytes));
+  return outputs;
+}
+
+// The rows of the layer's table, each in every tensor in which it shows, carried on to the outputs.
+Table carried_rows(const MoeProblem& p, double work) {
+  const std::shared_ptr<LayerData> d = run_of(p);
+  std::vector<std::string> made;  // by this pass, and no operands: those have their GEMM's row
+  for (const LayerTensor& t : tensors_of(*d)) {
+    const bool is_operand = t.name.ends_with("_codes") || t.name.ends_with("_scales");
+    const bool is_backward = t.name.starts_with("d") || t.name == "P" || t.name == "A_again" || t.name == "scaled_A";
+    if (t.role == Role::output && !is_operand && is_backward == d->has_backward) made.push_back(t.name);
+  }
+  std::vector<LayerRow> rows = layer_slips();
+  std::ranges::move(layer_families(d->recipe), std::back_inserter(rows));
+  const auto memo = std::make_shared<AnswerMemo>();
+  Table table;
+  for (const LayerRow& row : rows) {
+    for (const std::string& tensor : row.tensors) {
+      if (std::ranges::find(made, tensor) == made.end()) continue;
+      if (work * static_cast<double>(table.size() + 1) > kMostWorkOfRows) return table;
+      table.push_back(definition_of_all(
+          row.name + " (in " + tensor + ")",
+          [d, row, tensor]() -> std::vector<Bytes> {
+            try {
+              return outputs_with(*d, tensor, row.bytes(*d, tensor));
+            } catch (const Error&) {  // not applicable
+              return {};
+            }
+          },
+          memo, row.source));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
 Table MoeProblem::definitions(std::span<const Bytes>) const {
   Table table;
   if (operation_named(c.variant.operation).work(c) > kMostOfMatches) return table;
@@ -184,6 +255,8 @@ Table MoeProblem::definitions(std::span<const Bytes>) const {
     };
     table.push_back(definition_of_all(row.name, answer_of, memo));
   }
+  merge(table, carried_rows(*this, static_cast<double>(
+                                       std::max<std::int64_t>(1, operation_named(c.variant.operation).work(c)))));
   return table;
 }
 

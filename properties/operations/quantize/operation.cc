@@ -198,15 +198,7 @@ Table QuantizeProblem::definitions(std::span<const Bytes> observed) const {
   if (outputs.size() == 2) return rows;
   // A row of quantize_dual is about both directions.
   Table columns = definitions_of(2, v.block.transposed(), observed);
-  for (Definition& row : rows) {
-    const auto other = std::ranges::find(columns, row.name, &Definition::name);
-    if (other == columns.end()) continue;
-    row.bytes = [first = std::move(row.bytes), second = std::move(other->bytes)](std::size_t output) {
-      return output < 2 ? first(output) : second(output);
-    };
-    columns.erase(other);
-  }
-  for (Definition& row : columns) rows.push_back(std::move(row));
+  merge(rows, std::move(columns));
   return rows;
 }
 

@@ -470,7 +470,7 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
   simpler.plainer_data();
   for (std::size_t i = 0; i < c.plants.size(); ++i)
     simpler.with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     if (c.seed > seed) simpler.with([&](Case& n) { n.seed = seed; });
   }
   return simpler.take();

@@ -68,6 +68,9 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
                    const std::uint32_t code = encode(f, v, r, o);
                    return std::fabs(decode(f, code)) < normal ? encode(f, std::copysign(0.0, v), r, o) : code;
                  }});
+  all.push_back({"subnormal codes rounded toward zero", [=](double v) {
+                   return std::fabs(v) < normal ? encode(f, v, Rounding::toward_zero, o) : encode(f, v, r, o);
+                 }});
   changed("negative zeros and underflows without their sign",
           [=](double v) { return decode(f, encode(f, v, r, o)) == 0 ? 0.0 : v; });
   changed("magnitudes (the sign is lost)", [](double v) { return std::fabs(v); });
@@ -178,6 +181,17 @@ void CodeRows::roundings() {
       "the codes are right for the candidate's own scales: only those are wrong",
       [f, r, v = scaled_] { return codes_of(f, *v, [&](double x) { return encode(f, x, r.rounding, r.overflow); }); },
       true);
+  add(
+      "the codes are right for the candidate's own scales, and zero where those are 0: only the scales are wrong",
+      [f, r, v = scaled_, &p = p_, index = index_] {
+        std::vector<double> values = *v;
+        const Tensor& scales = p.scales_of_codes();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          if (scales.code(static_cast<std::size_t>((*index)[i])) == 0) values[i] = std::copysign(0.0, values[i]);
+        }
+        return codes_of(f, values, [&](double x) { return encode(f, x, r.rounding, r.overflow); });
+      },
+      true);
   for (const ElementSlip& slip : element_slips(f, r.rounding, r.overflow, "a product"))
     add(slip.name, [f, v = scaled_, slip] { return codes_of(f, *v, slip.code); });
 }
@@ -210,6 +224,21 @@ void CodeRows::scalings() {
     return right == 255 ? kPoisoned : shifted(x, 127 - right);
   });
   with("the first block's scale for every element", [=](float x, std::size_t) { return shifted(x, 127 - byte(0)); });
+  const auto across = static_cast<std::size_t>(std::max<std::int64_t>(1, p.expected.scale_cols()));
+  const std::size_t count = p.scales_of_codes().size();
+  const auto of_scale = [&](const std::string& name, auto from) {
+    with(name, [=](float x, std::size_t s) {
+      const std::size_t at = from(s);
+      const int b = byte(at < count ? at : s);
+      return b == 255 ? kPoisoned : shifted(x, 127 - b);
+    });
+  };
+  of_scale("codes by the scale of the first block of their row", [=](std::size_t s) { return s / across * across; });
+  of_scale("codes by the scale of the block before", [=](std::size_t s) { return s % across == 0 ? s : s - 1; });
+  of_scale("codes by the scale of the block after",
+           [=](std::size_t s) { return s % across + 1 == across ? s : s + 1; });
+  of_scale("codes by the scale of the other block of a pair",
+           [=](std::size_t s) { return (s % across ^ 1) < across ? s / across * across + (s % across ^ 1) : s; });
   with("x flushed where it is subnormal", [=](float x, std::size_t s) {
     return std::fabs(x) < 0x1p-126F ? std::copysign(0.0, static_cast<double>(x)) : shifted(x, 127 - byte(s));
   });
@@ -279,6 +308,30 @@ Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales
   rows.places();
   append(all, rows.take());
   return all;
+}
+
+Table coded_table(BlocksProblem of, bool is_transposed, std::size_t codes, std::size_t scales, const Bytes& own) {
+  constexpr std::int64_t kMostForSlips = std::int64_t{1} << 18;
+  const auto p = std::make_shared<BlocksProblem>(std::move(of));
+  p->expected = quantize(p->view(), p->element, p->block, p->recipe, p->offsets);
+  const Tensor& right = p->expected.scales();
+  if (own.size() == right.data.size()) {
+    Tensor t{"", right.format, right.shape, own};
+    if (is_transposed) std::swap(t.shape[0], t.shape[1]), t = transposed(t);
+    p->own_scales = std::move(t);
+  }
+  Table rows =
+      p->rows() * p->cols() <= kMostForSlips ? blocks_table(*p, codes, scales) : recipe_rows(*p, codes, scales);
+  for (Definition& row : rows) {
+    if (!is_transposed) break;
+    row.bytes = [bytes = std::move(row.bytes), p, codes](std::size_t output) {
+      Bytes plain = bytes(output);
+      if (plain.empty()) return plain;
+      const Tensor& like = output == codes ? p->expected.codes : p->expected.scales();
+      return transposed(Tensor{"", like.format, like.shape, std::move(plain)}).data;
+    };
+  }
+  return owning(std::move(rows), p);
 }
 
 Table casts_table(Format format, std::vector<double> values, std::size_t output) {
@@ -365,6 +418,14 @@ std::vector<DecodingSlip> slips_of_scales(Format f) {
            }},
           {"a scale byte of 255 taken for 2^128",
            [=](auto c, auto s) { return decode(f, c) * std::ldexp(1.0, static_cast<int>(s) - 127); }},
+          {"a scale byte of 254 taken for the scale 0",
+           [=](auto c, auto s) { return decode(f, c) * (s == 254 ? 0 : scale_of(s)); }},
+          {"values beyond the largest number taken for that",
+           [=](auto c, auto s) {
+             const double v = decode(f, c) * scale_of(s);
+             const double largest = decode(Format::fp32, spec(Format::fp32).max_code);
+             return std::isfinite(v) ? std::clamp(v, -largest, largest) : v;
+           }},
           {"a bias of 128 for scales", [=](auto c, auto s) { return decode(f, c) * scale_of(s) / 2; }}};
 }
 

@@ -49,6 +49,9 @@ struct BlocksProblem {
 
 // Rows about codes, as output number `codes`, and compact scales, as output number `scales`.
 Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales);
+// The same of a matrix whose answer is not computed yet; own: the candidate's scales, compact. Outputs of codes along
+// tokens are the transposes of both. Rows keep alive what they need.
+Table coded_table(BlocksProblem p, bool is_transposed, std::size_t codes, std::size_t scales, const Bytes& own);
 Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);  // of these the other recipes
 Table scale_rows(const BlocksProblem& p, std::size_t scales);  // of these the rows about scales alone
 // Rows about the scales in a layout; none where the blocks have no such layout.

@@ -138,6 +138,11 @@ void ScaleRows::bytes() {
              [most](int b) { return std::min(b, most); });
     }
   }
+  if (p_.recipe.rule != ScaleRule::fp32) {
+    // The rule as if each amax were an ulp larger: what rounds up only above a limit rounds up at it too.
+    of_values("rounding up at a limit, where only what is above it is rounded up",
+              [](float v) { return std::isfinite(v) && v != 0 ? std::nextafter(v, std::copysign(INFINITY, v)) : v; });
+  }
   mapped("a smallest byte of 1", [](int b) { return std::max(b, 1); });
 }
 
@@ -157,6 +162,8 @@ void ScaleRows::amaxes() {
   if (whole_cols < cols) {
     without("an amax that leaves out the ragged last columns", [=](auto, auto j) { return j >= whole_cols; });
   }
+  if (whole_cols < cols)
+    without("an amax that leaves out the last column of a cut block", [=](auto, auto j) { return j == cols - 1; });
   without("an amax that leaves out the last row", [=](auto i, auto) { return i == rows - 1; });
   without("an amax that leaves out the last column", [=](auto, auto j) { return j == cols - 1; });
 }
@@ -167,6 +174,12 @@ void ScaleRows::amaxes_of_part_of_a_block() {
   const auto place = [n, along_cols = p_.block.cols != 1](auto i, auto j) { return (along_cols ? j : i) % n; };
   without("an amax that leaves out each block's last element", [=](auto i, auto j) { return place(i, j) == n - 1; });
   without("an amax that leaves out each block's first element", [=](auto i, auto j) { return place(i, j) == 0; });
+  const auto starts = block_row_starts(p_.rows(), p_.block.rows, p_.offsets);
+  if (p_.block.cols == 1 && starts.size() > 1) {
+    without("an amax that leaves out the last row of each block, cut ones too",
+            [starts](auto i, auto) { return std::ranges::binary_search(starts, i + 1); });
+  }
+  without("an amax over three quarters of each block", [=](auto i, auto j) { return place(i, j) >= n / 4 * 3; });
   without("an amax over the first half of each block", [=](auto i, auto j) { return place(i, j) >= n / 2; });
   without("an amax over the second half of each block", [=](auto i, auto j) { return place(i, j) < n / 2; });
   without("an amax over every other element", [=](auto i, auto j) { return place(i, j) % 2 == 1; });
@@ -342,6 +355,13 @@ void LayoutRows::tiles() {
   });
   tiled("tiles without the interleaving of rows 0, 32, 64, 96",
         [=](std::int64_t i, std::int64_t j) { return (i / 128 * across + j / 4) * 512 + i % 128 * 4 + j % 4; });
+  const std::int64_t rounded_down = std::max<std::int64_t>(1, p_.expected.scale_cols() / 4);
+  if (rounded_down != across) {
+    tiled("a pitch of tiles that is rounded down",
+          [down_cols = p_.expected.scale_cols() / 4](std::int64_t i, std::int64_t j) {
+            return (i / 128 * down_cols + j / 4) * 512 + i % 32 * 16 + i % 128 / 32 * 4 + j % 4;
+          });
+  }
   tiled("rows padded to 4 columns, and no tiles", [=](std::int64_t i, std::int64_t j) { return i * across * 4 + j; });
   tiled("tiles with rows and columns of the inner 32 x 16 exchanged", [=](std::int64_t i, std::int64_t j) {
     return (i / 128 * across + j / 4) * 512 + (i % 128 / 32 * 4 + j % 4) * 32 + i % 32;

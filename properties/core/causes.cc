@@ -1,0 +1,244 @@
+#include "properties/core/causes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "numerics/format/codec.h"
+#include "numerics/text.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::int64_t kEnoughShown = 6;  // elements of a general or a confined row
+
+struct Extent {
+  std::int64_t low = 0, high = 0;
+};
+
+template <class Of>
+Extent extent_of(std::span<const std::int64_t> elements, Of of) {
+  Extent e{of(elements.front()), of(elements.front())};
+  for (const std::int64_t i : elements) e.low = std::min(e.low, of(i)), e.high = std::max(e.high, of(i));
+  return e;
+}
+
+// "from UNIT 5 on", "up to UNIT 5", "in UNIT 5"; empty: the two overlap.
+template <class Of>
+std::string range_text(std::span<const std::int64_t> shown, std::span<const std::int64_t> hidden, const char* unit,
+                       Of of) {
+  const Extent s = extent_of(shown, of), h = extent_of(hidden, of);
+  if (s.low > h.high) return std::string("from ") + unit + " " + std::to_string(s.low) + " on";
+  if (s.high < h.low) return std::string("up to ") + unit + " " + std::to_string(s.high);
+  const auto is_inside = [&](std::int64_t i) { return of(i) >= s.low && of(i) <= s.high; };
+  if (std::ranges::any_of(hidden, is_inside)) return {};
+  if (s.low == s.high) return std::string("in ") + unit + " " + std::to_string(s.low);
+  return std::string("from ") + unit + " " + std::to_string(s.low) + " to " + std::to_string(s.high);
+}
+
+// "in 3 of the 7 blocks that it would change", where no unit has both.
+template <class Of>
+std::string units_text(std::span<const std::int64_t> shown, std::span<const std::int64_t> hidden, const char* unit,
+                       Of of) {
+  std::map<std::int64_t, bool> shows;
+  for (const std::int64_t i : shown) shows[of(i)] = true;
+  const std::size_t count = shows.size();
+  for (const std::int64_t i : hidden) {
+    const auto [at, is_new] = shows.try_emplace(of(i), false);
+    if (!is_new && at->second) return {};
+  }
+  return "in " + std::to_string(count) + " of the " + std::to_string(shows.size()) + " " + unit +
+         " that it would change";
+}
+
+struct ValueClass {
+  const char* text;
+  bool (*is)(double value, double smallest_normal);
+};
+constexpr std::array<ValueClass, 8> kClasses{
+    {{"where the right result is negative", [](double v, double) { return std::signbit(v) && !std::isnan(v); }},
+     {"where the right result is positive", [](double v, double) { return !std::signbit(v) && !std::isnan(v); }},
+     {"where the right result is NaN", [](double v, double) { return std::isnan(v); }},
+     {"where the right result is a number", [](double v, double) { return !std::isnan(v); }},
+     {"where the right result is finite", [](double v, double) { return std::isfinite(v); }},
+     {"where the right result is zero", [](double v, double) { return v == 0; }},
+     {"where the right result is not zero", [](double v, double) { return v != 0; }},
+     {"where the right result is a normal number",
+      [](double v, double normal) { return std::isfinite(v) && std::fabs(v) >= normal; }}}};
+
+std::string class_text(const AnswerTensor& t, std::span<const std::int64_t> shown,
+                       std::span<const std::int64_t> hidden) {
+  if (t.info.integer_bits != 0) return {};
+  const double normal = std::ldexp(1.0, 1 - spec(t.info.format).bias);
+  const auto value = [&](std::int64_t i) { return decode(t.info.format, word_of(t.info, t.expected, i)); };
+  for (const ValueClass& one : kClasses) {
+    const auto is = [&](std::int64_t i) { return one.is(value(i), normal); };
+    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) return one.text;
+  }
+  return {};
+}
+
+// What a row gives of one output.
+struct Shown {
+  std::vector<std::int64_t> shown, hidden;
+};
+
+// Nothing where a wrong element is not as the row has it.
+std::optional<Shown> shown_of(const AnswerTensor& t, const Bytes& bytes) {
+  if (bytes.size() != t.observed.size()) return std::nullopt;
+  Shown s;
+  const auto count = static_cast<std::int64_t>(bytes.size() / bytes_of_element(t.info));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool is_right = same_element(t.info, t.expected, t.observed, i);
+    const bool is_given = same_element(t.info, bytes, t.observed, i);
+    if (!is_right && !is_given) return std::nullopt;
+    if (!is_right) s.shown.push_back(i);
+    if (!is_given) s.hidden.push_back(i);
+  }
+  return s;
+}
+
+// A row that gives every wrong element, and whose other changes a rule parts from them.
+std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const std::vector<bool>& is_wrong,
+                                    const Definition& row) {
+  Explanation e{row.name};
+  std::vector<std::string> rules, wrong_ones;
+  bool changes_right_ones = false;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].observed.empty()) continue;
+    const Bytes bytes = bytes_of_row(row, i);
+    if (bytes.empty() && is_wrong[i]) return std::nullopt;
+    if (bytes.empty()) continue;
+    const std::optional<Shown> s = shown_of(outputs[i], bytes);
+    if (!s && is_wrong[i]) return std::nullopt;
+    if (!s) continue;
+    e.shown += std::ssize(s->shown), e.hidden += std::ssize(s->hidden);
+    if (is_wrong[i]) wrong_ones.push_back(outputs[i].info.name);
+    if (!is_wrong[i]) changes_right_ones = changes_right_ones || !s->hidden.empty();
+    if (!is_wrong[i] || s->hidden.empty()) continue;
+    Where where = where_shown(outputs[i], s->shown, s->hidden);
+    if (where.text.empty()) return std::nullopt;
+    e.is_scattered = e.is_scattered || where.is_scattered;
+    rules.push_back(std::move(where.text));
+  }
+  if (e.shown == 0) return std::nullopt;
+  if (changes_right_ones) rules.insert(rules.begin(), "in " + join(wrong_ones, " and "));
+  std::ranges::sort(rules);
+  rules.erase(std::unique(rules.begin(), rules.end()), rules.end());
+  if (!rules.empty()) e.where = "only " + join(rules, ", ");
+  return e;
+}
+
+}  // namespace
+
+Where where_shown(const AnswerTensor& t, std::span<const std::int64_t> shown, std::span<const std::int64_t> hidden) {
+  const std::int64_t cols = std::max<std::int64_t>(1, t.info.cols);
+  const auto row = [cols](std::int64_t i) { return i / cols; };
+  const auto col = [cols](std::int64_t i) { return i % cols; };
+  const std::int64_t rows_of_block = std::max<std::int64_t>(1, t.info.block_rows);
+  const std::int64_t cols_of_block = t.info.block_cols > 0 ? t.info.block_cols : cols;
+  const auto block = [=](std::int64_t i) {
+    return i / cols / rows_of_block * (cols / cols_of_block + 1) + i % cols / cols_of_block;
+  };
+  const auto odd_col = [cols](std::int64_t i) { return i % cols % 2; };
+  Where where{range_text(shown, hidden, "column", col)};
+  if (where.text.empty()) where.text = range_text(shown, hidden, "row", row);
+  if (where.text.empty()) where.text = range_text(shown, hidden, "element", [](std::int64_t i) { return i; });
+  if (!where.text.empty()) return where;
+  where.is_scattered = true;
+  where.text = class_text(t, shown, hidden);
+  if (where.text.empty() && !range_text(shown, hidden, "", odd_col).empty())
+    where.text = odd_col(shown.front()) == 1 ? "in odd columns" : "in even columns";
+  if (where.text.empty()) where.text = units_text(shown, hidden, t.info.block_cols > 0 ? "blocks" : "rows", block);
+  return where;
+}
+
+std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, const Table& own,
+                                         const Table& general) {
+  std::vector<Explanation> all;
+  std::int64_t wrong = 0;
+  std::vector<bool> is_wrong, follows(outputs.size());
+  for (const AnswerTensor& t : outputs) {
+    is_wrong.push_back(!same_elements(t.info, t.expected, t.observed));
+    const auto count = static_cast<std::int64_t>(t.observed.size() / bytes_of_element(t.info));
+    for (std::int64_t i = 0; is_wrong.back() && i < count; ++i)
+      wrong += same_element(t.info, t.expected, t.observed, i) ? 0 : 1;
+  }
+  for (const Definition& row : own) {
+    for (std::size_t i = 0; row.derived && i < outputs.size(); ++i) {
+      const Bytes bytes = bytes_of_row(row, i);
+      if (is_wrong[i] && !bytes.empty() && same_elements(outputs[i].info, bytes, outputs[i].observed))
+        follows[i] = true;
+    }
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) is_wrong[i] = is_wrong[i] && !follows[i];
+  for (const Table* table : {&own, &general}) {
+    const bool is_general = table == &general;
+    for (std::string& name : names_that_explain(outputs, *table))
+      all.push_back({.name = std::move(name), .shown = wrong, .is_general = is_general});
+    for (const Definition& row : *table) {
+      if (row.derived) continue;
+      std::optional<Explanation> e = confined(outputs, is_wrong, row);
+      if (!e || std::ranges::find(all, e->name, &Explanation::name) != all.end()) continue;
+      e->is_general = is_general;
+      all.push_back(std::move(*e));
+    }
+  }
+  return all;
+}
+
+void Causes::add(std::vector<Explanation> of_case) {
+  ++cases_;
+  for (Explanation& e : of_case) {
+    const auto at = std::ranges::find(seen_, e.name, [](const Seen& s) { return s.first.name; });
+    Seen& seen = at != seen_.end() ? *at : seen_.emplace_back();
+    ++seen.cases, seen.shown += e.shown, seen.hidden += e.hidden;
+    seen.most_in_a_case = std::max(seen.most_in_a_case, e.shown);
+    seen.confined = seen.confined || !e.where.empty(), seen.scattered = seen.scattered || e.is_scattered;
+    if (seen.cases == 1 || (seen.first.where.empty() && !e.where.empty())) seen.first = std::move(e);
+  }
+}
+
+// By chance a row gives an element or two, and some rule parts those from others. In scattered places, a row must show
+// in a good part of those that it would change.
+bool Causes::Seen::is_believed() const {
+  if (!confined && !first.is_general) return true;
+  if (shown < kEnoughShown) return false;
+  if (!confined) return true;
+  return most_in_a_case >= kEnoughShown / 2 && (!scattered || 3 * shown >= hidden);
+}
+
+std::vector<const Causes::Seen*> Causes::best() const {
+  const auto rank = [](const Seen& s) { return (s.confined ? 2 : 0) + (s.first.is_general ? 1 : 0); };
+  std::vector<const Seen*> best;
+  for (const Seen& s : seen_) {
+    if (s.cases != cases_ || !s.is_believed()) continue;
+    if (!best.empty() && rank(s) < rank(*best.front())) best.clear();
+    if (best.empty() || rank(s) == rank(*best.front())) best.push_back(&s);
+  }
+  return best;
+}
+
+std::vector<std::string> Causes::of_every_case() const {
+  std::vector<std::string> names;
+  for (const Seen& s : seen_) {
+    if (s.cases == cases_) names.push_back(s.first.name);
+  }
+  return names;
+}
+
+std::vector<std::string> Causes::named() const {
+  std::vector<std::string> names;
+  for (const Seen* s : best()) names.push_back(s->first.name + (s->first.where.empty() ? "" : ", " + s->first.where));
+  return names;
+}
+
+bool Causes::is_settled() const {
+  const std::vector<const Seen*> names = best();
+  return names.size() == 1 && !names.front()->confined && !names.front()->first.is_general && cases_ > 1;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,73 @@
+#pragma once
+// The cause of a failing statement: the rows of tables of definitions and slips that give every bit of every failing
+// case, and where they show.
+//
+// A row explains a case where each wrong element is as the row has it. Where it would change elements that are right,
+// a rule must part them from the wrong ones: "rounding toward zero (truncation), only from column 512 on". A row that
+// no rule confines is no cause, however many wrong elements it gives.
+//
+//   Causes causes;
+//   causes.add(explanations_of(outputs, problem.definitions(observed), general_slips(problem, outputs, poison)));
+//   ... and so for each further case that fails
+//   causes.named()   // {"rounding toward zero (truncation), only in blocks without NaN"}; none: nothing explains all
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/core/definitions.h"
+
+namespace mxcheck {
+
+// A row that explains one case.
+struct Explanation {
+  std::string name;
+  std::string where = {};     // "only from column 512 on"; empty: it shows wherever it changes an element
+  std::int64_t shown = 0;     // wrong elements that it gives
+  std::int64_t hidden = 0;    // right elements that it would change
+  bool is_scattered = false;  // where: no range of rows, columns or elements
+  bool is_general = false;    // of a slip that any operation may have, not of this operation's own table
+};
+
+// The rows that explain these outputs, in the order of the tables: the operation's own before the general ones.
+std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, const Table& own, const Table& general);
+
+// Where those of the elements that a slip changes are in which it shows; nothing where no simple rule says so. Both are
+// indices of elements, ascending and not empty.
+struct Where {
+  std::string text;
+  bool is_scattered = false;
+};
+Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> shown,
+                  std::span<const std::int64_t> hidden);
+
+// The explanations of the failing cases of one statement.
+class Causes {
+ public:
+  void add(std::vector<Explanation> of_case);
+  [[nodiscard]] int cases() const { return cases_; }
+  // What explains every case so far: a further case need be compared with no other rows.
+  [[nodiscard]] std::vector<std::string> of_every_case() const;
+
+  // Those of every case: of an operation's own before general ones, of everywhere before confined ones. A confined or a
+  // general one needs some elements to be believed: by chance a row gives one or two.
+  [[nodiscard]] std::vector<std::string> named() const;
+  // True if further cases can't make the answer clearer.
+  [[nodiscard]] bool is_settled() const;
+
+ private:
+  struct Seen {
+    Explanation first;
+    int cases = 0;
+    std::int64_t shown = 0, hidden = 0, most_in_a_case = 0;
+    bool confined = false, scattered = false;
+    [[nodiscard]] bool is_believed() const;
+  };
+  [[nodiscard]] std::vector<const Seen*> best() const;
+
+  std::vector<Seen> seen_;
+  int cases_ = 0;
+};
+
+}  // namespace mxcheck
