@@ -24,6 +24,8 @@ namespace mxcheck {
 namespace {
 
 constexpr int kRandomCases = 400;
+constexpr std::int64_t kMostWorkToName = std::int64_t{1}
+                                         << 20;  // of a case that is compared with all rows to begin with
 
 int random_cases(const Statement& s, const GateOptions& options, const VariantWeights& variants) {
   if (s.data.empty()) return 0;
@@ -186,7 +188,17 @@ void StatementRun::check_one(const Case& c, bool shrink) {
   const InPhase shrinking(Phase::shrinking);
   SearchLimits limits{1};
   if (!shrink) limits.shrink_tries = 0;
-  keep(shrunk(c, *finding, limits), c, *finding);
+  // A small case explains what it fails by at once: what explains this one must explain the smaller ones too.
+  std::vector<std::string> names;
+  if (finding->kind == FindingKind::mismatch && limits.shrink_tries != 0 &&
+      operation_named(c.variant.operation).work(c) <= kMostWorkToName) {
+    if (const std::optional<Finding> found = explained(c, nullptr)) {
+      Causes causes;
+      causes.add(found->explained_by);
+      names = causes.of_every_case();
+    }
+  }
+  keep(shrunk(c, *finding, names, limits), c, *finding);
 }
 
 void StatementRun::call_before(const Preceding& p) {
@@ -219,15 +231,21 @@ bool is_like(const Finding& smaller, const Finding& found) {
 
 }  // namespace
 
-SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const SearchLimits& limits) {
+SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const std::vector<std::string>& names,
+                                  const SearchLimits& limits) {
   // RapidCheck has state of its own, and statements run side by side.
   static std::mutex searching;
   const std::lock_guard lock(searching);
   return search(
       std::string(result_.statement->name), derived_seed(options_.seed, "shrinking"), limits, [&](Draw&) { return c; },
       [&](const Case& n) {
+        context_.thorough = !names.empty(), context_.causes = &names;
         std::optional<Finding> finding = check_uncounted(n);
+        context_.thorough = false, context_.causes = nullptr;
         if (finding && !is_like(*finding, found)) finding.reset();
+        const auto is_named = [&](const Explanation& e) { return std::ranges::find(names, e.name) != names.end(); };
+        if (finding && !names.empty() && finding->matched != 0 && std::ranges::none_of(finding->explained_by, is_named))
+          finding.reset();
         return finding;
       },
       simpler());

@@ -66,7 +66,9 @@ class StatementRun {
   std::optional<Finding> explained(const Case& c, const std::vector<std::string>* among);
   [[nodiscard]] std::vector<Case> cases_like(const Case& original) const;
   void name_causes(const Case& original, const Case& minimal, Finding& finding);
-  SearchResult shrunk(const Case& c, const Finding& found, const SearchLimits& limits);
+  // names: of what explains the case; none: not known.
+  SearchResult shrunk(const Case& c, const Finding& found, const std::vector<std::string>& names,
+                      const SearchLimits& limits);
   void look_for_state(Counterexample& example);
   void keep(const SearchResult& found, const Case& original, const Finding& first);
 

@@ -152,10 +152,24 @@ std::string matched_text(const Finding& finding) {
   return text;
 }
 
+namespace {
+
+// The diagnosis in one sentence; nothing where outputs were not compared with causes.
+std::string cause_text(const Finding& finding) {
+  const std::vector<std::string>& names = finding.matches;
+  if (names.empty() && finding.matched == 0) return {};
+  if (names.empty()) return "  cause     none of the known ones gives every bit\n";
+  std::string text = "  cause     ";
+  if (names.size() > 1) text += "one of these, which no failing case tells apart: ";
+  return text + join(names, "; ") + ": every bit " + matched_text(finding) + "\n";
+}
+
+}  // namespace
+
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
-  std::string out = fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
-                                r.statement->sentence, r.statement->source,
+  std::string out = fmt::format("\n{}\n{}  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
+                                cause_text(e.finding), r.statement->sentence, r.statement->source,
                                 r.statement->repeats_bits
                                     ? "exact: bytes are equal or they are not"
                                     : "interval: an output outside of what every right kernel can give is a proof");
@@ -170,8 +184,6 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     if (!d.neighbours.empty()) out += "  beside    " + d.neighbours + "\n";
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
-  for (const std::string& match : e.finding.matches)
-    out += "  matches   the observed bytes are exactly those of " + match + ", " + matched_text(e.finding) + "\n";
   for (const std::string& line : e.finding.likely) out += "  likely    " + line + "\n";
   out += fmt::format("  case      {}\n", to_text(e.minimal));
   out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),

@@ -104,6 +104,7 @@ struct Sum {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();  // slots of a token
   bool ends_at_dropped = false;
   bool weight_of_slot = false;  // not of its row
+  bool dropped_is_row_0 = false;
 };
 float right_step(float acc, float s, float y) { return std::fma(s, y, acc); }
 
@@ -116,8 +117,9 @@ Bytes slots_summed(const LayerData& d, const std::string& tensor, const Sum& sum
     for (std::int64_t j = 0; j < d.shape.width; ++j) {
       float acc = begin == end ? 0 : sum.start;
       for (std::int64_t slot = begin; slot < end && slot - begin < sum.most; ++slot) {
-        const std::int64_t row = d.routes.token_rows[static_cast<std::size_t>(slot)];
+        std::int64_t row = d.routes.token_rows[static_cast<std::size_t>(slot)];
         if (row < 0 && sum.ends_at_dropped) break;
+        if (row < 0 && sum.dropped_is_row_0 && !d.routes.row_weight.empty()) row = 0;
         if (row < 0) continue;
         const float y = fp32_of(rows[static_cast<std::size_t>(row * d.shape.width + j)]);
         const std::int64_t of = sum.weight_of_slot ? std::min(slot, std::ssize(d.routes.row_weight) - 1) : row;
@@ -227,6 +229,7 @@ std::vector<LayerRow> slot_sum_slips() {
       {both, "the sum kept in FP64", slots_in_fp64},
   };
   add_sums(all, "a sum that begins with its first row, so that rows of -0 give -0", [](Sum& s) { s.start = -0.0F; });
+  add_sums(all, "a dropped slot taken for row 0", [](Sum& s) { s.dropped_is_row_0 = true; });
   add_sums(all, "slots after a dropped one left out", [](Sum& s) { s.ends_at_dropped = true; });
   for (const auto& [text, most] :
        {std::pair("slots after a token's first left out", 1), std::pair("slots after a token's second left out", 2),

@@ -432,6 +432,14 @@ Table MatmulProblem::definitions(std::span<const Bytes> observed) const {
   Table table = product_contracts(m);
   std::ranges::move(product_splits(m), std::back_inserter(table));
   keep_possible(table, *this, m, observed.front());
+  // A contract that adds C first is the same without a C: where other cases have one, its name tells them apart.
+  const std::size_t count = contract().from_c && !matmul_case(c).adds ? table.size() : 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t end = table[i].name.find_first_of("+,");
+    Definition adding = table[i];
+    adding.name.insert(end == std::string::npos ? adding.name.size() : end, "+from_c");
+    table.push_back(std::move(adding));
+  }
   std::ranges::move(product_slips(m), std::back_inserter(table));
   return table;
 }

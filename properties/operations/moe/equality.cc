@@ -194,6 +194,7 @@ std::vector<Bytes> outputs_with(LayerData d, const std::string& tensor, const By
   const auto at = std::ranges::find(names, tensor);
   for (auto next = at == names.end() ? at : at + 1; next != names.end(); ++next)
     set_tensor(d, *next, made_again(d, *next));
+  if (!d.recipe.kept_h.quantized()) d.forward.kept.h.values = d.forward.h;
   if (d.has_backward)
     return {to_bytes(d.backward.dx), to_bytes(d.backward.dw1), to_bytes(d.backward.dw2), to_bytes(d.backward.ds)};
   std::vector<Bytes> outputs{to_bytes(d.forward.o)};
@@ -216,14 +217,15 @@ Table carried_rows(const MoeProblem& p, double work) {
   std::vector<LayerRow> rows = layer_slips();
   std::ranges::move(layer_families(d->recipe), std::back_inserter(rows));
   const auto memo = std::make_shared<AnswerMemo>();
+  const auto spent = std::make_shared<double>(0);  // by rows that were asked for
   Table table;
   for (const LayerRow& row : rows) {
     for (const std::string& tensor : row.tensors) {
       if (std::ranges::find(made, tensor) == made.end()) continue;
-      if (work * static_cast<double>(table.size() + 1) > kMostWorkOfRows) return table;
       table.push_back(definition_of_all(
           row.name + " (in " + tensor + ")",
-          [d, row, tensor]() -> std::vector<Bytes> {
+          [d, row, tensor, spent, work]() -> std::vector<Bytes> {
+            if ((*spent += work) > kMostWorkOfRows) return {};
             try {
               return outputs_with(*d, tensor, row.bytes(*d, tensor));
             } catch (const Error&) {  // not applicable

@@ -232,8 +232,8 @@ Table gradient_definitions(const Router& router, const MatrixView& logits, std::
       std::vector<std::uint16_t> words;
       for (const float g : route_backward(router, logits, experts, gradient, router.top_k)) {
         const Rounding rounding = std::isnan(g) ? Rounding::nearest_even : Rounding::toward_zero;
-        words.push_back(static_cast<std::uint16_t>(
-            encode(Format::bf16, static_cast<double>(g), rounding, Overflow::non_saturate)));
+        words.push_back(
+            static_cast<std::uint16_t>(encode(Format::bf16, static_cast<double>(g), rounding, Overflow::non_saturate)));
       }
       return {to_bytes(words)};
     });

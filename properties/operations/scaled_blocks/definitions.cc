@@ -58,6 +58,11 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
                                           : encode(f, v, Rounding::upward, o);
                  }});
   cast("a cast that does not saturate (NaN or Inf beyond the largest value)", f, r, Overflow::non_saturate);
+  all.push_back({"NaN with the sign of what is beyond the largest value, in place of that value", [=](double v) {
+                   const bool is_beyond = std::isfinite(v) && encode(f, v, r, Overflow::non_saturate) !=
+                                                                  encode(f, v, r, Overflow::saturate);
+                   return is_beyond ? spec(f).nan_code | (std::signbit(v) ? sign : 0U) : encode(f, v, r, o);
+                 }});
   changed(of + " rounded to BF16 before the cast (rounded twice)", [](double v) { return through(Format::bf16, v); });
   changed(of + " rounded to FP16 before the cast (rounded twice)", [](double v) { return through(Format::fp16, v); });
   changed(of + " cut to BF16 before the cast",
@@ -326,8 +331,8 @@ Table coded_table(BlocksProblem of, bool is_transposed, std::size_t codes, std::
     if (!is_transposed) break;
     row.bytes = [bytes = std::move(row.bytes), p, codes](std::size_t output) {
       Bytes plain = bytes(output);
-      if (plain.empty()) return plain;
       const Tensor& like = output == codes ? p->expected.codes : p->expected.scales();
+      if (plain.size() != like.data.size()) return plain;
       return transposed(Tensor{"", like.format, like.shape, std::move(plain)}).data;
     };
   }
