@@ -319,7 +319,9 @@ std::vector<std::string> not_seen(const GateReport& report) {
     if (report.suite != "exhaustive") {
       all.emplace_back("one wrong FP32 word of 2^32 or one wrong logit in a million (--suite exhaustive)");
     }
-    if (report.suite == "quick") all.emplace_back("sizes above 2^21 elements or 2^22 multiplications (--suite full)");
+    if (report.suite == "quick")
+      all.emplace_back(
+          "sizes above 2^21 elements, 2^19 logits or 2^22 multiplications, of a layer 2^27 (--suite full)");
     all.emplace_back("a fault that needs three sizes or options at once, each usual by itself");
     all.emplace_back("one wrong call in 100,000 (--soak)");
   }

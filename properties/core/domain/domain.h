@@ -86,6 +86,9 @@ class Domain {
   // Elements or multiplications of a case: of random ones, and at most where a bin wants more.
   [[nodiscard]] virtual std::int64_t small_work() const = 0;
   [[nodiscard]] virtual std::int64_t most_work(Suite suite) const = 0;
+  // The same of a pair of bins that has a case of so much: only what is larger together takes more, in a case that is
+  // made for it.
+  [[nodiscard]] virtual std::int64_t usual_work(Suite suite) const { return most_work(suite); }
   // The bins of a case that asks for no option (experts, strides, an index, addresses beside multiples of 64): those
   // that a refused case is tried with again, to find out what was refused.
   [[nodiscard]] const Bins& plain() const { return plain_; }
