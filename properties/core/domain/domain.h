@@ -94,6 +94,8 @@ class Domain {
   [[nodiscard]] const Bins& plain() const { return plain_; }
   // The bins of the own axes of the request's variant of this number; any of the others.
   [[nodiscard]] Bins of_variant(std::size_t number) const;
+  // One of the request's variants is in all of these bins of variants' axes.
+  [[nodiscard]] bool has_variant_in(const Bins& wanted) const;
 
   // Sets of axes, as indices: of each three of a set, every triple of bins is met in the full suite. Those by which
   // kernels choose a path together, which is said where they are named.
@@ -147,13 +149,17 @@ class Domain {
   // Where a tensor of such elements begins: what is wanted, else in so many percent of the cases any place of theirs.
   [[nodiscard]] std::uint8_t draw_misalignment(const Bins& wanted, int axis, std::int64_t element, int percent,
                                                Draw& draw) const;
-  // One of these variants that is in the wanted bins; null when none is.
+  // One of these variants that is in the wanted bins, and that the others allow; null when none is.
   [[nodiscard]] const Variant* draw_variant_in(const Bins& wanted, Draw& draw) const;
+  [[nodiscard]] virtual bool is_allowed(const Variant&, const Bins& /*wanted*/) const { return true; }
   void set_variants(std::span<const Variant> variants);
 
   static constexpr int kAttempts = 10;
 
  private:
+  // A variant's bins are those that are wanted of variants' axes.
+  [[nodiscard]] bool is_in(const Bins& variant, const Bins& wanted) const;
+
   std::vector<Axis> axes_;
   std::vector<Value> values_;  // of the axes
   Bins plain_;

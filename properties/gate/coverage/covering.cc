@@ -239,6 +239,26 @@ std::string Covering::text_of(const Tuple& t) const {
   return t.a == t.b ? one(t.a, t.bin_a) : fmt::format("{} with {}", one(t.a, t.bin_a), one(t.b, t.bin_b));
 }
 
+std::vector<std::string> Covering::without_case() const {
+  const auto& axes = domain_.axes();
+  std::vector<std::string> lines;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    for (int i = 0; i < static_cast<int>(axes[a].bins.size()); ++i) {
+      for (std::size_t b = a + 1; b < axes.size(); ++b) {
+        std::vector<std::string> others;
+        for (int j = 0; j < static_cast<int>(axes[b].bins.size()); ++j) {
+          Bins wanted(axes.size(), kAnyBin);
+          wanted[a] = i, wanted[b] = j;
+          const bool can_be = !is_excluded(a, i) && !is_excluded(b, j) && domain_.has_variant_in(wanted);
+          if (can_be && is_excluded(a, i, b, j)) others.push_back(axes[b].bins[static_cast<std::size_t>(j)].label);
+        }
+        if (!others.empty()) lines.push_back(text_of({a, a, i, i}) + " with " + axes[b].name + " " + join(others));
+      }
+    }
+  }
+  return lines;
+}
+
 CoverageReport Covering::report() const {
   CoverageReport report{operation_, counts_};
   for (std::size_t a = 0; a < counts_.size(); ++a) {  // bins that no case can be in: an odd address of a wide element
@@ -255,6 +275,7 @@ CoverageReport Covering::report() const {
     if (is_missed(state) && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
     if (t.a != t.b) add(report.pairs, state);
   }
+  if (pairs_) report.without_case = without_case();
   return report;
 }
 

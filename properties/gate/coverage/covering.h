@@ -52,6 +52,7 @@ class Covering {
   [[nodiscard]] std::optional<Case> make(const Bins& wanted, bool pairs, Draw& draw) const;  // and extended
   [[nodiscard]] Case extend(Bins wanted, Case c, bool pairs, Draw& draw) const;
   [[nodiscard]] std::string text_of(const Tuple& t) const;
+  [[nodiscard]] std::vector<std::string> without_case() const;
 
   std::string operation_;
   const Domain& domain_;
