@@ -136,7 +136,8 @@ bool Domain::is_in(const Bins& variant, const Bins& wanted) const {
 }
 
 bool Domain::has_variant_in(const Bins& wanted) const {
-  return std::ranges::any_of(bins_of_variants_, [&](const Bins& bins) { return is_in(bins, wanted); });
+  return variant_axes_.empty() ||
+         std::ranges::any_of(bins_of_variants_, [&](const Bins& bins) { return is_in(bins, wanted); });
 }
 
 std::string Domain::family_of(const Variant&) const { return {}; }

@@ -247,10 +247,10 @@ std::vector<std::string> Covering::without_case() const {
       for (std::size_t b = a + 1; b < axes.size(); ++b) {
         std::vector<std::string> others;
         for (int j = 0; j < static_cast<int>(axes[b].bins.size()); ++j) {
+          if (is_excluded(a, i) || is_excluded(b, j) || !is_excluded(a, i, b, j)) continue;
           Bins wanted(axes.size(), kAnyBin);
           wanted[a] = i, wanted[b] = j;
-          const bool can_be = !is_excluded(a, i) && !is_excluded(b, j) && domain_.has_variant_in(wanted);
-          if (can_be && is_excluded(a, i, b, j)) others.push_back(axes[b].bins[static_cast<std::size_t>(j)].label);
+          if (domain_.has_variant_in(wanted)) others.push_back(axes[b].bins[static_cast<std::size_t>(j)].label);
         }
         if (!others.empty()) lines.push_back(text_of({a, a, i, i}) + " with " + axes[b].name + " " + join(others));
       }

@@ -57,6 +57,7 @@ TEST(Covering, few_cases_meet_every_pair_that_can_be_met) {
   EXPECT_EQ(r.pairs.possible, 4 * 3 + 4 * 5 + 3 * 5 - 1);
   EXPECT_EQ(r.pairs.checked, r.pairs.possible);
   EXPECT_EQ(r.pairs.excluded, 1);
+  EXPECT_EQ(r.without_case, std::vector<std::string>{"rows 3 with cols 2"});
 }
 
 TEST(Covering, pairs_beyond_the_usual_work_have_a_case_of_their_own) {
