@@ -16,9 +16,10 @@
  * operands have their own types.
  *
  * Scales are kDLUInt 8 (E8M0) or kDLFloat 32, compact: [ceil(rows / block rows), ceil(k / block cols)], block rows 1 or
- * 128. Groups along rows: b's scales of each expert follow one another, ceil(n / block rows) rows each; those of a are
- * of blocks of one row, and are taken by row index as a's rows are. Groups along depth: each group has
- * ceil(k_e / block cols) columns of scales, one group's after the other's.
+ * 128, of any value: FP32 ones may be negative, zero, subnormal, infinite or NaN. Groups along rows: b's scales of each
+ * expert follow one another, ceil(n / block rows) rows each; those of a are of blocks of one row, and are taken by row
+ * index as a's rows are. Groups along depth: each group has ceil(k_e / block cols) columns of scales, one group's after
+ * the other's.
  *
  * Offsets along rows end with m, along depth with k; 0 = o_0 <= o_1 ... A group without rows has no output; one without
  * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: errors in them are reported through call->report.

@@ -354,7 +354,7 @@ CoverageReport coverage_from(const Json& json, const std::string& place) {
   c.pairs = counts_from(o.required("pairs"), place), c.triples = counts_from(o.required("triples"), place);
   c.layers = {"layers", bins_from(o, "layers")};
   c.layer_uses = counts_from(o.required("layer_uses"), place);
-  c.missed = texts(o, "missed");
+  c.missed = texts(o, "missed"), c.without_case = texts(o, "without_case");
   o.finish();
   return c;
 }

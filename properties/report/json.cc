@@ -120,6 +120,7 @@ OrderedJson to_json(const CoverageReport& r) {
   j["layers"] = bins_json(r.layers);
   j["layer_uses"] = counts_json(r.layer_uses);
   j["missed"] = r.missed;
+  j["without_case"] = r.without_case;
   return j;
 }
 

@@ -307,6 +307,7 @@ std::string coverage_text(const GateReport& report) {
       for (const AxisCount& axis : r.axes) out += fmt::format("  {}: {}\n", axis.name, join(axis.bins, ", ", bin_text));
       out += counts_text("pairs of bins", r.pairs) + counts_text("triples of bins", r.triples) + layers_text(r);
       for (const std::string& missed : r.missed) out += "  not met: " + missed + "\n";
+      for (const std::string& pairs : r.without_case) out += "  no case of: " + pairs + "\n";
     }
   }
   return out;
@@ -331,10 +332,16 @@ std::vector<std::string> not_seen(const GateReport& report) {
     if (report.suite != "exhaustive") {
       all.emplace_back("one wrong FP32 word of 2^32 or one wrong logit in a million (--suite exhaustive)");
     }
-    if (report.suite == "quick") all.emplace_back("sizes above 2^21 elements or 2^22 multiplications (--suite full)");
+    if (report.suite == "quick")
+      all.emplace_back(
+          "sizes above 2^21 elements, 2^19 logits or 2^22 multiplications, of a layer 2^27 (--suite full)");
     all.emplace_back("a fault that needs three sizes or options at once, each usual by itself");
     all.emplace_back("one wrong call in 100,000 (--soak)");
   }
+  const bool has_pairs = std::ranges::any_of(report.statements, [](const StatementResult& s) {
+    return std::ranges::any_of(s.coverage, [](const CoverageReport& c) { return !c.without_case.empty(); });
+  });
+  if (has_pairs) all.emplace_back("pairs of sizes and options that no case of the suite has (--coverage lists them)");
   if (report.selective) all.emplace_back("what the statements are about that --only left out");
   const bool limited =
       std::ranges::any_of(report.candidate.operations, [](const OperationInfo& o) { return !limits_text(o).empty(); });

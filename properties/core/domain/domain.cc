@@ -128,6 +128,18 @@ Bins Domain::of_variant(std::size_t number) const {
   return bins;
 }
 
+bool Domain::is_in(const Bins& variant, const Bins& wanted) const {
+  return std::ranges::all_of(variant_axes_, [&](int axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    return wanted[at] == kAnyBin || wanted[at] == variant[at];
+  });
+}
+
+bool Domain::has_variant_in(const Bins& wanted) const {
+  return variant_axes_.empty() ||
+         std::ranges::any_of(bins_of_variants_, [&](const Bins& bins) { return is_in(bins, wanted); });
+}
+
 std::string Domain::family_of(const Variant&) const { return {}; }
 bool Domain::is_of_layer(std::size_t, const Case&) const { return false; }
 // NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it move the case
@@ -223,10 +235,7 @@ const Variant* Domain::draw_variant_in(const Bins& wanted, Draw& draw) const {
   const std::size_t start = draw.below(variants_.size());
   for (std::size_t n = 0; n < variants_.size(); ++n) {
     const std::size_t i = (start + n) % variants_.size();
-    const bool fits = std::all_of(variant_axes_.begin(), variant_axes_.end(), [&](int axis) {
-      const auto at = static_cast<std::size_t>(axis);
-      return wanted[at] == kAnyBin || wanted[at] == bins_of_variants_[i][at];
-    });
+    const bool fits = is_in(bins_of_variants_[i], wanted) && is_allowed(variants_[i], wanted);
     if (fits) return &variants_[i];
   }
   return nullptr;
@@ -458,6 +467,13 @@ std::optional<Case> UsualDomain::attempt(const Bins& wanted, std::int64_t most, 
   c.variant = *v;
   if (!fill(c, wanted, most, attempt, draw)) return std::nullopt;
   return c;
+}
+
+// A tensor begins at a multiple of the width of its elements.
+bool UsualDomain::is_allowed(const Variant& v, const Bins& wanted) const {
+  return std::ranges::all_of(places_, [&](const Place& place) {
+    return !is_wanted(wanted, place.axis) || range(wanted, place.axis).low % place.width(v) == 0;
+  });
 }
 
 std::int64_t UsualDomain::draw_kind(const Bins& wanted, int axis, std::uint64_t kinds, Draw& draw) {

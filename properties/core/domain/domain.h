@@ -86,11 +86,16 @@ class Domain {
   // Elements or multiplications of a case: of random ones, and at most where a bin wants more.
   [[nodiscard]] virtual std::int64_t small_work() const = 0;
   [[nodiscard]] virtual std::int64_t most_work(Suite suite) const = 0;
+  // The same of a pair of bins that has a case of so much: only what is larger together takes more, in a case that is
+  // made for it.
+  [[nodiscard]] virtual std::int64_t usual_work(Suite suite) const { return most_work(suite); }
   // The bins of a case that asks for no option (experts, strides, an index, addresses beside multiples of 64): those
   // that a refused case is tried with again, to find out what was refused.
   [[nodiscard]] const Bins& plain() const { return plain_; }
   // The bins of the own axes of the request's variant of this number; any of the others.
   [[nodiscard]] Bins of_variant(std::size_t number) const;
+  // One of the request's variants is in all of these bins of variants' axes.
+  [[nodiscard]] bool has_variant_in(const Bins& wanted) const;
 
   // Sets of axes, as indices: of each three of a set, every triple of bins is met in the full suite. Those by which
   // kernels choose a path together, which is said where they are named.
@@ -144,13 +149,17 @@ class Domain {
   // Where a tensor of such elements begins: what is wanted, else in so many percent of the cases any place of theirs.
   [[nodiscard]] std::uint8_t draw_misalignment(const Bins& wanted, int axis, std::int64_t element, int percent,
                                                Draw& draw) const;
-  // One of these variants that is in the wanted bins; null when none is.
+  // One of these variants that is in the wanted bins, and that the others allow; null when none is.
   [[nodiscard]] const Variant* draw_variant_in(const Bins& wanted, Draw& draw) const;
+  [[nodiscard]] virtual bool is_allowed(const Variant&, const Bins& /*wanted*/) const { return true; }
   void set_variants(std::span<const Variant> variants);
 
   static constexpr int kAttempts = 10;
 
  private:
+  // A variant's bins are those that are wanted of variants' axes.
+  [[nodiscard]] bool is_in(const Bins& variant, const Bins& wanted) const;
+
   std::vector<Axis> axes_;
   std::vector<Value> values_;  // of the axes
   Bins plain_;

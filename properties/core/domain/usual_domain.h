@@ -31,6 +31,7 @@ class UsualDomain : public Domain {
   // A case of its variant, drawn on all axes: attempt() but for the choice of the variant. False: there is none.
   virtual bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const = 0;
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const final;
+  [[nodiscard]] bool is_allowed(const Variant& v, const Bins& wanted) const final;
 
   int add_of_variant(std::string name, const Text& text) {
     return Domain::add_of_variant(std::move(name), variants_, text);

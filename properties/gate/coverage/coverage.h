@@ -37,6 +37,9 @@ struct CoverageReport {
   TupleCounts layer_uses;  // with each family of variants
   // Bins, uses of layers, and the first of the pairs and triples, that a case can meet and none did.
   std::vector<std::string> missed;
+  // Pairs of bins, of variants that are offered, of which the suite has no case: "rows 65536-131072 with cols 64,
+  // 65-127".
+  std::vector<std::string> without_case;
 };
 
 }  // namespace mxcheck

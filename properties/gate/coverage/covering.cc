@@ -19,10 +19,19 @@ namespace {
 
 constexpr int kBinsToTry = 3;  // of an axis, the best first
 
+// The work that a case may have, the least first: what is too large for the usual one has a case hardly larger than it
+// must be.
+std::vector<std::int64_t> works_of(std::int64_t usual, std::int64_t most) {
+  std::vector<std::int64_t> works;
+  for (; usual < most; usual *= 2) works.push_back(usual);
+  works.push_back(most);
+  return works;
+}
+
 }  // namespace
 
-Covering::Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t most)
-    : operation_(std::move(operation)), domain_(domain), pairs_(pairs), most_(most) {
+Covering::Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t usual, std::int64_t most)
+    : operation_(std::move(operation)), domain_(domain), pairs_(pairs), usual_(usual), most_(most) {
   const auto& axes = domain.axes();
   base_.resize(axes.size() * axes.size());
   std::size_t next = 0;
@@ -102,7 +111,7 @@ int Covering::gain(const Bins& wanted, std::size_t axis, int bin, bool pairs) co
 }
 
 // The case with more bins fixed, axis after axis in random order, as long as each closes something.
-std::optional<Case> Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw) const {
+Case Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw) const {
   const auto& axes = domain_.axes();
   std::vector<std::size_t> order(axes.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -117,7 +126,7 @@ std::optional<Case> Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw
     if (best.size() > kBinsToTry) best.resize(kBinsToTry);
     for (const auto& [closes, bin] : best) {
       wanted[axis] = bin;
-      if (std::optional<Case> more = domain_.make(wanted, most_, draw)) {
+      if (std::optional<Case> more = domain_.make(wanted, usual_, draw)) {
         c = std::move(*more);
         break;
       }
@@ -125,6 +134,17 @@ std::optional<Case> Covering::extend(Bins wanted, Case c, bool pairs, Draw& draw
     }
   }
   return c;
+}
+
+std::optional<Case> Covering::make(const Bins& wanted, bool pairs, Draw& draw) const {
+  for (const std::int64_t work : works_of(usual_, most_)) {
+    for (int tries = 0; tries < 3; ++tries) {
+      std::optional<Case> c = domain_.make(wanted, work, draw);
+      if (c && work == usual_) return extend(wanted, *std::move(c), pairs, draw);
+      if (c) return c;  // small cases meet the others at less cost
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
@@ -142,15 +162,14 @@ std::vector<Case> Covering::cases(bool pairs, Draw& draw) {
         0;
     Bins wanted(domain_.axes().size(), kAnyBin);
     wanted[t.a] = t.bin_a, wanted[t.b] = t.bin_b;
-    std::optional<Case> c;
-    for (int tries = 0; tries < 3 && !c && !excluded; ++tries) c = domain_.make(wanted, most_, draw);
-    if (!c) {
+    std::optional<Case> made;
+    if (!excluded) made = make(wanted, pairs, draw);
+    if (!made) {
       state |= kExcluded;
       continue;
     }
-    c = extend(wanted, std::move(*c), pairs, draw);
-    mark(*c, kPlanned);
-    cases.push_back(std::move(*c));
+    mark(*made, kPlanned);
+    cases.push_back(*std::move(made));
   }
   return cases;
 }
@@ -175,7 +194,12 @@ std::vector<Case> Covering::again(bool pairs, Draw& draw) const {
     if (pairs && !(is_checked(t.a, t.bin_a) && is_checked(t.b, t.bin_b))) continue;
     Bins wanted = domain_.plain();
     wanted[t.a] = t.bin_a, wanted[t.b] = t.bin_b;
-    if (std::optional<Case> c = domain_.make(wanted, most_, draw)) cases.push_back(*std::move(c));
+    for (const std::int64_t work : works_of(usual_, most_)) {
+      if (std::optional<Case> c = domain_.make(wanted, work, draw)) {
+        cases.push_back(*std::move(c));
+        break;
+      }
+    }
   }
   return cases;
 }
@@ -215,6 +239,26 @@ std::string Covering::text_of(const Tuple& t) const {
   return t.a == t.b ? one(t.a, t.bin_a) : fmt::format("{} with {}", one(t.a, t.bin_a), one(t.b, t.bin_b));
 }
 
+std::vector<std::string> Covering::without_case() const {
+  const auto& axes = domain_.axes();
+  std::vector<std::string> lines;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    for (int i = 0; i < static_cast<int>(axes[a].bins.size()); ++i) {
+      for (std::size_t b = a + 1; b < axes.size(); ++b) {
+        std::vector<std::string> others;
+        for (int j = 0; j < static_cast<int>(axes[b].bins.size()); ++j) {
+          if (is_excluded(a, i) || is_excluded(b, j) || !is_excluded(a, i, b, j)) continue;
+          Bins wanted(axes.size(), kAnyBin);
+          wanted[a] = i, wanted[b] = j;
+          if (domain_.has_variant_in(wanted)) others.push_back(axes[b].bins[static_cast<std::size_t>(j)].label);
+        }
+        if (!others.empty()) lines.push_back(text_of({a, a, i, i}) + " with " + axes[b].name + " " + join(others));
+      }
+    }
+  }
+  return lines;
+}
+
 CoverageReport Covering::report() const {
   CoverageReport report{operation_, counts_};
   for (std::size_t a = 0; a < counts_.size(); ++a) {  // bins that no case can be in: an odd address of a wide element
@@ -231,11 +275,13 @@ CoverageReport Covering::report() const {
     if (is_missed(state) && report.missed.size() < kMostMissed) report.missed.push_back(text_of(t));
     if (t.a != t.b) add(report.pairs, state);
   }
+  if (pairs_) report.without_case = without_case();
   return report;
 }
 
-LayerCovering::LayerCovering(const Domain& domain, std::span<const Variant> variants, std::int64_t most)
-    : domain_(domain), most_(most) {
+LayerCovering::LayerCovering(const Domain& domain, std::span<const Variant> variants, std::int64_t usual,
+                             std::int64_t most)
+    : domain_(domain), usual_(usual), most_(most) {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string name = domain.family_of(variants[i]);
     auto family = std::find_if(families_.begin(), families_.end(), [&](const Family& f) { return f.name == name; });
@@ -252,9 +298,11 @@ LayerCovering::LayerCovering(const Domain& domain, std::span<const Variant> vari
 // A use may be one of some variants of a family alone: a router with bias.
 std::optional<Case> LayerCovering::make(std::size_t use, const Family& family, bool plain, Draw& draw) const {
   const std::size_t start = draw.below(family.variants.size());
-  for (std::size_t i = 0; i < family.variants.size(); ++i) {
-    const std::size_t variant = family.variants[(start + i) % family.variants.size()];
-    if (auto c = domain_.make_layer(use, variant, plain, most_, draw)) return c;
+  for (const std::int64_t work : works_of(usual_, most_)) {
+    for (std::size_t i = 0; i < family.variants.size(); ++i) {
+      const std::size_t variant = family.variants[(start + i) % family.variants.size()];
+      if (auto c = domain_.make_layer(use, variant, plain, work, draw)) return c;
+    }
   }
   return std::nullopt;
 }
@@ -350,10 +398,11 @@ std::vector<Part> parts_of(const Statement& s, const std::vector<Variant>& varia
   for (Part& part : parts) {
     part.domain = operation_named(part.operation()).domain({s, part.variants, process});
     const std::int64_t most = covers_pairs ? part.domain->most_work(suite) : part.domain->small_work();
-    part.covering = std::make_unique<Covering>(part.operation(), *part.domain, covers_pairs, most);
+    const std::int64_t usual = covers_pairs ? part.domain->usual_work(suite) : most;
+    part.covering = std::make_unique<Covering>(part.operation(), *part.domain, covers_pairs, usual, most);
     if (!covers_pairs) continue;
     if (suite != Suite::quick) part.triples = std::make_unique<TripleCovering>(*part.domain, *part.covering);
-    part.layers = std::make_unique<LayerCovering>(*part.domain, part.variants, most);
+    part.layers = std::make_unique<LayerCovering>(*part.domain, part.variants, usual, most);
   }
   return parts;
 }

@@ -18,8 +18,8 @@ namespace mxcheck {
 
 class Covering {
  public:
-  // pairs: whether pairs are to be met too. most: elements or multiplications of one case.
-  Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t most);
+  // pairs: whether pairs are to be met too. Work, elements or multiplications of one case: usual, and at most.
+  Covering(std::string operation, const Domain& domain, bool pairs, std::int64_t usual, std::int64_t most);
 
   // Cases for the bins, or the pairs of bins, that no case is planned for yet. Pairs come after single bins have run:
   // those of a bin that was refused throughout are left out.
@@ -49,13 +49,15 @@ class Covering {
   void mark(const Case& c, std::uint8_t bit);
   [[nodiscard]] std::vector<Tuple> all_tuples(Draw& draw) const;
   [[nodiscard]] int gain(const Bins& wanted, std::size_t axis, int bin, bool pairs) const;
-  [[nodiscard]] std::optional<Case> extend(Bins wanted, Case c, bool pairs, Draw& draw) const;
+  [[nodiscard]] std::optional<Case> make(const Bins& wanted, bool pairs, Draw& draw) const;  // and extended
+  [[nodiscard]] Case extend(Bins wanted, Case c, bool pairs, Draw& draw) const;
   [[nodiscard]] std::string text_of(const Tuple& t) const;
+  [[nodiscard]] std::vector<std::string> without_case() const;
 
   std::string operation_;
   const Domain& domain_;
   bool pairs_;
-  std::int64_t most_;
+  std::int64_t usual_, most_;
   std::vector<std::size_t> base_;     // of the pairs of axes a and b, at a * axes + b; single bins at a * axes + a
   std::vector<std::uint8_t> states_;  // bits of a tuple
   std::vector<AxisCount> counts_;

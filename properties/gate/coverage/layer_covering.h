@@ -18,8 +18,8 @@ namespace mxcheck {
 
 class LayerCovering {
  public:
-  // variants: the domain's. most: elements or multiplications of one case.
-  LayerCovering(const Domain& domain, std::span<const Variant> variants, std::int64_t most);
+  // variants: the domain's. Work: as Covering's.
+  LayerCovering(const Domain& domain, std::span<const Variant> variants, std::int64_t usual, std::int64_t most);
 
   [[nodiscard]] std::vector<Case> cases(Draw& draw);
   // Cases without options, for the uses of layers that only refused cases have met.
@@ -45,7 +45,7 @@ class LayerCovering {
   }
 
   const Domain& domain_;
-  std::int64_t most_;
+  std::int64_t usual_, most_;
   std::vector<Family> families_;
   std::vector<std::uint8_t> states_;
   AxisCount layers_;  // cases of each layer

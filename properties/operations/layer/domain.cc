@@ -18,9 +18,9 @@ namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kUnit = 32;  // of experts' ends
-constexpr std::array<std::int64_t, 14> kRows{0, 1, 2, 32, 33, 64, 128, 129, 256, 512, 1024, 4096, 16384, 65536};
+constexpr std::array<std::int64_t, 15> kRows{0, 1, 2, 32, 33, 64, 128, 129, 256, 512, 1024, 2048, 4096, 16384, 65536};
 constexpr std::int64_t kMostRows = 131'072;
-constexpr std::array<std::int64_t, 15> kCols{0, 1, 2, 31, 32, 33, 64, 65, 128, 129, 256, 512, 1024, 2048, 8192};
+constexpr std::array<std::int64_t, 16> kCols{0, 1, 2, 31, 32, 33, 64, 65, 128, 129, 256, 512, 1024, 2048, 4096, 8192};
 constexpr std::int64_t kMostCols = 20'480;
 constexpr std::int64_t kSmallElements = 3'000;  // exp, correctly rounded, takes its time
 
@@ -51,6 +51,9 @@ class SwigluDomain final : public LayeredDomain<BlockLayers> {
   [[nodiscard]] std::string family_of(const Variant& v) const override { return written_text(v); }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 21 : 22);
+  }
+  [[nodiscard]] std::int64_t usual_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 16 : 20);
   }
 
@@ -163,6 +166,9 @@ class AggregateDomain final : public LayeredDomain<BlockLayers> {
   [[nodiscard]] std::string family_of(const Variant&) const override { return "aggregate"; }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 21 : 22);
+  }
+  [[nodiscard]] std::int64_t usual_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 18 : 22);
   }
 
@@ -187,20 +193,22 @@ class AggregateDomain final : public LayeredDomain<BlockLayers> {
     c.seed = draw.word() >> 16;
     LayerCase& own = layer_case(c);
     const bool any = !is_wanted(wanted, tokens_) && !is_wanted(wanted, cols_) && attempt < 5;
+    const bool both = is_wanted(wanted, tokens_) && is_wanted(wanted, cols_);  // for which something is added up
     const Bin slots = range(wanted, most_);
     own.most = is_wanted(wanted, most_) ? attempt < 5 ? draw_value(wanted, most_, draw) : slots.low
-                                        : draw.between(0, attempt < 5 ? 9 : 2);
+                                        : draw.between(both ? 1 : 0, attempt < 5 ? 9 : 2);
     const std::int64_t limit = std::min(any ? kSmallWork : most, most) / std::max<std::int64_t>(1, own.most);
     const ExtentRange rows{small_range(wanted, tokens_, draw), limits().rows_multiple, 32};
     const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, 32};
     const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
     if (!extents) return false;
     c.rows = extents->rows, c.cols = extents->cols;
-    const std::int64_t kind = is_wanted(wanted, y_)
-                                  ? bin(wanted, y_)
-                                  : static_cast<std::int64_t>(draw.chance(90) ? 2 + draw.below(3) : draw.below(2));
+    const std::int64_t kind =
+        is_wanted(wanted, y_) ? bin(wanted, y_)
+                              : static_cast<std::int64_t>(both || draw.chance(90) ? 2 + draw.below(3) : draw.below(2));
     own.y_rows = draw_rows(kind, c, draw);
-    if (is_wanted(wanted, drops_) || draw.chance(40)) own.drops = static_cast<int>(draw_value(wanted, drops_, draw));
+    if (is_wanted(wanted, drops_) || (!both && draw.chance(40)))
+      own.drops = static_cast<int>(draw_value(wanted, drops_, draw));
     draw_places(c, wanted, draw);
     draw_threads(c, wanted, draw);
     draw_data(c, wanted, draw);

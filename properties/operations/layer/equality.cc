@@ -317,8 +317,8 @@ const Operation& quantize_transposed_operation() {
   traits.depends_on_recipe = traits.takes_fp32_scales = true;
   traits.any_nan_is_equal = true;  // of FP32 scales
   traits.has_row_index_on_host = true;
-  // The codes and scales are computed as in quantize; the places, which are its own, do not need millions of elements.
-  traits.most_in_quick = std::int64_t{1} << 18;
+  // The codes and scales are computed as in quantize: its own are the places.
+  traits.usual_in_quick = std::int64_t{1} << 18;
   static const OperationOf<TransposedProblem, ScaledBlocksOperation> kOperation(traits);
   return kOperation;
 }

@@ -135,6 +135,16 @@ std::vector<Case> many_sums(const Variant& v, Suite suite) {
   return cases;
 }
 
+// Each special scale of A with each of B, or, where a scale of B is that of 128 columns, with the first of them.
+std::vector<Case> special_scales(const Variant& v, Suite) {
+  constexpr std::int64_t kFew = 7;
+  const std::int64_t cols = matmul_of(v).block_b.rows == 1 ? kSpecialScales : kFew * matmul_of(v).block_b.rows;
+  const bool by_depth = matmul_of(v).groups == MXCHECK_DEPTH;
+  Case c = matmul_corner(v, kSpecialScales, cols, by_depth ? 384 : matmul_of(v).block.cols, Data::every_row, 1);
+  if (matmul_of(v).groups == MXCHECK_ROWS) c.experts = {0, 0, kSpecialScales};
+  return {c};
+}
+
 bool is_plain(const Variant& v) {
   return is_matmul(v.operation) && parse_matmul_contract(contract_text(v.operation)).from_c;
 }
@@ -192,6 +202,20 @@ std::vector<Statement> matmul_statements() {
   s[3].data = {Data::normal, Data::boundaries, Data::specials};
   s[3].check = updates_in_place;
   s.push_back(any_order_statement(s[0]));
+
+  Statement scales = s[0];
+  scales.name = "matmul_of_special_scales_equals_its_contract";
+  scales.sentence =
+      "scales that are negative, zero, subnormal, infinite or NaN (FP32), 0, 254 or 255 (E8M0), give the contract's "
+      "bits, "
+      "each of A with those of B";
+  scales.applies = [promises](const Variant& v, std::span<const Variant> all) {
+    return promises(v, all) && matmul_of(v).scales != MXCHECK_NO_SCALES;
+  };
+  scales.data = {};
+  scales.corners = special_scales;
+  scales.cases_per_variant = 0, scales.covers_pairs = false;
+  s.push_back(std::move(scales));
   return s;
 }
 

@@ -1,6 +1,7 @@
 #include "properties/operations/matmul/problem.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -207,6 +208,7 @@ std::uint32_t MatmulProblem::explain_steps(Finding& finding) const {
 //   slots       a value that encodes its position: neighbouring rows, blocks of k and operands differ
 //   every_word  one-hot rows: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
 //               other encodes its position, so that D is that one's columns; A is one-hot where the seed is even, else
+//   every_row   ones; scales are those that are special, row by row
 // B E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands.
 
@@ -247,6 +249,7 @@ class OperandCodes {
       case Data::sparse: return word % 32 == 0 ? normal(mix64(word)) : 0;
       case Data::slots: return slot(k);
       case Data::every_word: return one_hot_ ? one_hot(k) : slot(k);
+      case Data::every_row: return near(1);
       default: return normal(word);
     }
   }
@@ -292,8 +295,16 @@ class OperandCodes {
   std::int64_t hot_ = 0;    // the k of a one-hot row
 };
 
+constexpr std::array<std::uint8_t, 8> kSpecialBytes{126, 255, 0, 254, 1, 253, 127, 128};
+// Signs, zeros, infinities, NaN, subnormals and the ends of what is normal; those before the seventh are of each kind.
+constexpr std::array<std::uint32_t, kSpecialScales> kSpecialWords{
+    0xBF800000, 0xBEC00000, 0x80000000, 0x7F800000, 0x7FC00000, 0x80000200, 0xFF800000,
+    0x00000000, 0x00000001, 0x007FFFFF, 0x80800000, 0x00800000, 0xFF7FFFFF, 0x7F7FFFFF,
+    0x3F800000, 0xC12AAAAB, 0xFFC00001, 0x5F800000, 0x9F800000, 0x3FC00000};
+
 std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
   switch (data) {
+    case Data::every_row: return kSpecialBytes[static_cast<std::size_t>(row) % kSpecialBytes.size()];
     case Data::zeros:
     case Data::codes: return 127;
     case Data::bits:
@@ -311,6 +322,8 @@ std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
 float scale_value(Data data, std::uint64_t word, std::int64_t row) {
   const std::uint8_t byte = scale_byte(data, word, row);
   if (data == Data::zeros || data == Data::codes) return 1;
+  if (data == Data::every_row)
+    return std::bit_cast<float>(kSpecialWords[static_cast<std::size_t>(row) % kSpecialScales]);
   const std::uint32_t mantissa = static_cast<std::uint32_t>(word >> 40) & 0x7FFFFF;
   if (data == Data::specials && word % 97 == 9) return 0;
   return std::bit_cast<float>(std::uint32_t{byte} << 23 | mantissa);

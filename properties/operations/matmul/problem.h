@@ -14,6 +14,8 @@
 
 namespace mxcheck {
 
+inline constexpr std::int64_t kSpecialScales = 20;  // of FP32, row by row under Data::every_row
+
 class MatmulProblem final : public Problem {
  public:
   explicit MatmulProblem(const Case& c);     // drawn

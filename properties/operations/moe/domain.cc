@@ -18,13 +18,13 @@ namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kUnit = 64;  // rows of an expert: a tile's
-constexpr std::array<std::int64_t, 10> kTokens{0, 1, 2, 9, 32, 33, 65, 128, 129, 300};
+constexpr std::array<std::int64_t, 12> kTokens{0, 1, 2, 9, 32, 33, 65, 128, 129, 300, 1024, 2048};
 constexpr std::int64_t kMostTokens = 4096;
-constexpr std::array<std::int64_t, 8> kWidths{8, 32, 33, 64, 65, 128, 129, 256};
+constexpr std::array<std::int64_t, 10> kWidths{8, 32, 33, 64, 65, 128, 129, 256, 512, 1024};
 constexpr std::int64_t kMostWidth = 2048;
 constexpr std::array<std::int64_t, 6> kSlots{0, 1, 2, 3, 8, 9};
 constexpr std::int64_t kMostSlots = 16;
-constexpr std::array<std::int64_t, 5> kExpertCounts{1, 2, 3, 8, 9};
+constexpr std::array<std::int64_t, 9> kExpertCounts{1, 2, 3, 8, 9, 17, 33, 65, 129};
 constexpr std::array<std::int64_t, 3> kDrops{0, 1, 51};
 // The work of small cases: those of laws and conduct, called up to a hundred times each, and those compared with the
 // reference: 2 to 8 ms of its time. A CUDA library, which may take multiples of 128 alone, has larger ones, and does
@@ -75,6 +75,9 @@ class MoeDomain final : public UsualDomain {
     return cuda() ? kSmallCudaWork : statement().covers_pairs ? kSmallEqualityWork : kSmallWork;
   }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
+    return std::int64_t{1} << (suite == Suite::quick ? 27 : 28);
+  }
+  [[nodiscard]] std::int64_t usual_work(Suite suite) const override {
     return std::int64_t{1} << (suite != Suite::quick ? 28 : cuda() ? 26 : 24);
   }
 
@@ -144,8 +147,9 @@ class MoeDomain final : public UsualDomain {
     std::int64_t most_rows = std::min(c.rows * experts, (affordable - kMoeWorkOfWeight * experts) / 3);
     if (moe_case(c).k > 0) most_rows = std::min(most_rows, c.rows * moe_case(c).k);
     if (is_small) most_rows = std::min<std::int64_t>(most_rows, 32);
-    if (most_rows < 0) return false;
     const std::optional<Groups> kind = wanted_groups(wanted);
+    const bool needs_rows = kind.value_or(Groups::any) != Groups::none_has_rows && c.rows > 0;
+    if (most_rows < (needs_rows ? 1 : 0)) return false;
     for (int tries = 0; tries < 8; ++tries) {
       const Groups one = kind.value_or(static_cast<Groups>(draw.below(kGroupKinds)));
       std::int64_t rows = draw.chance(30) ? most_rows : draw.between(0, most_rows);

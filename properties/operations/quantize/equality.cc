@@ -81,6 +81,48 @@ Statement every_amax() {
   return s;
 }
 
+// A block that the matrix's end cuts in both directions holds zeros of both signs and one NaN or infinity: at its
+// beginning, its end, or alone. Where none of them is an element, the block has one.
+Statement nan_beside_zeros() {
+  Statement s;
+  s.name = "a_nan_beside_zeros_poisons_a_cut_block_as_in_the_reference";
+  s.sentence =
+      "where a NaN or an infinity stands among zeros of both signs in a block that the end of the matrix cuts, codes "
+      "and "
+      "scales are the reference's";
+  s.source = "docs/design.md, the norm: a NaN or Inf anywhere in a block makes scale and elements NaN";
+  s.applies = [](const Variant& v, std::span<const Variant>) {
+    return v.operation == "quantize" || v.operation == "quantize_dual" || v.operation == "quantize_transposed";
+  };
+  s.check = quantize_equals_reference;
+  s.corners = [](const Variant& v, Suite) {
+    const BlockShape block = blocks_of(v).block;
+    const std::int64_t height = block.rows == 0 ? 40 : block.rows;
+    const std::int64_t width = block.cols == 0 ? 40 : block.cols;
+    const std::uint32_t sign = sign_bit(v.dtype);
+    const std::uint32_t infinity = spec(v.dtype).max_code + 1;
+    std::vector<Case> cases;
+    for (const std::int64_t cut : {1, 2, 5}) {
+      for (const std::uint32_t bits : {infinity | 1, sign | (sign - 1), sign | infinity}) {
+        const std::int64_t rows = height == 1 ? cut : height + cut;
+        const std::int64_t cols = width == 1 ? cut : width + cut;
+        Case c = blocks_corner(v, rows, cols, Data::zeros, 1);
+        const bool at_end = cases.size() % 2 == 0;
+        const std::int64_t row = at_end || height == 1 ? rows - 1 : height;
+        const std::int64_t col = at_end || width == 1 ? cols - 1 : width;
+        c.plants = {{row, col, bits}};
+        for (const std::int64_t other : {height == 1 ? 0 : height, rows - 1}) {
+          if (other != row) c.plants.push_back({other, cols - 1, sign});
+        }
+        if (cut > 1) c.plants.push_back({rows - 1, cols - 2, sign});
+        cases.push_back(std::move(c));
+      }
+    }
+    return cases;
+  };
+  return s;
+}
+
 Statement cpu_library() {
   Statement s;
   s.name = "large_tensors_equal_the_cpu_library";
@@ -125,6 +167,7 @@ std::vector<Statement> quantize_equality_statements() {
                       "reference/quantize/quantize.h"),
       every_bf16_value(),
       every_amax(),
+      nan_beside_zeros(),
       cpu_library(),
   };
   all[0].check = all[1].check = quantize_equals_reference;

@@ -95,6 +95,25 @@ std::vector<Case> every_pair(std::span<const Variant> variants, Suite) {
   return cases;
 }
 
+// Scores that a bias leaves below -1, or above 1, at every k: kernels begin with a smallest score, or mask by one.
+std::vector<Case> far_biases(const Variant& v, Suite suite) {
+  constexpr std::int64_t kExperts = 24, kTokens = 3;
+  const RouteVariant& own = route_of(v);
+  const bool first = !kind_of(v).rounds || (own.rule == "nr-f" && own.renormalize);
+  if (suite == Suite::quick && !first) return {};
+  std::vector<Case> cases;
+  for (std::int64_t top_k = 1; top_k <= kMostOfGrid; ++top_k) {
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      Case c = kind_of(v).rounds ? rounding_corner(v, kTokens, kExperts, top_k, 2, Data::every_bf16, seed)
+                                 : route_corner(v, kTokens, kExperts, top_k, Data::every_bf16, seed);
+      if (own.limited) route_case(c).groups = 4, route_case(c).groups_kept = (top_k + 5) / 6;
+      route_case(c).top_k = top_k;
+      cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
 // Counts from 0 to twice the tile and one more, one an expert, and tokens enough (or, short, not) to go up. Experts of
 // a token are as many as all these counts need, but hardly ever more than anyone has.
 Case every_count(const Variant& v, std::int64_t tile, bool is_short) {
@@ -291,6 +310,17 @@ std::vector<Statement> route_equality_statements() {
   };
   logits.corners = every_logit;
   s.push_back(std::move(logits));
+
+  Statement biases = equality("scores_far_below_or_above_by_their_bias_are_routed_as_the_reference", kRoute,
+                              "a bias that leaves every score below -1, or above 1, changes nothing else: at every k "
+                              "from 1 to 16 the reference's experts and weights are chosen");
+  biases.data.clear();
+  biases.applies = [](const Variant& v, std::span<const Variant>) {
+    const RouteKind* kind = find_route_kind(v.operation);
+    return kind != nullptr && kind->chooses && route_of(v).bias;
+  };
+  biases.corners = far_biases;
+  s.push_back(std::move(biases));
   s.push_back(cpu_library());
   return s;
 }

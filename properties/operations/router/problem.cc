@@ -217,6 +217,7 @@ Table MetadataProblem::table() const {
 //   slots       loads that are known in advance: expert e gets (seed + e) modulo (2 tile + 2) tokens, as far as there
 //               are tokens; the last top_k experts share the rest. Scores distinguish tokens
 //   every_word, every_amax, every_row   as in case.h
+//   every_bf16  normal, with a bias that leaves every score below -1 or, by the seed, above 1
 //   real        a window of the committed router logits of a trained model
 // A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed. The gap after each row
 // of strided logits holds NaN.
@@ -402,11 +403,17 @@ Input expand_logits(const Case& c) {
   return expand_input(c, [&](std::int64_t i, std::int64_t j) { return logits.at(i, j); });
 }
 
+// Below -2 or above 1.5, near those or far from them.
+float far_bias(std::uint64_t seed, std::uint64_t word) {
+  const float size = 6 * static_cast<float>(word >> 40) * 0x1p-24F * ((seed & 2) != 0 ? 1000.0F : 1.0F);
+  return (seed & 1) != 0 ? 1.5F + size : -2.0F - size;
+}
+
 std::vector<float> expand_bias(const Case& c) {
   std::vector<float> bias(static_cast<std::size_t>(c.cols));
   for (std::size_t e = 0; e < bias.size(); ++e) {
     const std::uint64_t word = random_word(c.seed ^ 0xB1A5, e);
-    float value = companion(c.data, word);
+    float value = c.data == Data::every_bf16 ? far_bias(c.seed, word) : companion(c.data, word);
     if (c.data == Data::slots) value /= 256;  // loads are told in advance
     // Infinities of the two would make a NaN of the key; in packed order a key must be finite too.
     if (problem_refuses_nan(c.variant) && !(std::fabs(value) < 0x1p100F)) value = static_cast<float>(bell(mix64(word)));

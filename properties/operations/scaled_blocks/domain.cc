@@ -36,7 +36,7 @@ constexpr std::array<std::int64_t, 6> kPads{0, 1, 127, 128, 254, 255};
 class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
  public:
   ScaledBlocksDomain(const DomainRequest& request, const ScaledBlocksTraits& traits)
-      : LayeredDomain(request, kUnit), most_in_quick_(traits.most_in_quick) {
+      : LayeredDomain(request, kUnit), usual_in_quick_(traits.usual_in_quick) {
     const bool reads_x = traits.reads_x;
     const int format =
         add_of_variant("format", [](const Variant& v) { return std::string(spec(blocks_of(v).format).name); });
@@ -77,7 +77,10 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
   }
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return suite == Suite::quick ? most_in_quick_ : std::int64_t{1} << 24;
+    return std::int64_t{1} << (suite == Suite::quick ? 21 : 24);
+  }
+  [[nodiscard]] std::int64_t usual_work(Suite suite) const override {
+    return suite == Suite::quick ? usual_in_quick_ : most_work(suite);
   }
 
  protected:
@@ -126,7 +129,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     return c.rows % limits().rows_multiple == 0;
   }
 
-  std::int64_t most_in_quick_;
+  std::int64_t usual_in_quick_;
   int rows_ = -1, cols_ = -1, elements_ = -1, pad_ = -1;
 };
 

@@ -32,7 +32,7 @@ struct ScaledBlocksTraits {
   bool has_experts = true;  // at whose ends blocks restart
   // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
   bool has_row_index_on_host = false;
-  std::int64_t most_in_quick = std::int64_t{1} << 21;  // elements of a drawn case of the quick suite
+  std::int64_t usual_in_quick = std::int64_t{1} << 21;  // Domain::usual_work of the quick suite
 };
 
 class ScaledBlocksOperation : public Operation {

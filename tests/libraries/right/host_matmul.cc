@@ -140,6 +140,14 @@ std::vector<std::byte> shifted_scales(const mxcheck::Matmul& x) {
   return shifted;
 }
 
+// A's scales, of FP32, without their signs.
+std::vector<std::byte> magnitudes(const mxcheck::Matmul& x) {
+  const auto* from = static_cast<const std::byte*>(x.a.scales);
+  std::vector<std::byte> scales(from, from + 4 * x.a.scale_row_stride * x.a.rows);
+  for (std::size_t i = 3; i < scales.size(); i += 4) scales[i] &= std::byte{0x7F};
+  return scales;
+}
+
 // D in BF16, cut from FP32.
 void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
   std::vector<float> uncut(count);
@@ -153,10 +161,14 @@ void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::stri
   const bool scaled = p.scale_type != 0;
   const std::int64_t k = p.depth;
   mxcheck::Matmul x = right::matmul_of(call, faulty_contract(contract, scaled));
-  std::vector<std::byte> shifted;
+  std::vector<std::byte> other_scales;
   if (injected == "scale_before" && scaled && p.grouping == 0 && k % 128 == 0 && k > 0) {
-    shifted = shifted_scales(x);
-    x.a.scales = shifted.data();
+    other_scales = shifted_scales(x);
+    x.a.scales = other_scales.data();
+  }
+  if (injected == "scale_sign_lost" && scaled && x.a.scale_format == Format::fp32) {
+    other_scales = magnitudes(x);
+    x.a.scales = other_scales.data();
   }
   if (injected == "k_block_dropped" && k > 128) x.a.depth = x.b.depth = (k - 1) / 128 * 128;
   if (injected == "c_forgotten") x.c = nullptr, x.contract.from_c = false;

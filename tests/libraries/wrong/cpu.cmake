@@ -42,6 +42,9 @@ mxcheck_edit(fp32_exception_in_the_exact_rule ${scalar_block} [[fp32_rule && ama
 mxcheck_edit(fp32_exception_forgotten ${scalar_block} [[fp32_rule && amax == F::kFp32RuleException]] [[false]])
 mxcheck_edit(infinity_gets_byte_254 ${scalar_block} [[(has_nan || amax == kFp32Infinity)]] [[has_nan]])
 mxcheck_edit(nan_dropped_by_max ${scalar_block} [[(has_nan || amax == kFp32Infinity)]] [[amax == kFp32Infinity]])
+mxcheck_edit(nan_among_zeros_of_a_cut_block_dropped ${scalar_block} [[(has_nan || amax == kFp32Infinity)]]
+  [[((has_nan && (amax != 0 || rows * cols % 32 == 0 ||
+                  (fp32_bits(x[(rows - 1) * stride + cols - 1]) & kFp32Magnitude) != 0)) || amax == kFp32Infinity)]])
 mxcheck_edit(infinity_taken_for_a_number ${encode} [[amax < Bits<T>::kInfinity]] [[amax <= Bits<T>::kInfinity]])
 
 # ---- amax ------------------------------------------------------------------------------------------------------------

@@ -303,6 +303,12 @@ mxcheck_edit(swiglu_wrong_beyond_a_million ${swiglu} [[write_bf16(job.x.a, first
   [[write_bf16(job.x.a, first * n & 0xFFFFF, v.a);]])
 mxcheck_edit(transposed_wrong_beyond_a_million ${codes} [[codes + j * code_stride]] [[codes + (j * code_stride & 0xFFFFF)]])
 mxcheck_edit(aggregate_wrong_beyond_a_million ${aggregate} [[row * x.cols]] [[row * x.cols & 0xFFFFF]])
+mxcheck_edit(swiglu_wrong_from_2048_rows_of_64 ${swiglu} [[read_h(job, first + r, h);]]
+  [[UNCHANGED if (FAULT && job.x.rows >= 2048 && n >= 64) h.back() = 0;]])
+mxcheck_edit(transposed_wrong_from_8192_rows_of_64 ${transpose} [[read_band(x, plan.dtype, band, values);]]
+  [[UNCHANGED if (FAULT && x.rows >= 8192 && x.cols >= 64) values.back() = 0;]])
+mxcheck_edit(aggregate_wrong_from_4096_tokens_of_128 ${aggregate} [[auto* const o = static_cast<std::uint16_t*>(x.o.data) + t * x.cols;]]
+  [[UNCHANGED if (FAULT && x.tokens >= 4096 && x.cols >= 128) sum.back() = 0;]])
 mxcheck_edit(p_wrong_beyond_a_million ${swiglu} [[row * job.x.n]] [[row * job.x.n & 0xFFFFF]])
 mxcheck_edit(weight_of_row_in_16_bits ${swiglu} [=[static_cast<const float*>(job.x.weights.data)[row]]=]
   [=[static_cast<const float*>(job.x.weights.data)[row & 0xFFFF]]=])

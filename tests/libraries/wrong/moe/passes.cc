@@ -123,6 +123,7 @@ FaultyAnswer faulty_forward(const MoeProblem& p) {
   f.y.resize(static_cast<std::size_t>(run.rows * d));
   faulty_product(run, LayerGemm::down, f.down_a, f.down_b, f.y.data());
   f.o = faulty_aggregate(run, f.y, true);
+  if (has("o_wrong_from_1024_tokens_of_512") && run.tokens >= 1024 && d >= 512) f.o.back() ^= 1;
   f.kept.x = recipe.keeps_quantized_x ? f.up_a : LayerOperand();
   f.kept.h = row_operand(recipe.kept_h, {view(f.h, run.rows, 2 * n), false}, run.routed(), 0);
   FaultyAnswer answer;

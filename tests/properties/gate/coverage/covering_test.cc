@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "properties/gate/coverage/covering.h"
@@ -40,7 +42,7 @@ class SmallDomain final : public Domain {
 
 TEST(Covering, few_cases_meet_every_pair_that_can_be_met) {
   const SmallDomain domain;
-  Covering covering("small", domain, true, 100);
+  Covering covering("small", domain, true, 100, 100);
   Draw draw(1);
   const std::vector<Case> singles = covering.cases(false, draw);
   EXPECT_GE(singles.size(), 5U);  // the longest axis
@@ -55,11 +57,24 @@ TEST(Covering, few_cases_meet_every_pair_that_can_be_met) {
   EXPECT_EQ(r.pairs.possible, 4 * 3 + 4 * 5 + 3 * 5 - 1);
   EXPECT_EQ(r.pairs.checked, r.pairs.possible);
   EXPECT_EQ(r.pairs.excluded, 1);
+  EXPECT_EQ(r.without_case, std::vector<std::string>{"rows 3 with cols 2"});
+}
+
+TEST(Covering, pairs_beyond_the_usual_work_have_a_case_of_their_own) {
+  const SmallDomain domain;
+  Covering covering("small", domain, true, 2, 100);
+  Draw draw(1);
+  std::vector<Case> cases = covering.cases(false, draw);
+  for (Case& c : covering.cases(true, draw)) cases.push_back(std::move(c));
+  for (const Case& c : cases) covering.count(c, CaseFate::checked);
+  EXPECT_EQ(covering.report().pairs.excluded, 1);
+  // Of rows and columns 2 and 2, and 3 and 1.
+  EXPECT_EQ(std::ranges::count_if(cases, [](const Case& c) { return c.elements() > 2; }), 2);
 }
 
 TEST(Covering, what_no_case_met_is_named) {
   const SmallDomain domain;
-  Covering covering("small", domain, true, 100);
+  Covering covering("small", domain, true, 100, 100);
   Draw draw(1);
   std::vector<Case> cases = covering.cases(false, draw);
   for (Case& c : covering.cases(true, draw)) cases.push_back(std::move(c));
@@ -77,7 +92,7 @@ TEST(Covering, what_no_case_met_is_named) {
 // A library that refuses one bin: what it offers is met without it.
 TEST(Covering, what_was_refused_is_tried_again_alone) {
   const SmallDomain domain;
-  Covering covering("small", domain, true, 100);
+  Covering covering("small", domain, true, 100, 100);
   Draw draw(1);
   const auto run = [&](const std::vector<Case>& cases) {
     for (const Case& c : cases) covering.count(c, c.threads == 4 ? CaseFate::refused : CaseFate::checked);
@@ -101,7 +116,7 @@ TEST(Covering, of_quantize_meets_everything_for_every_seed) {
   const Statement& s = test::statement_named("quantize_equals_the_reference");
   const auto domain = operation_named("quantize").domain({s, test::three_variants(), process});
   for (std::uint64_t seed = 1; seed < 4; ++seed) {
-    Covering covering("quantize", *domain, true, domain->most_work(Suite::quick));
+    Covering covering("quantize", *domain, true, domain->usual_work(Suite::quick), domain->most_work(Suite::quick));
     Draw draw(seed);
     std::int64_t elements = 0;
     for (const bool pairs : {false, true}) {
@@ -172,7 +187,7 @@ CoverageReport report_of(const LayerCovering& layers) {
 
 TEST(LayerCovering, each_use_is_met_and_equal_ones_share_a_case) {
   const ThreeLayers domain;
-  LayerCovering layers(domain, variants(), 100);
+  LayerCovering layers(domain, variants(), 100, 100);
   Draw draw(1);
   const std::vector<Case> cases = layers.cases(draw);
   EXPECT_EQ(cases.size(), 4U * 2);
@@ -188,7 +203,7 @@ TEST(LayerCovering, each_use_is_met_and_equal_ones_share_a_case) {
 
 TEST(LayerCovering, what_was_not_met_is_named_and_what_was_refused_is_tried_without_options) {
   const ThreeLayers domain;
-  LayerCovering layers(domain, variants(), 100);
+  LayerCovering layers(domain, variants(), 100, 100);
   Draw draw(1);
   EXPECT_EQ(layers.again(draw).size(), 0U);
   const std::vector<Case> cases = layers.cases(draw);
@@ -237,7 +252,7 @@ class FourAxes final : public Domain {
 
 struct Designs {
   FourAxes domain;
-  Covering covering{"small", domain, true, 100};
+  Covering covering{"small", domain, true, 100, 100};
   TripleCovering triples{domain, covering};
   Draw draw{1};
 

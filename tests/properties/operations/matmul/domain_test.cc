@@ -68,7 +68,7 @@ Drawn drawn_of(const OperationInfo& limits, Suite suite, std::uint64_t seed) {
   const auto variants = askable_matmuls(limits.name);
   const auto domain =
       operation_named(limits.name).domain({test::statement_named("matmul_equals_its_contract"), variants, process});
-  LayerCovering layers(*domain, variants, domain->most_work(suite));
+  LayerCovering layers(*domain, variants, domain->usual_work(suite), domain->most_work(suite));
   Draw draw(seed);
   Drawn all{layers.cases(draw), {}};
   for (const Case& c : all.cases) {

@@ -34,7 +34,7 @@ Drawn drawn_of(const OperationInfo& limits, const std::vector<Variant>& variants
   const LimitsOnly process(limits);
   const auto domain = operation_named(limits.name)
                           .domain({test::statement_named(limits.name + "_equals_the_reference"), variants, process});
-  LayerCovering layers(*domain, variants, domain->most_work(Suite::quick));
+  LayerCovering layers(*domain, variants, domain->usual_work(Suite::quick), domain->most_work(Suite::quick));
   Draw draw(seed);
   Drawn all{layers.cases(draw), {}};
   for (const Case& c : all.cases) layers.count(c, CaseFate::checked);

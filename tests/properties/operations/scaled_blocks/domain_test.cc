@@ -196,7 +196,7 @@ std::vector<Variant> quantize_variants() {
 
 std::vector<Case> layer_cases(const Domain& domain, std::span<const Variant> variants, Suite suite,
                               std::uint64_t seed) {
-  LayerCovering layers(domain, variants, domain.most_work(suite));
+  LayerCovering layers(domain, variants, domain.usual_work(suite), domain.most_work(suite));
   Draw draw(seed);
   return layers.cases(draw);
 }
@@ -207,7 +207,7 @@ TEST(BlockLayers, of_every_layer_three_widths_are_met_with_every_format) {
   const auto domain = operation_named("quantize").domain({equality(), variants, process});
   EXPECT_EQ(domain->layer_uses().size(), 6 * production_layers().size());
   for (std::uint64_t seed = 1; seed < 6; ++seed) {
-    LayerCovering layers(*domain, variants, domain->most_work(Suite::quick));
+    LayerCovering layers(*domain, variants, domain->usual_work(Suite::quick), domain->most_work(Suite::quick));
     Draw draw(seed);
     for (const Case& c : layers.cases(draw)) {
       test::expect_well_formed(c);
@@ -262,7 +262,7 @@ TEST(BlockTriples, three_axes_at_once_are_met_for_every_seed_and_pairs_meet_them
   constexpr std::uint64_t kSeeds = 6;
   std::uint64_t by_pairs = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    Covering covering("quantize", *domain, true, domain->most_work(Suite::quick));
+    Covering covering("quantize", *domain, true, domain->usual_work(Suite::quick), domain->most_work(Suite::quick));
     TripleCovering triples(*domain, covering);
     Draw draw(seed);
     bool met = false;
