@@ -104,17 +104,30 @@ void add_box(Command& sub, BoxOptions& o) {
 
 }  // namespace
 
-int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order,
-           const std::optional<Match>& elements) {
+int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order) {
   if (o.json) {
-    Json json = to_json(match, order);
-    json["elements"] = elements ? to_json(*elements) : Json();
-    print_json(json);
+    print_json(to_json(match, order));
   } else {
-    print(to_text(match) + (order ? to_text(*order) : "") +
-          (elements ? "its elements under its own scales:\n" + to_text(*elements) : ""));
+    print(to_text(match) + (order ? to_text(*order) : ""));
   }
   return match.explained() ? 0 : 1;
+}
+
+Json to_json(const QuantizeMatch& found) {
+  Json json = to_json(found.match, std::nullopt);
+  json["scales"] = found.scales ? to_json(*found.scales) : Json();
+  json["elements"] = found.elements ? to_json(*found.elements) : Json();
+  return json;
+}
+
+int answer(const IdentifyOptions& o, const QuantizeMatch& found) {
+  if (o.json) {
+    print_json(to_json(found));
+  } else {
+    print(to_text(found.match) + (found.scales ? "its scales alone:\n" + to_text(*found.scales) : "") +
+          (found.elements ? "its elements under its own scales:\n" + to_text(*found.elements) : ""));
+  }
+  return found.match.explained() ? 0 : 1;
 }
 
 void check_picture(const IdentifyOptions& o) {

@@ -9,6 +9,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "numerics/format/format.h"
+#include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
 #include "tools/common/output.h"
 
@@ -49,9 +50,11 @@ int identify_candidate(const IdentifyOptions& options);
 int identify_box(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
 
-// 0 where a definition explains every bit, else 1. elements: of a quantization that no recipe explains.
-int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {},
-           const std::optional<Match>& elements = {});
+// 0 where a definition explains every bit, else 1.
+int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});
+int answer(const IdentifyOptions& options, const QuantizeMatch& found);
+// With the members of --json.
+Json to_json(const QuantizeMatch& found);
 // Error{usage}, before anything is computed, for a path that cannot be written.
 void check_picture(const IdentifyOptions& options);
 void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);

@@ -228,31 +228,16 @@ QuantizeAnswer quantized(CandidateRunner& runner, const Variant& v, const Quanti
   return answer;
 }
 
-// The byte of a block that holds amax and zeros.
-std::uint32_t scale_of(CandidateRunner& runner, const Variant& v, float amax) {
-  const BlockShape block = blocks_of(v).block;
-  QuantizeCall call{blocks_of(v).format, block, block.height(1), block.width(32), {}, v.dtype};
-  call.x.assign(static_cast<std::size_t>(call.rows * call.cols), 0);
-  call.x.front() = amax;
-  return quantized(runner, v, call).scales.at(0);
-}
-
-Match scale_bytes(CandidateRunner& runner, const Variant& v) {
-  const ScaleBox box = [&](float amax) { return scale_of(runner, v, amax); };
-  return identify_scale(blocks_of(v).format, box, {blocks_of(v).recipe, v.dtype, false});
-}
-
 void identify_blocks(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question, PolicyReport& report) {
   const ScaledBlocksVariant& own = blocks_of(v);
+  const QuantizeBox box = [&](const QuantizeCall& call) { return quantized(runner, v, call); };
   if (question.op == "scale") {
-    report.match = scale_bytes(runner, v);
+    report.match = identify_scales(own.format, own.block, box, {own.recipe, v.dtype});
     return;
   }
-  const QuantizeBox box = [&](const QuantizeCall& call) { return quantized(runner, v, call); };
-  report.match = identify_quantize(own.format, own.block, box, {own.recipe, v.dtype});
-  if (report.match->explained() || !recipe_named(own.recipe).has_e8m0_scales()) return;
-  report.scales = scale_bytes(runner, v);
-  report.elements = identify_elements(own.format, own.block, box, {"", v.dtype});
+  QuantizeMatch found = identify_quantize(own.format, own.block, box, {own.recipe, v.dtype});
+  report.match = std::move(found.match), report.scales = std::move(found.scales);
+  report.elements = std::move(found.elements);
 }
 
 void identify_casts(CandidateRunner& runner, const Variant& v, PolicyReport& report) {

@@ -49,13 +49,18 @@ struct BlocksProblem {
 
 // Rows about codes, as output number `codes`, and compact scales, as output number `scales`.
 Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales);
-Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);  // of these the other recipes
+// Of these the other recipes, and the rules of E8M0 scales that no recipe has: the nearest power of two.
+Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);
 Table scale_rows(const BlocksProblem& p, std::size_t scales);  // of these the rows about scales alone
 // Rows about the scales in a layout; none where the blocks have no such layout.
 Table layout_table(const BlocksProblem& p, ScaleLayout layout, std::size_t output);
 
 // Roundings and treatments of overflow by name ("nearest_even, saturate"), of values that are cast to the format.
 Table casts_table(Format format, std::vector<double> values, std::size_t output);
+// Whether these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
+// value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
+bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
+                        std::span<const std::uint32_t> codes);
 // Slips of a cast that should be to nearest even with this overflow.
 Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output);
 
