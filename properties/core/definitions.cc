@@ -370,8 +370,9 @@ void narrow(Match& match, std::span<const Probe> probes) {
 }
 
 void try_slips(Match& match, std::span<const Probe> probes) {
-  if (match.explained()) return;
-  const Match slips = match_answers(probes);
+  if (match.explained() || probes.empty()) return;
+  Match slips = match_answers(probes.first(1));
+  narrow(slips, probes.subspan(1));
   match.slips.insert(match.slips.end(), slips.explaining.begin(), slips.explaining.end());
   match.tried += slips.tried;
 }

@@ -13,6 +13,7 @@
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/rng.h"
 #include "properties/core/statement.h"
+#include "properties/identify/reveal.h"
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -172,8 +173,7 @@ std::vector<std::string> slips_under(const std::string& recipe, std::span<const 
       p->recipe = recipe_named(recipe);
       p->expected = quantize(p->view(), p->element, p->block, p->recipe);
       const TensorInfo scales = scales_of(call, given);
-      p->own_scales =
-          tensor_of(scales.format, p->expected.scales().shape, bytes_of_words(scales.format, given.scales));
+      p->own_scales = tensor_of(scales.format, p->expected.scales().shape, bytes_of_words(scales.format, given.scales));
       if (p->own_scales->data.size() != p->expected.scales().data.size()) return {};
       Table table = blocks_table(*p, 1, 0);
       std::erase_if(table, [&](const Definition& row) {
@@ -271,6 +271,8 @@ QuantizeMatch identify_quantize(Format format, BlockShape block, const QuantizeB
   QuantizeProbes corners;
   if (found.match.explained()) {
     corners = gate_probes(format, block, question.x);
+    std::erase_if(corners,
+                  [&](const auto& probe) { return question.most_cols != 0 && probe.second.cols > question.most_cols; });
     all.push_back(ask(corners, box));
     narrow(found.match, probes_of(all[1], found.match.explaining));
   }
@@ -289,6 +291,18 @@ QuantizeMatch match_quantize(const std::string& name, const QuantizeCall& call, 
   QuantizeMatch found{match_answers(probes_of(all, {}))};
   if (!found.match.explained()) explain_otherwise(found, {&all, 1});
   return found;
+}
+
+std::string to_text(const QuantizeMatch& found) {
+  return to_text(found.match) + (found.scales ? "its scales alone:\n" + to_text(*found.scales) : "") +
+         (found.elements ? "its elements under its own scales:\n" + to_text(*found.elements) : "");
+}
+
+Json to_json(const QuantizeMatch& found) {
+  Json json = to_json(found.match, std::nullopt);
+  json["scales"] = found.scales ? to_json(*found.scales) : Json();
+  json["elements"] = found.elements ? to_json(*found.elements) : Json();
+  return json;
 }
 
 Match identify_scales(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
@@ -347,8 +361,8 @@ std::vector<float> amaxes(Format format) {
   }
   const double largest = decode(format, spec(format).max_code);
   for (int e : {-130, -127, -126, -100, -40, -20, -14, -8, -1, 0, 1, 7, 40, 100}) {
-    for (double x :
-         {largest, largest * 1.0625, largest * 1.125, largest * 1.25, largest * 1.375, largest * 1.5, 1.0, 1.5, 1.75, 1.9375}) {
+    for (double x : {largest, largest * 1.0625, largest * 1.125, largest * 1.25, largest * 1.375, largest * 1.5, 1.0,
+                     1.5, 1.75, 1.9375}) {
       const auto amax = static_cast<float>(std::ldexp(x, e));
       for (float y : {std::nextafter(amax, 0.0F), amax, std::nextafter(amax, kInf)}) {
         if (std::isfinite(y) && y > 0) found.push_back(y);
@@ -496,6 +510,7 @@ std::vector<CastProbe> cast_probes(Format format, Format type) {
   probes.push_back(std::move(every));
   if (type != Format::fp32) return probes;
   probes.insert(probes.begin(), {"values, middles and their neighbours", cast_values(format)});
+  if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;  // the gate has no others
   for (const Case& c : gate_cases(variant_of("cast", format, {1, 32}, type), {1, 1}, 8192))
     probes.push_back({probe_name(c), values_of(c)});
   return probes;
@@ -503,6 +518,7 @@ std::vector<CastProbe> cast_probes(Format format, Format type) {
 
 std::vector<std::pair<std::string, QuantizeCall>> gate_probes(Format format, BlockShape block, Format type) {
   std::vector<std::pair<std::string, QuantizeCall>> probes;
+  if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;
   const std::int64_t most_rows = std::max<std::int64_t>(1, 65'536 / (block.cols == 0 ? 1 : block.cols));
   for (const Case& c : gate_cases(variant_of("quantize", format, block, type), block, most_rows))
     probes.emplace_back(probe_name(c), QuantizeCall{format, block, c.rows, c.cols, values_of(c), type});

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "goldens/json/json.h"
 #include "numerics/format/codec.h"
 #include "properties/core/definitions.h"
 #include "reference/common/matrix.h"
@@ -38,6 +39,7 @@ struct BlocksQuestion {
   std::string declared;
   Format x = Format::fp32;
   std::vector<std::string> names = {};  // of a quantization: recipes to try in place of all
+  std::int64_t most_cols = 0;           // the gate's cases that are wider are not asked; 0: no limit
 };
 
 using CastBox = std::function<std::vector<std::uint32_t>(std::span<const float> values)>;
@@ -69,6 +71,10 @@ struct QuantizeMatch {
   std::optional<Match> scales = {};
   std::optional<Match> elements = {};
 };
+std::string to_text(const QuantizeMatch& found);
+// The members of a match, and "scales" and "elements": likewise, or null.
+Json to_json(const QuantizeMatch& found);
+
 QuantizeMatch identify_quantize(Format format, BlockShape block, const QuantizeBox& box,
                                 const BlocksQuestion& question = {});
 // Codes and scales that are there already.

@@ -18,7 +18,8 @@ std::uint32_t drawn(Format format, ProductData data, Draw& draw) {
   const auto any = static_cast<std::uint32_t>(draw.word() & ((std::uint64_t{1} << f.bits) - 1));
   if (data == ProductData::special && draw.chance(3)) return any;
   const auto mantissa = std::ldexp(static_cast<double>(draw.between(1 - (1 << 24), (1 << 24) - 1)), -23);
-  const int spread = data == ProductData::wide ? static_cast<int>(draw.between(-9, 6)) : static_cast<int>(draw.between(-1, 1));
+  const int spread =
+      data == ProductData::wide ? static_cast<int>(draw.between(-9, 6)) : static_cast<int>(draw.between(-1, 1));
   return encode(format, std::ldexp(mantissa, spread), Rounding::nearest_even, Overflow::saturate);
 }
 
@@ -56,7 +57,8 @@ std::vector<std::uint32_t> drawn_scales(const ProductSpace& s, std::int64_t rows
   for (std::uint32_t& word : scales) {
     // All 23 bits of an FP32 scale: products of shorter ones are exact, and every order of them is one.
     const double fraction = s.scale_format == Format::e8m0 ? 1 : 1 + std::ldexp(draw.between(0, (1 << 23) - 1), -23);
-    const double value = std::ldexp(fraction, static_cast<int>(draw.between(data == ProductData::cancelling ? -16 : -6, 3)));
+    const double value =
+        std::ldexp(fraction, static_cast<int>(draw.between(data == ProductData::cancelling ? -16 : -6, 3)));
     word = encode(s.scale_format, value, Rounding::nearest_even, Overflow::saturate);
   }
   return scales;

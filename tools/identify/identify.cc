@@ -113,19 +113,11 @@ int answer(const IdentifyOptions& o, const Match& match, const std::optional<Tre
   return match.explained() ? 0 : 1;
 }
 
-Json to_json(const QuantizeMatch& found) {
-  Json json = to_json(found.match, std::nullopt);
-  json["scales"] = found.scales ? to_json(*found.scales) : Json();
-  json["elements"] = found.elements ? to_json(*found.elements) : Json();
-  return json;
-}
-
 int answer(const IdentifyOptions& o, const QuantizeMatch& found) {
   if (o.json) {
     print_json(to_json(found));
   } else {
-    print(to_text(found.match) + (found.scales ? "its scales alone:\n" + to_text(*found.scales) : "") +
-          (found.elements ? "its elements under its own scales:\n" + to_text(*found.elements) : ""));
+    print(to_text(found));
   }
   return found.match.explained() ? 0 : 1;
 }

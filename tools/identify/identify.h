@@ -53,8 +53,6 @@ int draw_tree(const IdentifyOptions& options);
 // 0 where a definition explains every bit, else 1.
 int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});
 int answer(const IdentifyOptions& options, const QuantizeMatch& found);
-// With the members of --json.
-Json to_json(const QuantizeMatch& found);
 // Error{usage}, before anything is computed, for a path that cannot be written.
 void check_picture(const IdentifyOptions& options);
 void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);

@@ -267,7 +267,8 @@ struct NearestRule {
   const char* source;
 };
 constexpr NearestRule kNearestRules[] = {
-    {"recipe nearest (amax / largest value in FP32, its cast to E8M0)", torch_scale, "PyTorch, c10/util/Float8_e8m0fnu.h"},
+    {"recipe nearest (amax / largest value in FP32, its cast to E8M0)", torch_scale,
+     "PyTorch, c10/util/Float8_e8m0fnu.h"},
     {"recipe nearest, ties up", [](Format f, float amax) { return nearest_scale(f, amax, true); }, ""},
     {"recipe nearest, ties down", [](Format f, float amax) { return nearest_scale(f, amax, false); }, ""}};
 
@@ -290,8 +291,8 @@ std::vector<Bytes> nearest_answer(const BlocksProblem& p, const NearestRule& rul
     const int byte = std::to_integer<int>(answer[scales][static_cast<std::size_t>(index[i])]);
     v.push_back(byte == 255 ? kPoisoned : std::ldexp(double{p.at(static_cast<std::int64_t>(i))}, 127 - byte));
   }
-  answer[codes] = codes_of(
-      p.element, v, [&](double x) { return encode(p.element, x, Rounding::nearest_even, Overflow::saturate); });
+  answer[codes] = codes_of(p.element, v,
+                           [&](double x) { return encode(p.element, x, Rounding::nearest_even, Overflow::saturate); });
   if (p.own_scales && answer[scales] != p.own_scales->data) answer[codes].clear();
   return answer;
 }
@@ -364,7 +365,9 @@ bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double
   double up_due = 0, up = 0, farther_due = 0, farther = 0, variance = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isnan(values[i])) continue;
-    const auto with = [&](std::uint32_t word) { return encode(format, values[i], Rounding::stochastic, overflow, word); };
+    const auto with = [&](std::uint32_t word) {
+      return encode(format, values[i], Rounding::stochastic, overflow, word);
+    };
     const std::uint32_t low = with(0), high = with(~0U);
     if (codes[i] != low && codes[i] != high) return false;
     const double below = decode(format, low), above = decode(format, high);
