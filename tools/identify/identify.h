@@ -12,6 +12,7 @@
 #include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
 #include "tools/common/output.h"
+#include "tools/common/process_limits.h"
 
 namespace mxcheck {
 
@@ -34,8 +35,7 @@ struct IdentifyOptions {
   std::string x, codes, scales, format, block;  // a cast's, a quantization's
   std::string logits, experts, weights;         // a router's
   std::string candidate, op, only;              // a library
-  double time_limit = 20;
-  double first_call_limit = 300;
+  ProcessLimits limits;
   BoxOptions box;
   std::string draw;  // a tree as text
   bool order = false;
