@@ -302,7 +302,12 @@ namespace {
 
 std::string first_words(const Explained& e) {
   const ProbeDifference& d = e.first;
-  const std::string whole = e.probes.empty() ? "" : "  explains    every bit of " + join(e.probes) + "\n";
+  constexpr std::size_t kMostProbes = 4;
+  std::string whole;
+  if (!e.probes.empty())
+    whole = "  explains    every bit of " + join(std::span(e.probes).first(std::min(kMostProbes, e.probes.size())));
+  if (e.probes.size() > kMostProbes) whole += " and " + std::to_string(e.probes.size() - kMostProbes) + " more";
+  if (!whole.empty()) whole += "\n";
   return whole + "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) +
          ") of probe '" + d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" +
          "  observed    " + notation(d.format, d.observed) + "\n";

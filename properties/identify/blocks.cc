@@ -474,7 +474,7 @@ std::vector<Case> gate_cases(const Variant& v, BlockShape block, std::int64_t mo
     if (!s.covers_pairs) continue;
     const std::int64_t height = block.height(1) * 2, width = (block.cols == 0 ? 64 : block.cols) * 2;
     const std::int64_t rows = ceil_div(std::int64_t{1} << 14, height * width) * height;
-    for (const Data data : s.data) add(blocks_corner(v, rows, width, data, derived_seed(0, to_text(data))));
+    for (const Data data : s.data) add(blocks_corner(v, rows, width, data, 100 + static_cast<std::uint64_t>(data)));
   }
   return cases;
 }

@@ -232,7 +232,7 @@ TEST(Safetensors, says_what_is_wrong) {
       {one(R"({"dtype":"U8","shape":[5],"data_offsets":[0,5]})"), "truncated?"},
       {one(R"({"dtype":"U8","shape":[3],"data_offsets":[0,4]})"), "do not call for"},
       {one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"), "overflows"},
-      {one(R"({"dtype":"F4","shape":[8],"data_offsets":[0,4]})"), "dtype F6_E2M3, which is not read"},
+      {one(R"({"dtype":"F6_E2M3","shape":[8],"data_offsets":[0,4]})"), "dtype F6_E2M3, which is not read"},
       {two("0,2", "1,3"), "overlaps"},
       {two("0,2", "0,2"), "overlaps"},
       {two("0,2", "3,5"), "hole"},
