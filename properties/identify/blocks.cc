@@ -7,16 +7,12 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/rng.h"
-#include "properties/core/statement.h"
 #include "properties/identify/reveal.h"
 #include "properties/operations/scaled_blocks/definitions.h"
-#include "properties/operations/scaled_blocks/expand.h"
-#include "properties/operations/scaled_blocks/operation.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
 
@@ -318,7 +314,6 @@ Match identify_scales(Format format, BlockShape block, const QuantizeBox& box, c
 
 namespace {
 
-constexpr std::int64_t kMostOfGateCase = std::int64_t{1} << 18;  // elements
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -454,51 +449,6 @@ std::vector<float> rounded(std::vector<float> values, Format type) {
   return values;
 }
 
-// The gate's cases of a variant that are about values: its corners and one of each kind of data, so large that each
-// exponent and each place of a block comes up; of many rows that are words one after another those in the middle, which
-// is what they are about. In whole blocks, without experts, strides, an index.
-std::vector<Case> gate_cases(const Variant& v, BlockShape block, std::int64_t most_rows) {
-  std::vector<Case> cases;
-  const auto add = [&](Case c) {
-    if (c.elements() == 0) return;
-    const std::int64_t height = block.height(1), width = block.cols == 0 ? 1 : block.cols;
-    c.experts.clear(), c.plants.clear(), c.stride = 0, c.gather = 0, c.misaligned = {}, c.threads = 0;
-    const bool is_run = c.data == Data::every_word || c.data == Data::every_amax;
-    if (is_run && c.rows > most_rows) c.seed += static_cast<std::uint64_t>(c.rows - most_rows) / 2, c.rows = most_rows;
-    c.rows = ceil_div(c.rows, height) * height, c.cols = ceil_div(c.cols, width) * width;
-    if (c.elements() <= kMostOfGateCase && std::ranges::find(cases, c) == cases.end()) cases.push_back(std::move(c));
-  };
-  for (const Statement& s : all_statements()) {
-    if (s.of_the_interface || !s.corners || !s.applies(v, {&v, 1})) continue;
-    for (const Case& c : s.corners(v, Suite::quick)) add(c);
-    if (!s.covers_pairs) continue;
-    const std::int64_t height = block.height(1) * 2, width = (block.cols == 0 ? 64 : block.cols) * 2;
-    const std::int64_t rows = ceil_div(std::int64_t{1} << 14, height * width) * height;
-    for (const Data data : s.data) add(blocks_corner(v, rows, width, data, 100 + static_cast<std::uint64_t>(data)));
-  }
-  return cases;
-}
-
-std::vector<float> values_of(const Case& c) {
-  const Input input = expand(c);
-  std::vector<float> x;
-  for (std::int64_t i = 0; i < c.rows; ++i) {
-    for (std::int64_t j = 0; j < c.cols; ++j) x.push_back(input.view().at(i, j));
-  }
-  return x;
-}
-
-Variant variant_of(const char* operation, Format format, BlockShape block, Format type) {
-  Variant v{operation, type};
-  blocks_of(v) = {format, "rceil", block, MXCHECK_COMPACT};
-  return v;
-}
-
-std::string probe_name(const Case& c) {
-  return "gate " + std::string(to_text(c.data)) + " " + std::to_string(c.rows) + "x" + std::to_string(c.cols) + " " +
-         std::to_string(c.seed);
-}
-
 }  // namespace
 
 std::vector<CastProbe> cast_probes(Format format, Format type) {
@@ -511,17 +461,15 @@ std::vector<CastProbe> cast_probes(Format format, Format type) {
   if (type != Format::fp32) return probes;
   probes.insert(probes.begin(), {"values, middles and their neighbours", cast_values(format)});
   if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;  // the gate has no others
-  for (const Case& c : gate_cases(variant_of("cast", format, {1, 32}, type), {1, 1}, 8192))
-    probes.push_back({probe_name(c), values_of(c)});
+  for (GateMatrix& m : gate_matrices(format, std::nullopt, type)) probes.push_back({m.name, std::move(m.x)});
   return probes;
 }
 
 std::vector<std::pair<std::string, QuantizeCall>> gate_probes(Format format, BlockShape block, Format type) {
   std::vector<std::pair<std::string, QuantizeCall>> probes;
   if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;
-  const std::int64_t most_rows = std::max<std::int64_t>(1, 65'536 / (block.cols == 0 ? 1 : block.cols));
-  for (const Case& c : gate_cases(variant_of("quantize", format, block, type), block, most_rows))
-    probes.emplace_back(probe_name(c), QuantizeCall{format, block, c.rows, c.cols, values_of(c), type});
+  for (GateMatrix& m : gate_matrices(format, block, type))
+    probes.emplace_back(m.name, QuantizeCall{format, block, m.rows, m.cols, std::move(m.x), type});
   return probes;
 }
 

@@ -55,6 +55,16 @@ Table scale_rows(const BlocksProblem& p, std::size_t scales);  // of these the r
 // Rows about the scales in a layout; none where the blocks have no such layout.
 Table layout_table(const BlocksProblem& p, ScaleLayout layout, std::size_t output);
 
+// The gate's cases of equality as matrices of this type: the corners of its statements and one of each kind of data, in
+// whole blocks, or, without a block, of casts. For black boxes, which have no experts, strides and index.
+struct GateMatrix {
+  std::string name;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<float> x;
+};
+std::vector<GateMatrix> gate_matrices(Format element, std::optional<BlockShape> block, Format type);
+
 // Roundings and treatments of overflow by name ("nearest_even, saturate"), of values that are cast to the format.
 Table casts_table(Format format, std::vector<double> values, std::size_t output);
 // Whether these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
