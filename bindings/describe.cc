@@ -165,13 +165,21 @@ Word word_at(const void* from, std::int64_t i) {
   return word;
 }
 
-void cast(std::string_view from, const void* values, std::int64_t count, Format to, Rounding rounding,
-          Overflow overflow, void* codes) {
-  const Format source = value_format_of(from);
+// words: of stochastic rounding, else null.
+void cast(const char* from, const void* values, std::int64_t count, const char* format, Rounding rounding,
+          const char* overflow_name, const std::uint32_t* words, void* codes) {
+  check_count(count, "count");
+  check_pointer(values, count, "values");
+  check_pointer(codes, count, "codes");
+  const Format to = format_of(text_of(format, "to"));
+  if (to == Format::fp32) refuse("a cast to fp32 is none: the formats of 16 bits and fewer are offered");
+  const Overflow overflow = entry_named(kOverflows, "overflow", text_of(overflow_name, "overflow")).value;
+  const Format source = value_format_of(text_of(from, "from"));
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t bits =
         source == Format::fp32 ? word_at<std::uint32_t>(values, i) : word_at<std::uint16_t>(values, i);
-    const std::uint32_t code = encode(to, decode(source, bits), rounding, overflow, 0);
+    const std::uint32_t code =
+        encode(to, decode(source, bits), rounding, overflow, words == nullptr ? 0 : word_at<std::uint32_t>(words, i));
     if (spec(to).bits <= 8) {
       static_cast<std::uint8_t*>(codes)[i] = static_cast<std::uint8_t>(code);
     } else {
@@ -209,14 +217,16 @@ using namespace mxcheck::c;
 int32_t mxcheck_c_cast(const char* from, const void* values, int64_t count, const char* to, const char* rounding,
                        const char* overflow, void* codes) {
   return guarded([&] {
-    check_count(count, "count");
-    check_pointer(values, count, "values");
-    check_pointer(codes, count, "codes");
-    const Format format = format_of(text_of(to, "to"));
-    if (format == Format::fp32) refuse("a cast to fp32 is none: the formats of 16 bits and fewer are offered");
-    cast(text_of(from, "from"), values, count, format,
-         entry_named(kElementRoundings, "rounding", text_of(rounding, "rounding")).value,
-         entry_named(kOverflows, "overflow", text_of(overflow, "overflow")).value, codes);
+    const Rounding how = entry_named(kElementRoundings, "rounding", text_of(rounding, "rounding")).value;
+    cast(from, values, count, to, how, overflow, nullptr, codes);
+  });
+}
+
+int32_t mxcheck_c_cast_stochastic(const char* from, const void* values, int64_t count, const char* to,
+                                  const char* overflow, const uint32_t* words, void* codes) {
+  return guarded([&] {
+    check_pointer(words, count, "words");
+    cast(from, values, count, to, Rounding::stochastic, overflow, words, codes);
   });
 }
 

@@ -19,7 +19,9 @@
 #include "goldens/io/npy_writer.h"
 #include "goldens/io/readers.h"
 #include "goldens/io/row_reader.h"
+#include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/format/packing.h"
 #include "numerics/one_line.h"
 #include "numerics/text.h"
 
@@ -247,13 +249,29 @@ namespace {
 class RegionRows final : public RowReader {
  public:
   RegionRows(std::unique_ptr<ByteSource> source, const TensorRegion& region)
-      : source_(std::move(source)), head_(region.head), begin_(region.begin), position_(region.bytes) {}
+      : source_(std::move(source)),
+        head_(region.head),
+        begin_(region.begin),
+        position_(is_packed() ? region.bytes * 2 : region.bytes) {}
   [[nodiscard]] const TensorHead& head() const override { return head_; }
   void read(std::span<std::byte> to) override {
-    source_->read(begin_ + position_.advance(to.size(), source_->name()), to);
+    const std::uint64_t at = position_.advance(to.size(), source_->name());
+    if (!is_packed()) return source_->read(begin_ + at, to);
+    std::array<std::byte, 4096> bytes{};
+    for (std::size_t done = 0; done < to.size();) {
+      const std::uint64_t from = at + done;
+      const std::size_t odd = from % 2, count = std::min(2 * bytes.size() - odd, to.size() - done);
+      const auto part = std::span(bytes).first((odd + count + 1) / 2);
+      source_->read(begin_ + from / 2, part);
+      for (std::size_t i = 0; i < count; ++i)
+        to[done + i] = part[(odd + i) / 2] >> ((odd + i) % 2 == 0 ? 0 : 4) & std::byte{0xF};
+      done += count;
+    }
   }
 
  private:
+  [[nodiscard]] bool is_packed() const { return head_.dtype == Format::e2m1; }
+
   std::unique_ptr<ByteSource> source_;
   TensorHead head_;
   std::uint64_t begin_;
@@ -274,6 +292,11 @@ std::uint64_t ReadPosition::advance(std::uint64_t count, const std::string& wher
 Tensor load(const ByteSource& source, const TensorRegion& region) {
   Tensor tensor{region.name, region.head.dtype, region.head.shape, room_for(region.bytes, source.name())};
   source.read(region.begin, tensor.data);
+  if (tensor.format != Format::e2m1) return tensor;
+  const auto packed = values_in<std::uint8_t>(tensor.data);
+  tensor.data = room_for(2 * region.bytes, source.name());
+  const std::vector<std::uint8_t> codes = unpack_e2m1(packed, tensor.data.size());
+  std::memcpy(tensor.data.data(), codes.data(), codes.size());
   return tensor;
 }
 

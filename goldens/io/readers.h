@@ -14,7 +14,7 @@
 
 namespace mxcheck {
 
-// Where in a file a tensor's bytes are.
+// Where in a file a tensor's bytes are: one an element that are as in memory, but of e2m1, which files have two a byte.
 struct TensorRegion {
   std::string name;
   TensorHead head;

@@ -20,6 +20,7 @@
 #include "goldens/json/strict_json.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 
@@ -42,6 +43,14 @@ struct Index {
   std::map<std::string, std::string> metadata;
   std::uint64_t data_start = 0;
 };
+
+// Bytes in the file of a tensor of this type; nothing for F4 with an odd number of codes, which safetensors do not
+// have.
+std::optional<std::uint64_t> stored_bytes(Format dtype, std::span<const std::int64_t> shape, const std::string& what) {
+  const std::uint64_t bytes = checked_bytes(shape, size_of(dtype), what);
+  if (dtype != Format::e2m1) return bytes;
+  return bytes % 2 == 0 ? std::optional(bytes / 2) : std::nullopt;
+}
 
 std::optional<std::uint64_t> size_in(const Json& value) {
   const auto* size = value.get_if<std::uint64_t>();
@@ -94,9 +103,10 @@ void check_layout(Index& index, std::uint64_t data_bytes, const std::string& fil
     }
     at = e.end;
     const std::optional<Format> dtype = find_safetensors_format(e.dtype);
-    if (dtype && checked_bytes(e.shape, size_of(*dtype), where) != e.end - e.begin) {
-      refuse_input(where + " has data_offsets that its shape and dtype do not call for");
-    }
+    if (!dtype) continue;
+    const std::optional<std::uint64_t> bytes = stored_bytes(*dtype, e.shape, where);
+    if (!bytes) refuse_input(where + " has an odd number of elements of F4, two of which are a byte");
+    if (*bytes != e.end - e.begin) refuse_input(where + " has data_offsets that its shape and dtype do not call for");
   }
   if (at != data_bytes) refuse_input(file + ": " + std::to_string(data_bytes - at) + " bytes after the last tensor");
 }
@@ -142,7 +152,7 @@ TensorRegion region_of(const ByteSource& source, const Index& index, const Entry
   const std::optional<Format> dtype = find_safetensors_format(entry.dtype);
   if (!dtype) {
     refuse_input(source.name() + ": tensor '" + entry.name + "' has dtype " + entry.dtype +
-                 ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 F8_E8M0)");
+                 ", which is not read (read are U8 I8 U16 U32 I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 F8_E8M0 F4)");
   }
   return {entry.name, {*dtype, entry.shape}, index.data_start + entry.begin, entry.end - entry.begin};
 }
@@ -208,7 +218,9 @@ namespace {
 constexpr std::size_t kSafetensorsWriterMaxHeader = 100'000'000;  // the reference reader's own limit
 
 std::uint64_t bytes_of(const TensorHead& head, const std::string& what) {
-  return checked_bytes(head.shape, size_of(head.dtype), what);
+  const std::optional<std::uint64_t> bytes = stored_bytes(head.dtype, head.shape, what);
+  if (!bytes) refuse_usage(what + ": F4 has two codes a byte, and the shape an odd number of them");
+  return *bytes;
 }
 
 // Widest elements first, then by name, as the reference writer does: every tensor is aligned to its own elements, and
@@ -261,19 +273,31 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<
   std::uint64_t at = start.size();
   for (const std::size_t i : file_order(tensors)) {
     const std::uint64_t bytes = bytes_of(tensors[i].head, path);
-    regions_[i] = {tensors[i].name, at, at + bytes};
+    regions_[i] = {tensors[i].name, at, at + bytes, tensors[i].head.dtype == Format::e2m1};
     at += bytes;
   }
 }
 
 void SafetensorsWriter::append(std::size_t tensor, std::span<const std::byte> bytes) {
   Region& region = regions_[tensor];
+  if (region.is_packed) return append_codes(region, bytes);
   if (bytes.size() > region.end - region.at) {
     refuse_usage(path_ + ": tensor '" + region.name + "' is given " +
                  std::to_string(bytes.size() - (region.end - region.at)) + " bytes more than its shape holds");
   }
   file_.write_at(region.at, bytes);
   region.at += bytes.size();
+}
+
+void SafetensorsWriter::append_codes(Region& region, std::span<const std::byte> codes) {
+  std::vector<std::uint8_t> waiting = std::exchange(region.half, {});
+  for (const std::byte code : codes) waiting.push_back(std::to_integer<std::uint8_t>(code));
+  if (waiting.size() / 2 + waiting.size() % 2 > region.end - region.at)
+    refuse_usage(path_ + ": tensor '" + region.name + "' is given more codes than its shape holds");
+  if (waiting.size() % 2 != 0) region.half.push_back(waiting.back()), waiting.pop_back();
+  const std::vector<std::uint8_t> packed = pack_e2m1(waiting);
+  file_.write_at(region.at, std::as_bytes(std::span(packed)));
+  region.at += packed.size();
 }
 
 void SafetensorsWriter::commit(const std::function<void()>& before_it_appears) {

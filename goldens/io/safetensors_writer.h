@@ -33,7 +33,7 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& path, const std::vector<NamedHead>& tensors,
                     const std::map<std::string, std::string>& metadata);
 
-  // The next bytes of a tensor, by its index in `tensors`, cut anywhere.
+  // The next bytes of a tensor, by its index in `tensors`, cut anywhere; of e2m1 codes, one a byte, which become two.
   void append(std::size_t tensor, std::span<const std::byte> bytes);
   void commit(const std::function<void()>& before_it_appears = {});
 
@@ -42,7 +42,10 @@ class SafetensorsWriter {
     std::string name;
     std::uint64_t at = 0;  // in the file, of the next byte
     std::uint64_t end = 0;
+    bool is_packed = false;
+    std::vector<std::uint8_t> half = {};  // of the next byte, the first of its two codes
   };
+  void append_codes(Region& region, std::span<const std::byte> codes);
   std::string path_;
   std::vector<Region> regions_;  // in the order of `tensors`
   AtomicFile file_;

@@ -69,7 +69,7 @@ constexpr SafetensorsName kSafetensorsNames[] = {
     {Format::uint8, "U8"},     {Format::int8, "I8"},   {Format::uint16, "U16"},   {Format::uint32, "U32"},
     {Format::int32, "I32"},    {Format::int64, "I64"}, {Format::fp16, "F16"},     {Format::bf16, "BF16"},
     {Format::fp32, "F32"},     {Format::fp64, "F64"},  {Format::e4m3, "F8_E4M3"}, {Format::e5m2, "F8_E5M2"},
-    {Format::e8m0, "F8_E8M0"},
+    {Format::e8m0, "F8_E8M0"}, {Format::e2m1, "F4"},
 };
 
 }  // namespace

@@ -6,7 +6,9 @@
 //   write_npy("y.npy", {"", Format::fp32, x.shape, to_bytes(floats)});
 //
 //   FILE.npy                 NumPy format 1.0 to 3.0, little-endian, C order; bfloat16 as ml_dtypes saves it (V2)
-//   FILE.safetensors:NAME    one tensor of the file; NAME may be left out when the file holds one; FP8 as U8 or F8_...
+//   FILE.safetensors:NAME    one tensor of the file; NAME may be left out when the file holds one; FP8 as U8 or F8_...,
+//   FP4
+//                            as U8 or F4, which has two codes a byte
 //   FILE.h5:/DATASET         contiguous or chunked, no filters but deflate, shuffle and Fletcher-32; the attribute
 //                            format = "bfloat16", "float16" (uint16), "float32" (uint32) makes floats of bits
 //
@@ -40,7 +42,8 @@ namespace mxcheck {
 const char* safetensors_name(Format format);
 std::optional<Format> find_safetensors_format(std::string_view name);
 // The elements that every kind of file can hold: values, and integers, which codes are held as
-// (numerics/format/format.h, bits_of). Safetensors have E4M3, E5M2 and E8M0 codes as F8_E4M3, F8_E5M2 and F8_E8M0 too.
+// (numerics/format/format.h, bits_of). Safetensors have E4M3, E5M2 and E8M0 codes as F8_E4M3, F8_E5M2 and F8_E8M0 too,
+// and E2M1 as F4: two codes a byte in the file, the first in the low nibble, one a byte in memory; shapes count codes.
 inline constexpr std::array kFileFormats{Format::uint8, Format::int8, Format::uint16, Format::uint32, Format::int32,
                                          Format::int64, Format::fp16, Format::bf16,   Format::fp32,   Format::fp64};
 

@@ -26,8 +26,8 @@ inline constexpr std::array<Named<Rounding>, 5> kRoundings{{{"nearest_even", Rou
                                                             {"toward_zero", Rounding::toward_zero},
                                                             {"stochastic", Rounding::stochastic},
                                                             {"upward", Rounding::upward}}};
-// Roundings that can be asked for elements: not stochastic, which needs random words, nor upward, which is for scales.
-inline constexpr std::array kElementRoundings{kRoundings[0], kRoundings[1], kRoundings[2]};
+// Roundings that can be asked for elements by name alone: not stochastic, which needs random words.
+inline constexpr std::array kElementRoundings{kRoundings[0], kRoundings[1], kRoundings[2], kRoundings[4]};
 
 inline constexpr std::array<Named<Overflow>, 2> kOverflows{
     {{"saturate", Overflow::saturate}, {"non_saturate", Overflow::non_saturate}}};

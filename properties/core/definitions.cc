@@ -330,7 +330,12 @@ namespace {
 
 std::string first_words(const Explained& e) {
   const ProbeDifference& d = e.first;
-  const std::string whole = e.probes.empty() ? "" : "  explains    every bit of " + join(e.probes) + "\n";
+  constexpr std::size_t kMostProbes = 4;
+  std::string whole;
+  if (!e.probes.empty())
+    whole = "  explains    every bit of " + join(std::span(e.probes).first(std::min(kMostProbes, e.probes.size())));
+  if (e.probes.size() > kMostProbes) whole += " and " + std::to_string(e.probes.size() - kMostProbes) + " more";
+  if (!whole.empty()) whole += "\n";
   return whole + "  first       " + d.part + "(" + std::to_string(d.row) + ", " + std::to_string(d.col) +
          ") of probe '" + d.probe + "'\n" + "  expected    " + notation(d.format, d.expected) + "\n" +
          "  observed    " + notation(d.format, d.observed) + "\n";
@@ -373,9 +378,34 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
   return match;
 }
 
+void narrow(Match& match, std::span<const Probe> probes) {
+  const std::int64_t before = match.compared;
+  match.probes += probes.size();
+  for (const Probe& probe : probes) {
+    for (std::size_t i = 0; i < probe.outputs.size(); ++i) match.compared += elements_of(probe, i);
+  }
+  const auto add = [&](Explained& known) {
+    const std::optional<Tally> tally = tally_of(known.name, probes);
+    if (!tally) return;
+    known.equal += tally->equal;
+    known.probes.insert(known.probes.end(), tally->probes.begin(), tally->probes.end());
+  };
+  for (Explained& known : match.closest) add(known);
+  if (match.not_declared) add(*match.not_declared);
+  std::erase_if(match.explaining, [&](const std::string& name) {
+    const std::optional<Tally> tally = tally_of(name, probes);
+    if (!tally || !tally->first) return !tally;
+    match.closest.push_back({name, before + tally->equal, *tally->first, tally->probes});
+    if (name == match.declared) match.not_declared = match.closest.back();
+    return true;
+  });
+  keep_closest(match);
+}
+
 void try_slips(Match& match, std::span<const Probe> probes) {
-  if (match.explained()) return;
-  const Match slips = match_answers(probes);
+  if (match.explained() || probes.empty()) return;
+  Match slips = match_answers(probes.first(1));
+  narrow(slips, probes.subspan(1));
   match.slips.insert(match.slips.end(), slips.explaining.begin(), slips.explaining.end());
   match.tried += slips.tried;
 }
@@ -389,15 +419,18 @@ std::string to_text(const Match& match) {
   const std::string scope = std::to_string(match.compared) + " words of " + std::to_string(match.probes) +
                             " probes compared with " + std::to_string(match.tried) + " definitions\n";
   if (match.compared == 0) return "nothing was compared\n";
+  std::string remarks;
+  for (const std::string& remark : match.remarks) remarks += "and           " + remark + "\n";
   if (!match.explaining.empty()) {
     std::string text = declared_text(match) + "explained by  " + match.explaining.front() + ", every bit\n";
     if (match.explaining.size() > 1) {
       text += "the same here " + join(std::span(match.explaining).subspan(1)) + "\n";
     }
     for (const std::string& note : match.notes) text += "that is also  " + note + "\n";
-    return text + "compared      " + scope;
+    return text + remarks + "compared      " + scope;
   }
   std::string text = declared_text(match) + "explained by  none of the definitions\ncompared      " + scope;
+  text += remarks;
   for (const std::string& slip : match.slips) text += "a slip        " + slip + ": every bit\n";
   for (const Explained& e : match.closest) {
     if (e.name == match.declared) continue;

@@ -138,6 +138,7 @@ struct Match {
   std::size_t tried = 0;           // definitions that could answer
   std::vector<std::string> notes;  // other words for what explains it
   std::vector<std::string> slips;  // where no definition explains it: named slips that give every bit
+  std::vector<std::string> remarks = {};  // about the box: "two calls with the same input differ"
 
   [[nodiscard]] bool explained() const { return !explaining.empty(); }
   // True if the box is what it claims to be.
@@ -147,6 +148,10 @@ struct Match {
 // A row explains the box where every word of every output of every probe is equal. Where none does, the closest are
 // listed, each with the first word that it does not explain.
 Match match_answers(std::span<const Probe> probes, const std::string& declared = "");
+
+// Further calls, of which those that explained all before are asked alone: the ones that do no longer are among the
+// closest.
+void narrow(Match& match, std::span<const Probe> probes);
 
 // Where no definition explains the box: adds the rows of these tables that do, as slips.
 void try_slips(Match& match, std::span<const Probe> probes);

@@ -11,6 +11,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/rng.h"
+#include "properties/identify/reveal.h"
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
@@ -38,31 +39,47 @@ TensorInfo part_info(const char* name, Format format, std::size_t count, std::in
   return info;
 }
 
-// Casts that a box made of these values.
-Probe cast_probe_of(const std::string& name, const char* part, Format format, std::vector<double> values,
-                    const std::vector<std::uint32_t>& codes, std::int64_t cols) {
-  return {name,
-          {part_info(part, format, codes.size(), cols, true)},
-          {bytes_of_words(format, codes)},
-          casts_table(format, std::move(values), 0)};
-}
+// Casts of values, and the codes that the box made of them.
+struct CastAnswer {
+  std::string name;
+  std::vector<double> values;
+  std::vector<std::uint32_t> codes;
+};
 
-Match cast_match(const std::string& name, const char* part, Format format, const std::vector<double>& values,
-                 const std::vector<std::uint32_t>& codes, std::int64_t cols, const std::string& declared) {
-  if (codes.size() != values.size()) {
-    throw Error(ErrorKind::usage, "the box answered " + std::to_string(codes.size()) + " codes for " +
-                                      std::to_string(values.size()) + " values");
+Match cast_match(std::span<const CastAnswer> given, const char* part, Format format, std::int64_t cols,
+                 const std::string& declared) {
+  std::vector<Probe> probes;
+  std::vector<double> values;
+  std::vector<std::uint32_t> codes;
+  for (const CastAnswer& one : given) {
+    if (one.codes.size() != one.values.size()) {
+      throw Error(ErrorKind::usage, "the box answered " + std::to_string(one.codes.size()) + " codes for " +
+                                        std::to_string(one.values.size()) + " values");
+    }
+    probes.push_back({one.name,
+                      {part_info(part, format, one.codes.size(), cols, true)},
+                      {bytes_of_words(format, one.codes)},
+                      casts_table(format, one.values, 0)});
+    values.insert(values.end(), one.values.begin(), one.values.end());
+    codes.insert(codes.end(), one.codes.begin(), one.codes.end());
   }
-  Probe probe = cast_probe_of(name, part, format, values, codes, cols);
-  Match match = match_answers({&probe, 1}, declared);
-  probe.table.clear();
-  for (const Overflow overflow : {Overflow::saturate, Overflow::non_saturate}) {
-    for (Definition& row : cast_slips(format, overflow, values, 0)) {
-      row.name += ", " + std::string(to_text(overflow));
-      probe.table.push_back(std::move(row));
+  Match match = match_answers(probes, declared);
+  for (const auto& [name, overflow] : kOverflows) {
+    if (match.explained() || !is_stochastic_cast(format, overflow, values, codes)) continue;
+    match.explaining.push_back("stochastic, " + std::string(name));
+    match.remarks.emplace_back("each code is one of the two beside its value, as often the upper one as is due");
+  }
+  if (match.explained()) return match;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    probes[i].table.clear();
+    for (const auto& [name, overflow] : kOverflows) {
+      for (Definition& row : cast_slips(format, overflow, given[i].values, 0)) {
+        row.name += ", " + std::string(name);
+        probes[i].table.push_back(std::move(row));
+      }
     }
   }
-  try_slips(match, {&probe, 1});
+  try_slips(match, probes);
   return match;
 }
 
@@ -81,107 +98,218 @@ void add_elements(const QuantizeCall& call, const QuantizeAnswer& answer, std::v
   }
 }
 
-Match elements_match(const std::string& name, Format format, const std::vector<double>& x,
-                     const std::vector<std::uint32_t>& codes) {
-  return cast_match(name, "elements", format, x, codes, 1, "");
-}
+using QuantizeProbes = std::vector<std::pair<std::string, QuantizeCall>>;
 
-// All recipes with such scales: scales are output 0, codes output 1.
-Probe quantize_probe_of(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& given) {
-  check_size(call, given);
-  const auto p = std::make_shared<BlocksProblem>();
+std::shared_ptr<BlocksProblem> problem_of(const QuantizeCall& call, const QuantizeAnswer& given) {
+  auto p = std::make_shared<BlocksProblem>();
   p->x = {"x", call.dtype, {call.rows, call.cols}, value_bytes(call.dtype, call.x)};
   p->element = call.format, p->block = call.block;
   p->recipe.name.clear();
   p->recipe.rule = given.fp32_scales ? ScaleRule::fp32 : ScaleRule::rceil;
-  const Format scale = p->recipe.scale_format();
+  return p;
+}
+
+TensorInfo scales_of(const QuantizeCall& call, const QuantizeAnswer& given) {
+  return part_info("scales", given.fp32_scales ? Format::fp32 : Format::e8m0, given.scales.size(),
+                   ceil_div(call.cols, call.block.width(call.cols)), given.fp32_scales);
+}
+
+// All recipes with such scales, or those of these names: scales are output 0, codes output 1.
+Probe quantize_probe_of(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& given,
+                        const std::vector<std::string>& names) {
+  check_size(call, given);
+  const auto p = problem_of(call, given);
   Table rows = recipe_rows(*p, 1, 0);
   for (Definition& row : rows) row.name = row.name.substr(row.name.find(' ') + 1);
+  if (!names.empty())
+    std::erase_if(rows, [&](const Definition& row) { return std::ranges::find(names, row.name) == names.end(); });
+  const TensorInfo scales = scales_of(call, given);
   return {name,
-          {part_info("scales", scale, given.scales.size(), ceil_div(call.cols, call.block.width(call.cols)),
-                     given.fp32_scales),
-           part_info("codes", call.format, given.codes.size(), call.cols, false)},
-          {bytes_of_words(scale, given.scales), bytes_of_words(call.format, given.codes)},
+          {scales, part_info("codes", call.format, given.codes.size(), call.cols, false)},
+          {bytes_of_words(scales.format, given.scales), bytes_of_words(call.format, given.codes)},
           owning(std::move(rows), p)};
 }
 
-Match quantize_match(std::span<const std::pair<std::string, QuantizeCall>> probes,
-                     std::span<const QuantizeAnswer> given, const std::string& declared) {
-  std::vector<Probe> all;
-  for (std::size_t i = 0; i < probes.size(); ++i)
-    all.push_back(quantize_probe_of(probes[i].first, probes[i].second, given[i]));
-  return match_answers(all, declared);
+// The scales alone, of blocks without NaN.
+Probe scales_probe_of(Probe probe, const QuantizeCall& call, const QuantizeAnswer& given) {
+  std::vector<bool> has_nan(given.scales.size());
+  const auto p = problem_of(call, given);
+  const std::vector<std::int64_t> index = p->scale_index();
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const auto block = static_cast<std::size_t>(index[i]);
+    if (block < has_nan.size() && std::isnan(call.x[i])) has_nan[block] = true;
+  }
+  const auto without = [has_nan](const Bytes& all) {
+    Bytes left;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i >= has_nan.size() || !has_nan[i]) left.push_back(all[i]);
+    }
+    return left;
+  };
+  probe.observed = {without(probe.observed[0])};
+  probe.outputs = {part_info("scales", Format::e8m0, probe.observed[0].size(), 1, false)};
+  for (Definition& row : probe.table)
+    row.bytes = [bytes = std::move(row.bytes), without](std::size_t output) { return without(bytes(output)); };
+  return probe;
 }
+
+struct Answered {
+  const QuantizeProbes& probes;
+  std::vector<QuantizeAnswer> answers;
+};
+
+// Slips under this recipe that give all that it does not: rows of the gate's table, asked as the gate asks them.
+std::vector<std::string> slips_under(const std::string& recipe, std::span<const Answered> all) {
+  std::optional<std::vector<std::string>> left;
+  for (const Answered& some : all) {
+    for (std::size_t i = 0; i < some.answers.size(); ++i) {
+      const QuantizeCall& call = some.probes[i].second;
+      const QuantizeAnswer& given = some.answers[i];
+      const auto p = problem_of(call, given);
+      p->recipe = recipe_named(recipe);
+      p->expected = quantize(p->view(), p->element, p->block, p->recipe);
+      const TensorInfo scales = scales_of(call, given);
+      p->own_scales = tensor_of(scales.format, p->expected.scales().shape, bytes_of_words(scales.format, given.scales));
+      if (p->own_scales->data.size() != p->expected.scales().data.size()) return {};
+      Table table = blocks_table(*p, 1, 0);
+      std::erase_if(table, [&](const Definition& row) {
+        if (row.derived) return false;
+        return row.name.starts_with("recipe ") || (left && std::ranges::none_of(*left, [&](const std::string& name) {
+                                                     return name.find(row.name) != std::string::npos;
+                                                   }));
+      });
+      const Bytes codes = bytes_of_words(call.format, given.codes);
+      const AnswerTensor outputs[] = {
+          {scales, p->expected.scales().data, p->own_scales->data},
+          {part_info("codes", call.format, given.codes.size(), call.cols, false), p->expected.codes.data, codes}};
+      if (codes == p->expected.codes.data && p->own_scales->data == p->expected.scales().data) continue;
+      const std::vector<std::string> names = names_that_explain(outputs, table);
+      if (!left) left = names;
+      std::erase_if(*left, [&](const std::string& name) { return std::ranges::find(names, name) == names.end(); });
+      if (left->empty()) return {};
+    }
+  }
+  return left.value_or(std::vector<std::string>{});
+}
+
+// What is said of a quantization that no recipe explains.
+void explain_otherwise(QuantizeMatch& found, std::span<const Answered> all) {
+  Match& match = found.match;
+  std::vector<Probe> scales;
+  CastAnswer elements{"blocks under their own scales", {}, {}};
+  for (const Answered& some : all) {
+    for (std::size_t i = 0; i < some.answers.size(); ++i) {
+      const auto& [name, call] = some.probes[i];
+      if (some.answers[i].fp32_scales) return;
+      scales.push_back(scales_probe_of(quantize_probe_of(name, call, some.answers[i], {}), call, some.answers[i]));
+      add_elements(call, some.answers[i], elements.values, elements.codes);
+    }
+  }
+  found.scales = match_answers(scales);
+  found.elements = cast_match({&elements, 1}, "elements", all.front().probes.front().second.format, 1, "");
+  std::vector<std::string> bases = found.scales->explaining;
+  if (!match.declared.empty()) bases.insert(bases.begin(), match.declared);
+  for (const Explained& close : match.closest) bases.push_back(close.name);
+  for (const std::string& base : bases) {
+    if (base.starts_with("nearest")) continue;
+    for (const std::string& slip : slips_under(base, all)) match.slips.push_back(slip + "; " + base + " otherwise");
+    if (!match.slips.empty()) return;
+  }
+}
+
+QuantizeAnswer answered(const QuantizeBox& box, const QuantizeCall& call) {
+  QuantizeAnswer answer = box(call);
+  check_size(call, answer);
+  return answer;
+}
+
+Answered ask(const QuantizeProbes& probes, const QuantizeBox& box) {
+  Answered all{probes, {}};
+  for (const auto& [name, call] : probes) all.answers.push_back(answered(box, call));
+  return all;
+}
+
+std::vector<Probe> probes_of(const Answered& all, const std::vector<std::string>& names) {
+  std::vector<Probe> probes;
+  for (std::size_t i = 0; i < all.answers.size(); ++i)
+    probes.push_back(quantize_probe_of(all.probes[i].first, all.probes[i].second, all.answers[i], names));
+  return probes;
+}
+
+constexpr const char* kChanges = "two calls with the same input differ: stochastic, or a race";
 
 std::vector<double> doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 }  // namespace
 
 Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& question) {
-  const std::vector<float> probe = cast_probe(format, question.x);
-  return cast_match("values, middles and their neighbours", "codes", format, doubles(probe), box(probe), 1,
-                    question.declared);
+  std::vector<CastAnswer> given;
+  const std::vector<CastProbe> probes = cast_probes(format, question.x);
+  for (const CastProbe& probe : probes) given.push_back({probe.name, doubles(probe.x), box(probe.x)});
+  Match match = cast_match(given, "codes", format, 1, question.declared);
+  const bool is_sure = match.explained() && !match.explaining.front().starts_with("stochastic");
+  if (!is_sure && box(probes.front().x) != given.front().codes) match.remarks.emplace_back(kChanges);
+  return match;
 }
 
 Match match_cast(const std::string& name, Format format, std::span<const float> x,
                  const std::vector<std::uint32_t>& codes, std::int64_t cols) {
-  return cast_match(name, "codes", format, doubles(x), codes, cols, "");
+  const CastAnswer given{name, doubles(x), codes};
+  return cast_match({&given, 1}, "codes", format, cols, "");
 }
 
-Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
+QuantizeMatch identify_quantize(Format format, BlockShape block, const QuantizeBox& box,
+                                const BlocksQuestion& question) {
   check_quantized_format(format);
-  const std::vector<std::pair<std::string, QuantizeCall>> probes = quantize_probes(format, block, question.x);
-  std::vector<QuantizeAnswer> answers;
-  for (const auto& [name, call] : probes) answers.push_back(box(call));
-  return quantize_match(probes, answers, question.declared);
+  const QuantizeProbes chosen = quantize_probes(format, block, question.x);
+  std::vector<Answered> all{ask(chosen, box)};
+  QuantizeMatch found{match_answers(probes_of(all[0], question.names), question.declared)};
+  QuantizeProbes corners;
+  if (found.match.explained()) {
+    corners = gate_probes(format, block, question.x);
+    std::erase_if(corners,
+                  [&](const auto& probe) { return question.most_cols != 0 && probe.second.cols > question.most_cols; });
+    all.push_back(ask(corners, box));
+    narrow(found.match, probes_of(all[1], found.match.explaining));
+  }
+  if (found.match.explained()) return found;
+  const QuantizeAnswer again = answered(box, chosen.front().second);
+  const QuantizeAnswer& first = all[0].answers.front();
+  if (again.codes != first.codes || again.scales != first.scales) found.match.remarks.emplace_back(kChanges);
+  explain_otherwise(found, all);
+  return found;
 }
 
-Match match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer) {
+QuantizeMatch match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer) {
   check_quantized_format(call.format);
-  const std::pair<std::string, QuantizeCall> probe{name, call};
-  return quantize_match({&probe, 1}, {&answer, 1}, "");
+  const QuantizeProbes probe{{name, call}};
+  const Answered all{probe, {answer}};
+  QuantizeMatch found{match_answers(probes_of(all, {}))};
+  if (!found.match.explained()) explain_otherwise(found, {&all, 1});
+  return found;
 }
 
-Match identify_elements(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
+std::string to_text(const QuantizeMatch& found) {
+  return to_text(found.match) + (found.scales ? "its scales alone:\n" + to_text(*found.scales) : "") +
+         (found.elements ? "its elements under its own scales:\n" + to_text(*found.elements) : "");
+}
+
+Json to_json(const QuantizeMatch& found) {
+  Json json = to_json(found.match, std::nullopt);
+  json["scales"] = found.scales ? to_json(*found.scales) : Json();
+  json["elements"] = found.elements ? to_json(*found.elements) : Json();
+  return json;
+}
+
+Match identify_scales(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question) {
   check_quantized_format(format);
-  std::vector<double> x;
-  std::vector<std::uint32_t> codes;
+  std::vector<Probe> probes;
   for (const auto& [name, call] : quantize_probes(format, block, question.x)) {
-    const QuantizeAnswer answer = box(call);
-    check_size(call, answer);
-    if (answer.fp32_scales) throw Error(ErrorKind::usage, "elements under FP32 scales have no rounding of their own");
-    add_elements(call, answer, x, codes);
+    const QuantizeAnswer answer = answered(box, call);
+    if (answer.fp32_scales) throw Error(ErrorKind::usage, "scales in FP32 have no rule of their own");
+    probes.push_back(scales_probe_of(quantize_probe_of(name, call, answer, {}), call, answer));
   }
-  return elements_match("blocks under their own scales", format, x, codes);
-}
-
-Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer) {
-  std::vector<double> x;
-  std::vector<std::uint32_t> codes;
-  add_elements(call, answer, x, codes);
-  return elements_match(name, call.format, x, codes);
-}
-
-Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question) {
-  check_quantized_format(format);
-  std::vector<float> probe = amax_probe(format, question.x);
-  if (!question.asks_nan) std::erase_if(probe, [](float amax) { return std::isnan(amax); });
-  const auto answer = [&](const ScaleBox& scale) {
-    std::vector<std::uint32_t> bytes;
-    for (float amax : probe) bytes.push_back(scale(amax));
-    return bytes_of_words(Format::e8m0, bytes);
-  };
-  Probe one{"amax where rules differ", {part_info("scales", Format::e8m0, probe.size(), 1, false)}, {answer(box)}, {}};
-  for (const Recipe& recipe : all_recipes()) {
-    if (!recipe.has_e8m0_scales()) continue;
-    one.table.push_back(definition_of_output(
-        0, recipe.name,
-        [&, format] {
-          return answer([&](float amax) -> std::uint32_t { return scale_byte_for_amax(recipe, format, amax); });
-        },
-        recipe.checked_against));
-  }
-  return match_answers({&one, 1}, question.declared);
+  return match_answers(probes, question.declared);
 }
 
 namespace {
@@ -227,9 +355,9 @@ std::vector<float> amaxes(Format format) {
     found.push_back(std::bit_cast<float>(word));
   }
   const double largest = decode(format, spec(format).max_code);
-  for (int e : {-130, -126, -100, -40, -20, -14, -8, -1, 0, 1, 7, 40, 100}) {
-    for (double x :
-         {largest, largest * 1.0625, largest * 1.125, largest * 1.25, largest * 1.375, 1.0, 1.5, 1.75, 1.9375}) {
+  for (int e : {-130, -127, -126, -100, -40, -20, -14, -8, -1, 0, 1, 7, 40, 100}) {
+    for (double x : {largest, largest * 1.0625, largest * 1.125, largest * 1.25, largest * 1.375, largest * 1.5, 1.0,
+                     1.5, 1.75, 1.9375}) {
       const auto amax = static_cast<float>(std::ldexp(x, e));
       for (float y : {std::nextafter(amax, 0.0F), amax, std::nextafter(amax, kInf)}) {
         if (std::isfinite(y) && y > 0) found.push_back(y);
@@ -323,9 +451,27 @@ std::vector<float> rounded(std::vector<float> values, Format type) {
 
 }  // namespace
 
-std::vector<float> cast_probe(Format format, Format type) { return rounded(cast_values(format), type); }
+std::vector<CastProbe> cast_probes(Format format, Format type) {
+  std::vector<CastProbe> probes;
+  const Format words = type == Format::fp16 ? type : Format::bf16;
+  if (!spec(type).is_value) throw Error(ErrorKind::usage, "x is FP32, BF16 or FP16");
+  CastProbe every{words == Format::fp16 ? "FP16 words" : "BF16 words", {}};
+  for (std::uint32_t word = 0; word < 65'536; ++word) every.x.push_back(static_cast<float>(decode(words, word)));
+  probes.push_back(std::move(every));
+  if (type != Format::fp32) return probes;
+  probes.insert(probes.begin(), {"values, middles and their neighbours", cast_values(format)});
+  if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;  // the gate has no others
+  for (GateMatrix& m : gate_matrices(format, std::nullopt, type)) probes.push_back({m.name, std::move(m.x)});
+  return probes;
+}
 
-std::vector<float> amax_probe(Format format, Format type) { return rounded(amaxes(format), type); }
+std::vector<std::pair<std::string, QuantizeCall>> gate_probes(Format format, BlockShape block, Format type) {
+  std::vector<std::pair<std::string, QuantizeCall>> probes;
+  if (std::ranges::find(kElementFormats, format) == kElementFormats.end()) return probes;
+  for (GateMatrix& m : gate_matrices(format, block, type))
+    probes.emplace_back(m.name, QuantizeCall{format, block, m.rows, m.cols, std::move(m.x), type});
+  return probes;
+}
 
 std::vector<std::pair<std::string, QuantizeCall>> quantize_probes(Format format, BlockShape block, Format type) {
   Draw draw(derived_seed(0, "identify quantize"));

@@ -4,28 +4,29 @@
 //   const CastBox cast = [](std::span<const float> x) { return codes; };
 //   identify_cast(Format::e4m3, cast).explaining        // {"nearest_even, saturate"}
 //   const QuantizeBox quantizes = [](const QuantizeCall& call) { return QuantizeAnswer{codes, scales}; };
-//   identify_quantize(Format::e4m3, {1, 32}, quantizes) // .explaining of recipes by name
-//   const ScaleBox scales = [](float amax) { return byte; };
-//   identify_scale(Format::e4m3, scales)
+//   identify_quantize(Format::e4m3, {1, 32}, quantizes).match // .explaining of recipes by name
 //
-// Casts are compared on every code's value, every middle between two codes and its neighbours in FP32, and special
-// values; any two NaN codes are equal. Recipes are compared on blocks of amax values at which rules differ, with
-// elements at ties, and blocks with NaN and Inf: bytes are equal or they are not. Two recipes that give the same bytes
-// there are both named.
+// Casts are compared on every code's value, every middle between two codes and its neighbours in FP32, special values,
+// every word of BF16 (or FP16, where that is read); any two NaN codes are equal. Recipes are compared on blocks of amax
+// values at which rules differ, with elements at ties, and blocks with NaN and Inf: bytes are equal or they are not.
+// What explains these is held to the gate's own cases too, of every kind of data, in whole blocks and without options.
+// Two recipes that give the same bytes there are both named.
+//
+// A cast of which each code is one of the two beside its value, as often the upper one as it is due, is "stochastic".
 //
 // Errors: Error{usage} for formats that are not quantized to, and answers of another size; what the box throws.
-//
-// Does not promise: to name stochastic rounding.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "goldens/json/json.h"
 #include "numerics/format/codec.h"
 #include "properties/core/definitions.h"
 #include "reference/common/matrix.h"
@@ -37,7 +38,8 @@ namespace mxcheck {
 struct BlocksQuestion {
   std::string declared;
   Format x = Format::fp32;
-  bool asks_nan = true;  // of scales: whether a NaN is an amax, or a value that some recipes look past
+  std::vector<std::string> names = {};  // of a quantization: recipes to try in place of all
+  std::int64_t most_cols = 0;           // the gate's cases that are wider are not asked; 0: no limit
 };
 
 using CastBox = std::function<std::vector<std::uint32_t>(std::span<const float> values)>;
@@ -60,28 +62,39 @@ struct QuantizeAnswer {
   bool fp32_scales = false;
 };
 using QuantizeBox = std::function<QuantizeAnswer(const QuantizeCall& call)>;
-Match identify_quantize(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
-Match match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
 
-// How elements are rounded under the scales that the box itself gave, where these are E8M0: a cast of x / 2^e, as if
-// exact. Blocks whose scale is a NaN are left out.
-Match identify_elements(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
-Match match_elements(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
+// scales, elements: of a quantization with E8M0 scales that no recipe explains. Its scales alone, but for blocks with
+// NaN, which some recipes look past; how elements are rounded under the scales that the box itself gave, a cast of
+// x / 2^e, as if exact, where that scale is no NaN.
+struct QuantizeMatch {
+  Match match;
+  std::optional<Match> scales = {};
+  std::optional<Match> elements = {};
+};
+std::string to_text(const QuantizeMatch& found);
+// The members of a match, and "scales" and "elements": likewise, or null.
+Json to_json(const QuantizeMatch& found);
 
-// The E8M0 byte of a block whose amax this is; NaN and Inf are asked too.
-using ScaleBox = std::function<std::uint32_t(float amax)>;
-Match identify_scale(Format format, const ScaleBox& box, const BlocksQuestion& question = {});
+QuantizeMatch identify_quantize(Format format, BlockShape block, const QuantizeBox& box,
+                                const BlocksQuestion& question = {});
+// Codes and scales that are there already.
+QuantizeMatch match_quantize(const std::string& name, const QuantizeCall& call, const QuantizeAnswer& answer);
+// The scale bytes alone, which are E8M0, also where a recipe explains all. Error{usage} for FP32.
+Match identify_scales(Format format, BlockShape block, const QuantizeBox& box, const BlocksQuestion& question = {});
 
 // The inputs of black boxes that cast and quantize: values at which roundings differ, amax values at which rules of
 // scales do, special values. The same on every run.
 //
 // Errors: Error{usage} for types that no box reads.
 
-// Every code's value, every middle between two and the values beside it, and special ones; rounded to `type`.
-std::vector<float> cast_probe(Format format, Format type);
-// Where published rules of scales differ; positive, but for NaN.
-std::vector<float> amax_probe(Format format, Format type);
+struct CastProbe {
+  std::string name;
+  std::vector<float> x;
+};
+std::vector<CastProbe> cast_probes(Format format, Format type);
 std::vector<std::pair<std::string, QuantizeCall>> quantize_probes(Format format, BlockShape block, Format type);
+// The gate's own cases of equality, of every kind of data that it draws, in whole blocks.
+std::vector<std::pair<std::string, QuantizeCall>> gate_probes(Format format, BlockShape block, Format type);
 
 // Numbers as a tensor of FP32, BF16 or FP16 holds them.
 

@@ -346,9 +346,16 @@ Json to_json(const Match& match) {
   }
   Json closest = Json::array();
   for (const Explained& e : match.closest) closest.push_back(to_json(e));
-  return {{"explained", match.explained()}, {"explaining", match.explaining},  {"also", match.notes},
-          {"slips", match.slips},           {"declared", std::move(declared)}, {"closest", std::move(closest)},
-          {"compared", match.compared},     {"probes", match.probes},          {"tried", match.tried}};
+  return {{"explained", match.explained()},
+          {"explaining", match.explaining},
+          {"also", match.notes},
+          {"slips", match.slips},
+          {"remarks", match.remarks},
+          {"declared", std::move(declared)},
+          {"closest", std::move(closest)},
+          {"compared", match.compared},
+          {"probes", match.probes},
+          {"tried", match.tried}};
 }
 
 Json to_json(const TreeReport& o) {

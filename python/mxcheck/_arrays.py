@@ -13,6 +13,9 @@ from ._errors import EnvironmentError_, UsageError
 # Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
 _FORMATS = {"float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+# Of an element; others' are a byte.
+_WIDTHS = {**{name: _BYTES[format_] for name, format_ in _FORMATS.items()}, "e5m6": 2, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
+           "uint64": 8, "int64": 8, "float64": 8, "fp64": 8}
 _TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}
 
 
@@ -128,6 +131,8 @@ def _numpy_view(x: Any, what: str, codes: bool) -> View:
         if any(stride % x.itemsize for stride in x.strides):
             raise UsageError(f"{what} has strides that are no multiple of its elements' size")
         strides = [stride // x.itemsize for stride in x.strides]
+    if x.dtype.hasobject or x.dtype.kind in "OSUMm" or x.dtype.names is not None or name.startswith("void"):
+        raise UsageError(f"{what} is of {x.dtype}: a type of numbers is needed")
     pointer = x.__array_interface__["data"][0]
     return View(pointer, tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), strides, what), "numpy", x)
 
@@ -138,8 +143,24 @@ def _value_format(name: str, what: str) -> str:
     return _FORMATS[name]
 
 
-def view_of(x: Any, what: str = "x", codes: bool = False) -> View:
-    """A tensor's memory. `codes`: of any type; otherwise of FP32, BF16 or FP16."""
+def view_of(x: Any, what: str = "x", codes: bool = False, is_read: bool = True) -> View:
+    """A tensor's memory. `codes`: of any type; otherwise of FP32, BF16 or FP16. is_read: what does not begin at a multiple of its
+    elements' size is copied; otherwise, and where it can't be, it is refused."""
+    view = _view_of(x, what, codes)
+    width = _WIDTHS.get(view.format, 1)
+    if view.pointer % width == 0 or count_of(view.shape) == 0:
+        return view
+    copied: Any = None
+    if is_read and isinstance(x, Values):
+        copied = Values(bytearray(memoryview(x.data).cast("B")), x.shape, x.dtype)
+    elif is_read and view.kind != "values":
+        copied = x.clone() if view.kind == "torch" else x.copy()
+    if copied is None:
+        raise UsageError(f"{what} begins at an address that is no multiple of {width}, its elements' size: give a copy")
+    return _view_of(copied, what, codes)
+
+
+def _view_of(x: Any, what: str, codes: bool) -> View:
     if _is_a(x, "torch", "Tensor"):
         return _torch_view(x, what, codes)
     if _is_a(x, "numpy", "ndarray"):

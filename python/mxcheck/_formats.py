@@ -1,5 +1,6 @@
 """Formats, recipes, and what is done element by element."""
 
+import array
 import ctypes
 import functools
 from dataclasses import dataclass
@@ -77,17 +78,31 @@ def recipe(name: str) -> Dict[str, str]:
     return dict(_lines("recipe", name))
 
 
-def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "saturate") -> Any:
+def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "saturate", words: Any = None) -> Any:
     """Codes of x's elements, without scales.
 
-    x: FP32, BF16 or FP16 of any shape, without gaps. rounding: nearest_even, nearest_away, toward_zero. overflow: saturate, or
-    non_saturate (Inf, or NaN where the format has no Inf). Returns codes of x's shape and kind. UsageError for other names.
+    x: FP32, BF16 or FP16 of any shape, without gaps. rounding: nearest_even, nearest_away, toward_zero, upward (toward +Inf), or
+    stochastic with `words`: 32 random bits an element (uint32 of numpy, int32 of torch, bytes), which are added to the first 32 bits of
+    the fraction that is lost; a carry rounds away from zero. overflow: saturate, or non_saturate (Inf, or NaN where the format has no
+    Inf). Returns codes of x's shape and kind. UsageError for other names, and for words of another size.
     """
     view = view_of(x)
     _refuse_gaps(view)
     info = _info(format)
     count = count_of(view.shape)
     buffer, pointer = new_buffer(count * info.code_bytes)
+    if (rounding == "stochastic") != (words is not None):
+        raise UsageError("words go with the rounding stochastic, and it needs them: 32 random bits for each element of x")
+    if words is not None:
+        random = Values(words, (count,), "uint32") if isinstance(words, (bytes, bytearray, memoryview, array.array)) else words
+        bits = view_of(random, "words", codes=True)
+        if bits.format not in ("uint32", "int32"):
+            raise UsageError(f"words are of {bits.format}: uint32 or int32 is needed")
+        _refuse_gaps(bits)
+        check_bytes(random, bits, 4 * count, "words")
+        call("mxcheck_c_cast_stochastic", view.format.encode(), view.pointer, count, info.name.encode(), _bytes(overflow, "overflow"),
+             bits.pointer, pointer)
+        return result(buffer, view.shape, info.name, info.code_bytes, view.kind)
     call("mxcheck_c_cast", view.format.encode(), view.pointer, count, info.name.encode(), _bytes(rounding, "rounding"),
          _bytes(overflow, "overflow"), pointer)
     return result(buffer, view.shape, info.name, info.code_bytes, view.kind)

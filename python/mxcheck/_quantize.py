@@ -61,11 +61,15 @@ def _refuse_gaps(view: View, what: str) -> None:
         raise UsageError(f"{what} has gaps between rows: make it contiguous")
 
 
-def _target(x: Any, what: str, size: int, sources: Sequence[Tuple[View, int]]) -> int:
-    """Where a result of so many bytes is to be written; sources, with their bytes, must lie elsewhere."""
-    view = view_of(x, what, codes=True)
+def _target(x: Any, what: str, size: int, format: str, sources: Sequence[Tuple[View, int]]) -> int:
+    """Where a result of so many bytes of a format is to be written; sources, with their bytes, must lie elsewhere."""
+    view = view_of(x, what, codes=True, is_read=False)
     _refuse_gaps(view, what)
     check_bytes(x, view, size, what)
+    info = formats(format)
+    names = {info.name, info.dtype} | (set() if format == "fp32" else {"uint8", "int8"} if info.code_bytes == 1 else {"uint16", "int16"})
+    if view.format not in names:
+        raise UsageError(f"{what} is of {view.format}: {info.dtype} is written" + (", or integers of its size" if len(names) > 2 else ""))
     if not is_writable(x):
         raise UsageError(f"{what} cannot be written to: torch tensors, numpy arrays and mxcheck.Values of writable memory can")
     if any(view.pointer < source.pointer + there and source.pointer < view.pointer + size for source, there in sources):
@@ -92,6 +96,7 @@ def quantize(x: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "
         raise UsageError(f"pad is {pad!r}: a byte is needed")
     sizes = _sizes(format, recipe, block, layout, rows, cols, pointer, count)
     info = formats(format)
+    fp32 = _lines("recipe", recipe)["rule"] == "fp32"
     if out is not None and not isinstance(out, Quantized):
         raise UsageError(f"out is a {type(out).__name__}: what mxcheck.quantize returned is needed")
     if out is None:
@@ -100,14 +105,14 @@ def quantize(x: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "
     else:
         read = (rows - 1) * view.row_stride + cols if sizes[0] else 0
         source = view, read * (4 if view.format == "fp32" else 2)
-        codes_at = _target(out.codes, "out.codes", sizes[0], [source])
-        scales_at = _target(out.scales, "out.scales", sizes[1], [source, (view_of(out.codes, codes=True), sizes[0])])
+        codes_at = _target(out.codes, "out.codes", sizes[0], info.name, [source])
+        scales_at = _target(out.scales, "out.scales", sizes[1], "fp32" if fp32 else "e8m0",
+                            [source, (view_of(out.codes, codes=True), sizes[0])])
     call("mxcheck_c_quantize", view.format.encode(), view.pointer, rows, cols, view.row_stride, info.name.encode(), recipe.encode(),
          block.encode(), layout.encode(), pointer, count, pad, _thread_count(threads), _bytes(engine, "engine"), codes_at, scales_at)
     where = None if offsets is None else tuple(int(offset) for offset in offsets)
     if out is not None:
         return Quantized(out.codes, out.scales, info.name, recipe, block, layout, where)
-    fp32 = _lines("recipe", recipe)["rule"] == "fp32"
     shape = (sizes[2], sizes[3]) if layout == "compact" else (sizes[1],)
     return Quantized(result(codes, view.shape, info.name, info.code_bytes, view.kind),
                      result(scales, shape, "fp32" if fp32 else "e8m0", 4 if fp32 else 1, view.kind), info.name, recipe, block, layout, where)
@@ -136,7 +141,7 @@ def dequantize(q: Quantized, dtype: str = "fp32", threads: int = 0, engine: str 
     if out is None:
         buffer, values_at = new_buffer(count_of(codes.shape) * each)
     else:
-        values_at = _target(out, "out", count_of(codes.shape) * each, [(codes, sizes[0]), (scales, sizes[1])])
+        values_at = _target(out, "out", count_of(codes.shape) * each, dtype, [(codes, sizes[0]), (scales, sizes[1])])
     fp32 = _lines("recipe", q.recipe)["rule"] == "fp32"
     call("mxcheck_c_dequantize", q.format.encode(), q.block.encode(), q.layout.encode(), b"fp32" if fp32 else b"e8m0", codes.pointer,
          scales.pointer, rows, cols, pointer, count, _thread_count(threads), _bytes(engine, "engine"), dtype.encode(), values_at)

@@ -1,5 +1,6 @@
 """The SIMD library's bits, which large tensors get, are the reference's: over recipes, formats, blocks, layouts, shapes, tails, NaN."""
 
+import array
 import gc
 import random
 import subprocess
@@ -192,6 +193,14 @@ class Memory(unittest.TestCase):
         q = mxcheck.quantize(x)
         self.assertIs(mxcheck.quantize(-x, out=q).codes, q.codes)
         self.assertEqual(q.codes.tobytes(), mxcheck.quantize(-x).codes.tobytes())
+        for kind, count in (("O", 8), ("i4", 16), ("S4", 16), ("f4", 16), ("?", 64)):
+            codes = mxcheck.Quantized(numpy.zeros(count, kind).reshape(2, -1), q.scales, "e4m3", "rceil", "1x32", "compact")
+            with self.assertRaisesRegex(mxcheck.UsageError, "out.codes is of"):
+                mxcheck.quantize(x, out=codes)
+        for kind, count in (("O", 32), ("i4", 64), ("S4", 64), ("u4", 64), ("f8", 32)):
+            with self.assertRaisesRegex(mxcheck.UsageError, "out is of"):
+                mxcheck.dequantize(q, out=numpy.zeros((2, count // 2), kind))
+        mxcheck.dequantize(q, "bf16", out=numpy.zeros((2, 32), "u2"))
         q.scales.flags.writeable = False
         with self.assertRaisesRegex(mxcheck.UsageError, "out.scales cannot be written"):
             mxcheck.quantize(x, out=q)
@@ -207,6 +216,25 @@ class Memory(unittest.TestCase):
         wide = torch.zeros(2, 64, dtype=torch.uint8)[:, :32]
         with self.assertRaisesRegex(mxcheck.UsageError, "out.codes has gaps"):
             mxcheck.quantize(t, out=mxcheck.Quantized(wide, q.scales, "e4m3", "rceil", "1x32", "compact"))
+
+    def test_memory_beside_its_elements_size_is_copied_or_refused(self):
+        floats = array.array("f", range(-32, 32))
+        wanted = mxcheck.quantize(mxcheck.Values(floats, (2, 32), "fp32")).codes.tobytes()
+        odd = memoryview(bytearray(1 + 256))[1:]
+        odd[:] = floats.tobytes()
+        for engine in ("auto", "reference", "simd"):
+            self.assertEqual(mxcheck.quantize(mxcheck.Values(odd, (2, 32), "fp32"), engine=engine).codes.tobytes(), wanted)
+        q = mxcheck.quantize(mxcheck.Values(floats, (2, 32), "fp32"))
+        with self.assertRaisesRegex(mxcheck.UsageError, "out begins at an address that is no multiple of 4"):
+            mxcheck.dequantize(q, out=mxcheck.Values(odd, (2, 32), "fp32"))
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        x = numpy.frombuffer(odd, numpy.float32).reshape(2, 32)
+        self.assertEqual(mxcheck.quantize(x, engine="simd").codes.tobytes(), wanted)
+        with self.assertRaisesRegex(mxcheck.UsageError, "out begins at"):
+            mxcheck.dequantize(mxcheck.quantize(x), out=x)
 
     def test_rows_that_lie_apart(self):
         try:

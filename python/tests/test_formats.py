@@ -45,8 +45,17 @@ class Formats(unittest.TestCase):
         self.assertEqual(mxcheck.cast(ties, "e4m3").tobytes().hex(), "383ab8")
         self.assertEqual(mxcheck.cast(ties, "e4m3", "nearest_away").tobytes().hex(), "393ab9")
         self.assertEqual(mxcheck.cast(ties, "e4m3", "toward_zero").tobytes().hex(), "3839b8")
-        with self.assertRaisesRegex(mxcheck.UsageError, "stochastic.*nearest_even"):
-            mxcheck.cast(ties, "e4m3", "stochastic")
+        self.assertEqual(mxcheck.cast(ties, "e4m3", "upward").tobytes().hex(), "393ab8")
+        # Half of a step and a word: a carry rounds away from zero.
+        for words, codes in ((b"\0\0\0\0" * 3, "3839b8"), (b"\xff\xff\xff\x7f" * 3, "3839b8"), (b"\0\0\0\x80" * 3, "393ab9")):
+            self.assertEqual(mxcheck.cast(ties, "e4m3", "stochastic", words=words).tobytes().hex(), codes)
+            self.assertEqual(mxcheck.cast(ties, "e4m3", "stochastic", words=mxcheck.Values(words, (3,), "uint32")).tobytes().hex(), codes)
+        for refused, text in (({"rounding": "stochastic"}, "needs them: 32 random bits"), ({"words": bytes(12)}, "go with the rounding stochastic"),
+                              ({"rounding": "stochastic", "words": bytes(8)}, "words has 8 bytes: 12 are needed"),
+                              ({"rounding": "stochastic", "words": mxcheck.Values(bytes(12), (3,), "fp32")}, "words are of fp32"),
+                              ({"rounding": "stochastic", "words": 3}, "words is a builtins.int"), ({"rounding": "down"}, "upward")):
+            with self.assertRaisesRegex(mxcheck.UsageError, text):
+                mxcheck.cast(ties, "e4m3", **refused)
         with self.assertRaisesRegex(mxcheck.InputError, r"codes\[1\] is 64: e2m3 has 6 bits"):
             mxcheck.decode(mxcheck.Values(b"\x3f\x40", (2,), "e2m3"), "e2m3")
 

@@ -103,6 +103,11 @@ class Fails(unittest.TestCase):
     def test_bytes_are_written_and_not_returned(self):
         self.fails("returns_something", 1, "returned a Raw: a function of these tensors writes into its outputs")
 
+    def test_memory_has_a_limit(self):
+        with self.assertRaisesRegex(mxcheck.UsageError, "--memory-limit must be 0 or from 0.1"):
+            mxcheck.gate(gated.right, seed=1, only=EQUAL, memory_limit=-1)
+        self.assertTrue(mxcheck.gate(gated.right, seed=1, only=EQUAL, cases=5, memory_limit=8))
+
     def test_memory_does_not_grow(self):
         self.fails("keeps_memory", 1, "memory", only="ten_thousand_calls_keep_no_memory")
 
@@ -175,6 +180,15 @@ class CannotBeGated(unittest.TestCase):
         self.refused(f"{HERE}/broken/dies_at_import.py:x", "ended its process with status 9 while it was imported")
         self.refused(f"{HERE}/broken/dies_at_import.py:x@0", "ended its process with status 9 while it was imported")
         self.refused(f"{HERE}/broken/crashes_at_import.py:x@0", "crashed while it was loaded .signal 11")
+
+    def test_a_module_that_gates_itself_while_it_is_imported(self):
+        path = f"{HERE}/broken/gates_at_import.py"
+        done = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, said)
+        self.assertEqual(said.count("calls mxcheck.gate while"), 1, said)
+        self.assertIn('put that call under if __name__ == "__main__":', said.splitlines()[-1])
+        self.refused(f"{path}:q@0", "calls mxcheck.gate while")
 
     def test_a_module_that_hangs(self):
         self.refused(f"{HERE}/broken/hangs_at_import.py:x", "was not imported within 0.5 s", first_call_limit=0.5)

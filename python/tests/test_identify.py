@@ -214,6 +214,37 @@ class Others(unittest.TestCase):
         self.assertFalse(found)
         self.assertIn("BF16 word", str(found))
 
+    def test_upward_stochastic_and_fp32(self):
+        found = mxcheck.identify(lambda x: mxcheck.cast(x, "e5m2", "upward"), op="cast", format="e5m2", dtype="fp32")
+        self.assertEqual(found.names, ["upward, saturate"])
+        self.assertGreater(found.compared, 300_000)
+        source = words(9)
+
+        def stochastic(x):
+            random = array.array("I", (next(source) & 0xFFFFFFFF for _ in range(x.shape[0] * x.shape[1])))
+            return mxcheck.cast(x, "e4m3", "stochastic", words=random)
+
+        found = mxcheck.identify(stochastic, op="cast")
+        self.assertEqual(found.names, ["stochastic, saturate"])
+        self.assertIn("two calls with the same input differ", str(found))
+
+    def test_a_quantization_of_no_recipe_is_told_as_by_the_command(self):
+        def truncates(x):
+            codes, scales = bytearray(x.shape[0] * x.shape[1]), mxcheck.quantize(x).scales
+            rows = array.array("d", mxcheck.decode(x, "bf16").tobytes())
+            for block, byte in enumerate(scales.tobytes()):
+                here = slice(block * 32, block * 32 + 32)
+                scaled = array.array("f", (math.nan if byte == 255 else math.ldexp(v, 127 - byte) for v in rows[here]))
+                codes[here] = mxcheck.cast(mxcheck.Values(scaled, (1, 32), "fp32"), "e4m3", "toward_zero").tobytes()
+            return mxcheck.Values(codes, x.shape, "e4m3"), scales
+
+        found = mxcheck.identify(truncates, op="quantize")
+        self.assertFalse(found)
+        self.assertIn("rceil", found.scales.names)
+        self.assertEqual(found.elements.names[0], "toward_zero, saturate")
+        self.assertIn("a slip gives every bit: rounding toward zero (truncation); rceil otherwise", str(found))
+        self.assertIn("its elements under its own scales:\n  toward_zero, saturate", str(found))
+
     def test_every_recipe(self):
         for name in mxcheck.recipes():
             def f(x):

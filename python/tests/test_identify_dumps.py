@@ -103,7 +103,7 @@ class Forms(unittest.TestCase):
     def test_json_keeps_its_form(self):
         found = mxcheck.identify(lambda a, b: mxcheck.matmul(a, b, "sm90_bf16"), shape=(4, 4, 48), names=["exact"])
         answer = json.loads(json.dumps(found.json()))
-        self.assertEqual(list(answer), ["explained", "explaining", "also", "declared", "closest", "compared", "order"])
+        self.assertEqual(list(answer), ["explained", "explaining", "also", "declared", "closest", "compared", "order", "scales", "elements"])
         self.assertEqual(answer["order"]["tree"], "(((0..15) 16..31) 32..47)")
         self.assertEqual(list(answer["order"]), ["tree", "why_not", "arithmetic", "compared", "masks"])
         self.assertEqual(list(answer["closest"][0]), ["name", "equal", "first"])

@@ -114,6 +114,8 @@ class Inputs(unittest.TestCase):
         self.each(numpy.ones((4, 32), numpy.float32)[::-1], "backwards")
         self.each(numpy.ones((4, 32), numpy.float64), "float64", skip=("codes",))
         self.each(numpy.ones((4, 32), complex), "complex128", skip=("codes",))
+        for kind in ("O", "S4", "U1", "M8[s]"):
+            self.each(numpy.zeros((4, 32), kind), "a type of numbers is needed")
 
     @unittest.skipIf(torch is None, "numpy and torch are not installed")
     def test_rows_apart_are_read_or_refused(self):

@@ -515,10 +515,12 @@ const std::vector<Arrow>& property_arrows() {
       {"properties/identify/",
        {"properties/core/", "properties/identify/", "properties/operations/matmul/definitions.h",
         "properties/operations/router/definitions.h", "properties/operations/scaled_blocks/definitions.h"}},
-      // A policy of a library is posed as the gate poses it, with inputs of identify's own.
+      // A policy of a library is posed as the gate poses it, with inputs of identify's own, and held to the gate's
+      // cases.
       {"properties/identify/library/",
-       {"properties/core/", "properties/process/", "properties/identify/", "properties/operations/matmul/fields.h",
-        "properties/operations/router/fields.h", "properties/operations/scaled_blocks/fields.h"}},
+       {"properties/core/", "properties/process/", "properties/identify/", "properties/gate/coverage/parts.h",
+        "properties/operations/matmul/fields.h", "properties/operations/router/fields.h",
+        "properties/operations/scaled_blocks/fields.h"}},
       {"properties/records/", {"properties/core/", "properties/process/", "properties/records/"}},
       {"properties/gate/", {"properties/core/", "properties/process/", "properties/records/", "properties/gate/"}},
       {"properties/merge/",

@@ -23,6 +23,7 @@
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
 #include "properties/report/report.h"
+#include "tools/common/process_limits.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -47,9 +48,7 @@ struct Options {
   std::string record;
   std::string save = "mxcheck-cases";
   int cases = 0;
-  double time_limit = 20;
-  double first_call_limit = 300;
-  double memory_limit = 0;
+  ProcessLimits limits;
   bool verdict_apart = false;
   bool fail_fast = false;
   bool list = false;
@@ -107,9 +106,7 @@ GateOptions gate_options(const Options& o) {
   options.claims = o.claims;
   options.seed = parse_seed(o.seed);
   options.cases = o.cases;
-  options.time_limit = std::chrono::milliseconds(static_cast<std::int64_t>(o.time_limit * 1000));
-  options.time_limit.first_call = std::chrono::milliseconds(static_cast<std::int64_t>(o.first_call_limit * 1000));
-  options.time_limit.memory = static_cast<std::uint64_t>(o.memory_limit * 1e9);
+  options.time_limit = time_limits(o.limits);
   options.fail_fast = o.fail_fast;
   options.after = o.after;
   options.soak_minutes = o.soaks() ? o.soak : 0;
@@ -137,11 +134,7 @@ void refuse(bool wrong, const char* why) {
 
 // The checks of options that no parser of one option makes.
 void check_options(const Options& o) {
-  refuse(!(o.time_limit >= 0.1 && o.time_limit <= 86'400), "--time-limit must be from 0.1 to 86400 seconds");
-  refuse(!(o.first_call_limit >= 0.1 && o.first_call_limit <= 86'400),
-         "--first-call-limit must be from 0.1 to 86400 seconds");
-  refuse(!(o.memory_limit == 0 || (o.memory_limit >= 0.1 && o.memory_limit <= 1e6)),
-         "--memory-limit must be 0 or from 0.1 to 1000000 GB");
+  (void)time_limits(o.limits);
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
   refuse(!o.after.empty() && o.reproduce.empty(), "--after goes with --reproduce");
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
@@ -270,14 +263,7 @@ void add_gate(Command& app) {
       "--verdict-apart", options->verdict_apart,
       "with --record: the exit code is that of mxcheck replay on it, in a process started after the candidate's end");
   gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
-  gate.option("--time-limit", options->time_limit, "seconds that one call may take, plus 1 for every 20 MB")
-      .shows_default();
-  gate.option("--first-call-limit", options->first_call_limit,
-              "of functions in Python: seconds that importing them, and a call that may compile, may take")
-      .shows_default();
-  gate.option("--memory-limit", options->memory_limit,
-              "GB that a process of the candidate may take on the host; 0: three quarters of the machine's")
-      .shows_default();
+  add_process_limits(gate, options->limits, "");
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);

@@ -218,26 +218,31 @@ int identify_tree_box(const IdentifyOptions& o) {
   return finish({{"order", to_json(order)}}, order.tree.has_value());
 }
 
-// Casts: every word of BF16.
+// Casts: every word of BF16, where no wider type is asked for.
 
 int identify_cast_box(const IdentifyOptions& o) {
-  constexpr std::int64_t kWords = 65536;
   const Format format = format_of(o.format, Format::e4m3);
-  Words words;
-  std::vector<float> x;
-  for (std::uint32_t word = 0; word < kWords; ++word) {
-    words.push_back(word);
-    x.push_back(static_cast<float>(decode(Format::bf16, word)));
-  }
-  const Words codes =
-      words_in(ask({{"x", Format::bf16, 1, kWords, words}}, {{"codes", 1, kWords, {size_of(format)}}}).front());
-  Match match = match_cast("BF16 words", format, x, codes, kWords);
+  const Format dtype = o.box.dtype.empty() ? Format::bf16 : value_format(o.box.dtype, "--dtype");
+  std::vector<std::pair<std::vector<float>, Words>> answers;
+  const CastBox box = [&](std::span<const float> x) {
+    const auto count = static_cast<std::int64_t>(x.size());
+    const Words words = value_words(dtype, x);
+    answers.emplace_back(
+        std::vector<float>(x.begin(), x.end()),
+        words_in(ask({{"x", dtype, 1, count, words}}, {{"codes", 1, count, {size_of(format)}}}).front()));
+    return answers.back().second;
+  };
+  Match match = identify_cast(format, box, {"", dtype});
   for (const auto& [rounding_name, rounding] : kElementRoundings) {
     for (const auto& [overflow_name, overflow] : kOverflows) {
       const std::string name = fmt::format("{}, {}", rounding_name, overflow_name);
-      if (std::ranges::find(match.explaining, name) == match.explaining.end()) continue;
+      if (rounding == Rounding::stochastic || std::ranges::find(match.explaining, name) == match.explaining.end())
+        continue;
       std::int64_t others = 0;
-      for (std::size_t i = 0; i < x.size(); ++i) others += encode(format, x[i], rounding, overflow) == codes[i] ? 0 : 1;
+      for (const auto& [x, codes] : answers) {
+        for (std::size_t i = 0; i < x.size(); ++i)
+          others += encode(format, x[i], rounding, overflow) == codes[i] ? 0 : 1;
+      }
       if (others != 0) match.notes.push_back(fmt::format("{} but for which code of NaN: {} words", name, others));
     }
   }
@@ -259,22 +264,9 @@ int identify_quantize_box(const IdentifyOptions& o) {
   const Format format = format_of(o.format, Format::e4m3);
   const BlockShape block = block_shape_named(o.block.empty() ? "1x32" : o.block);
   BlocksQuestion question{"", value_format(o.box.dtype, "--dtype")};
-  std::vector<QuantizeAnswer> answers;
-  Match match = identify_quantize(
-      format, block, [&](const QuantizeCall& call) { return answers.emplace_back(quantized_by_box(call)); }, question);
-  if (!o.box.names.empty()) {  // each by itself, as what is declared, on the same answers
-    match.explaining.clear(), match.closest.clear();
-    for (const std::string& name : o.box.names) {
-      question.declared = recipe_named(name).name;
-      std::size_t at = 0;
-      const Match one = identify_quantize(
-          format, block, [&](const QuantizeCall&) { return answers[at++]; }, question);
-      if (one.explained() && one.holds()) match.explaining.push_back(name);
-      if (one.not_declared) match.closest.push_back(*one.not_declared);
-    }
-    keep_closest(match);
-  }
-  return finish(to_json(match, std::nullopt), match.explained());
+  for (const std::string& name : o.box.names) question.names.push_back(recipe_named(name).name);
+  const QuantizeMatch found = identify_quantize(format, block, quantized_by_box, question);
+  return finish(to_json(found), found.match.explained());
 }
 
 // Routers.

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -104,17 +103,22 @@ void add_box(Command& sub, BoxOptions& o) {
 
 }  // namespace
 
-int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order,
-           const std::optional<Match>& elements) {
+int answer(const IdentifyOptions& o, const Match& match, const std::optional<TreeReport>& order) {
   if (o.json) {
-    Json json = to_json(match, order);
-    json["elements"] = elements ? to_json(*elements) : Json();
-    print_json(json);
+    print_json(to_json(match, order));
   } else {
-    print(to_text(match) + (order ? to_text(*order) : "") +
-          (elements ? "its elements under its own scales:\n" + to_text(*elements) : ""));
+    print(to_text(match) + (order ? to_text(*order) : ""));
   }
   return match.explained() ? 0 : 1;
+}
+
+int answer(const IdentifyOptions& o, const QuantizeMatch& found) {
+  if (o.json) {
+    print_json(to_json(found));
+  } else {
+    print(to_text(found));
+  }
+  return found.match.explained() ? 0 : 1;
 }
 
 void check_picture(const IdentifyOptions& o) {
@@ -150,10 +154,7 @@ void add_identify(Command& app) {
       .in_group(library);
   sub.option("--op", o->op, "matmul, quantize, cast, scale or route alone").in_group(library);
   sub.option("--only", o->only, "Policies whose text has this, as 'format=e5m2'").in_group(library);
-  sub.option("--time-limit", o->time_limit, "Seconds that one call may take").shows_default().in_group(library);
-  sub.option("--first-call-limit", o->first_call_limit, "Of functions in Python: of a call that may compile")
-      .shows_default()
-      .in_group(library);
+  add_process_limits(sub, o->limits, library);
   add_box(sub, o->box);
   sub.option("--draw", o->draw, "A tree of summation, '((0 1) (2 3))', for --svg");
   sub.flag("--order", o->order, "Look for the tree of summation also where a contract explains every bit");
@@ -177,12 +178,6 @@ void add_identify(Command& app) {
 
 namespace {
 
-std::chrono::milliseconds seconds(double value, const char* flag) {
-  if (!(value >= 0.1 && value <= 86'400))
-    throw Error(ErrorKind::usage, std::string(flag) + " must be from 0.1 to 86400 seconds");
-  return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
-}
-
 int code_of(const LibraryReport& report) {
   if (report.ended() != 0) return 6;
   if (report.policies.empty()) return 4;
@@ -192,8 +187,7 @@ int code_of(const LibraryReport& report) {
 }  // namespace
 
 int identify_candidate(const IdentifyOptions& o) {
-  TimeLimits limits(seconds(o.time_limit, "--time-limit"));
-  limits.first_call = seconds(o.first_call_limit, "--first-call-limit");
+  const TimeLimits limits = time_limits(o.limits);
   const std::string tool = own_executable();
   LibraryQuestion question;
   question.op = o.op, question.only = o.only;

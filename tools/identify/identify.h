@@ -9,8 +9,10 @@
 
 #include "goldens/io/tensor_file.h"
 #include "numerics/format/format.h"
+#include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
 #include "tools/common/output.h"
+#include "tools/common/process_limits.h"
 
 namespace mxcheck {
 
@@ -33,8 +35,7 @@ struct IdentifyOptions {
   std::string x, codes, scales, format, block;  // a cast's, a quantization's
   std::string logits, experts, weights;         // a router's
   std::string candidate, op, only;              // a library
-  double time_limit = 20;
-  double first_call_limit = 300;
+  ProcessLimits limits;
   BoxOptions box;
   std::string draw;  // a tree as text
   bool order = false;
@@ -49,9 +50,9 @@ int identify_candidate(const IdentifyOptions& options);
 int identify_box(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
 
-// 0 where a definition explains every bit, else 1. elements: of a quantization that no recipe explains.
-int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {},
-           const std::optional<Match>& elements = {});
+// 0 where a definition explains every bit, else 1.
+int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});
+int answer(const IdentifyOptions& options, const QuantizeMatch& found);
 // Error{usage}, before anything is computed, for a path that cannot be written.
 void check_picture(const IdentifyOptions& options);
 void write_picture(const IdentifyOptions& options, const SumTree& tree, const std::string& title);

@@ -201,9 +201,7 @@ int identify_blocks_dump(const IdentifyOptions& o) {
     throw Error(ErrorKind::input, o.scales + ": scales are U8, F8_E8M0 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
   const QuantizeAnswer given{words_of(codes), words_of(scales), scales.format == Format::fp32};
-  const Match match = match_quantize(o.codes, call, given);
-  if (match.explained() || given.fp32_scales) return answer(o, match);
-  return answer(o, match, {}, match_elements(o.codes, call, given));
+  return answer(o, match_quantize(o.codes, call, given));
 }
 
 int identify_routes_dump(const IdentifyOptions& o) {

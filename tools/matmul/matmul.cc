@@ -228,6 +228,7 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
   if (name.empty()) {
     switch (t.format) {
       case Format::uint8: return Format::e4m3;
+      case Format::e2m1:
       case Format::e4m3:
       case Format::e5m2: return t.format;
       case Format::uint16:
@@ -238,18 +239,18 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
       default: break;
     }
     throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.format) +
-                                      "; codes are U8, F8_E4M3, F8_E5M2 or U16, values BF16, F16 or F32");
+                                      "; codes are U8, F8_E4M3, F8_E5M2, F4 or U16, values BF16, F16 or F32");
   }
   const auto format = find_format(name);
   if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
   const bool integers = t.format == Format::uint8 || t.format == Format::uint16 || t.format == Format::uint32;
-  const bool itself = t.format == *format;  // BF16, F16, F32, F8_E4M3, F8_E5M2
+  const bool itself = t.format == *format;  // BF16, F16, F32, F8_E4M3, F8_E5M2, F4
   if ((!integers && !itself) || width != needed) {
     throw Error(ErrorKind::input, location + ": is " + safetensors_name(t.format) + "; " +
                                       std::string(spec(*format).name) + " codes are U" + std::to_string(needed) +
-                                      (t.format == Format::e4m3 || t.format == Format::e5m2
-                                           ? ": bytes of one FP8 format are not read as another's"
+                                      (t.format == Format::e4m3 || t.format == Format::e5m2 || t.format == Format::e2m1
+                                           ? ": codes of one format are not read as another's"
                                            : ""));
   }
   return *format;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,16 @@
 #include "properties/identify/product.h"
 
 namespace mxcheck {
+
+// The gate's own cases of equality of a policy whose probes the declared definition explains: the corners of its
+// statements, cases that meet each bin of its domain, and random ones, at most a second of the reference's time.
+struct CornerReport {
+  std::int64_t cases = 0;
+  std::int64_t words = 0;
+  std::set<std::string> shapes = {};
+  std::optional<Finding> finding = {};  // of the first that differs
+  std::string failing = {};             // that case
+};
 
 // The definitions that one policy of a library follows.
 struct PolicyReport {
@@ -20,10 +31,13 @@ struct PolicyReport {
   std::optional<Match> scales;
   std::optional<Match> elements;
   std::optional<TreeReport> order;
+  std::optional<CornerReport> corners;
   bool ended = false;   // a call crashed or did not return
   std::string trouble;  // why there is no answer, or none to all that was asked
 
-  [[nodiscard]] bool holds() const { return match && match->holds() && trouble.empty(); }
+  [[nodiscard]] bool holds() const {
+    return match && match->holds() && trouble.empty() && !(corners && corners->finding);
+  }
 };
 
 struct LibraryQuestion {

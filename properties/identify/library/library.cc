@@ -5,12 +5,16 @@
 #include <cstring>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/text.h"
 #include "properties/core/check.h"
 #include "properties/core/limits.h"
+#include "properties/core/statement.h"
+#include "properties/gate/coverage/parts.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/library/boxes.h"
 #include "properties/identify/library/posing.h"
@@ -99,15 +103,40 @@ std::string header_text(const CandidateInfo& c) {
   return "candidate " + c.name + " " + c.version + " (" + c.path + ", digest " + c.digest + ")\n";
 }
 
+namespace {
+
+std::string scope_text(const PolicyReport& p) {
+  const std::string probes = fmt::format("{} words of {} probes", p.match->compared, p.match->probes);
+  if (!p.corners) return probes;
+  return fmt::format("{}, {} words of {} cases of the gate in {} shapes", probes, p.corners->words, p.corners->cases,
+                     p.corners->shapes.size());
+}
+
+// Every probe is as declared, and a case of the gate is not.
+std::string corner_text(const PolicyReport& p) {
+  const Finding& finding = *p.corners->finding;
+  std::string text = "UNEXPLAINED   " + p.policy + "\n  declared      " + p.match->declared +
+                     ", which is WRONG in a case of the gate, though it explains " + std::to_string(p.match->compared) +
+                     " words of " + std::to_string(p.match->probes) + " probes\n  case          " + p.corners->failing +
+                     "\n  finding       " + finding.summary + "\n";
+  for (const std::string& line : finding.element) text += "    " + line + "\n";
+  for (const std::string& name : finding.matches) text += "  a slip        " + name + ": every bit of this case\n";
+  for (const std::string& line : finding.likely) text += "  likely        " + line + "\n";
+  return text + "  compared      " + scope_text(p) + "\n";
+}
+
+}  // namespace
+
 std::string to_text(const PolicyReport& p) {
   if (p.holds()) {
-    std::string line = "as declared   " + p.policy;
+    std::string line = "as declared   " + p.policy + ": " + scope_text(p);
     if (p.match->explaining.size() > 1) {
       line += "; the same here " + join(std::span(p.match->explaining).subspan(1));
     }
     return line + "\n" + (p.order ? indented(to_text(*p.order)) : "");
   }
   if (!p.match) return (p.ended ? "FAULT         " : "no answer     ") + p.policy + "\n  " + p.trouble + "\n";
+  if (p.corners && p.corners->finding) return corner_text(p);
   const char* verdict = p.match->explained() ? "OTHERWISE     " : "UNEXPLAINED   ";
   std::string text = verdict + p.policy + "\n" + indented(to_text(*p.match));
   if (p.order) text += indented(to_text(*p.order));
@@ -122,7 +151,7 @@ std::string summary_text(const LibraryReport& report) {
   std::size_t unexplained = 0;
   for (const PolicyReport& p : report.policies) {
     if (!p.match || p.holds()) continue;
-    ++(p.match->explained() ? other : unexplained);
+    ++(p.match->explained() && !(p.corners && p.corners->finding) ? other : unexplained);
   }
   const std::size_t silent = report.policies.size() - report.holding() - other - unexplained;
   std::string text = std::to_string(report.policies.size()) + " policies asked of " + std::to_string(report.offered) +
@@ -132,6 +161,23 @@ std::string summary_text(const LibraryReport& report) {
   if (!report.not_asked.empty()) text += "not asked     " + join(std::span(report.not_asked)) + "\n";
   return text;
 }
+
+namespace {
+
+Json to_json(const CornerReport& corners) {
+  Json finding;
+  if (corners.finding)
+    finding = Json{{"case", corners.failing},
+                   {"summary", corners.finding->summary},
+                   {"element", corners.finding->element},
+                   {"matches", corners.finding->matches}};
+  return {{"cases", corners.cases},
+          {"words", corners.words},
+          {"shapes", corners.shapes.size()},
+          {"finding", std::move(finding)}};
+}
+
+}  // namespace
 
 Json to_json(const LibraryReport& report) {
   const CandidateInfo& c = report.candidate;
@@ -144,7 +190,8 @@ Json to_json(const LibraryReport& report) {
                         {"trouble", p.trouble},
                         {"match", p.match ? to_json(*p.match, p.order) : Json()},
                         {"scales", p.scales ? to_json(*p.scales) : Json()},
-                        {"elements", p.elements ? to_json(*p.elements) : Json()}});
+                        {"elements", p.elements ? to_json(*p.elements) : Json()},
+                        {"corners", p.corners ? to_json(*p.corners) : Json()}});
   }
   return {{"candidate", Json{{"path", c.path}, {"name", c.name}, {"version", c.version}, {"digest", c.digest}}},
           {"policies", std::move(policies)},
@@ -228,31 +275,18 @@ QuantizeAnswer quantized(CandidateRunner& runner, const Variant& v, const Quanti
   return answer;
 }
 
-// The byte of a block that holds amax and zeros.
-std::uint32_t scale_of(CandidateRunner& runner, const Variant& v, float amax) {
-  const BlockShape block = blocks_of(v).block;
-  QuantizeCall call{blocks_of(v).format, block, block.height(1), block.width(32), {}, v.dtype};
-  call.x.assign(static_cast<std::size_t>(call.rows * call.cols), 0);
-  call.x.front() = amax;
-  return quantized(runner, v, call).scales.at(0);
-}
-
-Match scale_bytes(CandidateRunner& runner, const Variant& v) {
-  const ScaleBox box = [&](float amax) { return scale_of(runner, v, amax); };
-  return identify_scale(blocks_of(v).format, box, {blocks_of(v).recipe, v.dtype, false});
-}
-
 void identify_blocks(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question, PolicyReport& report) {
   const ScaledBlocksVariant& own = blocks_of(v);
+  const QuantizeBox box = [&](const QuantizeCall& call) { return quantized(runner, v, call); };
   if (question.op == "scale") {
-    report.match = scale_bytes(runner, v);
+    report.match = identify_scales(own.format, own.block, box, {own.recipe, v.dtype});
     return;
   }
-  const QuantizeBox box = [&](const QuantizeCall& call) { return quantized(runner, v, call); };
-  report.match = identify_quantize(own.format, own.block, box, {own.recipe, v.dtype});
-  if (report.match->explained() || !recipe_named(own.recipe).has_e8m0_scales()) return;
-  report.scales = scale_bytes(runner, v);
-  report.elements = identify_elements(own.format, own.block, box, {"", v.dtype});
+  const OperationInfo* limits = runner.operation(v.operation);
+  const std::int64_t most_cols = limits == nullptr ? 0 : limits->max_cols;
+  QuantizeMatch found = identify_quantize(own.format, own.block, box, {own.recipe, v.dtype, {}, most_cols});
+  report.match = std::move(found.match), report.scales = std::move(found.scales);
+  report.elements = std::move(found.elements);
 }
 
 void identify_casts(CandidateRunner& runner, const Variant& v, PolicyReport& report) {
@@ -345,6 +379,55 @@ std::vector<Variant> asked_of(const LibraryQuestion& question, const std::vector
   return asked;
 }
 
+namespace {
+
+constexpr std::int64_t kMostWorkOfCorner = std::int64_t{1} << 20;  // elements or multiplications
+constexpr int kRandomCases = 24;
+
+// The cases of a statement that is about equality, or about words one after another.
+std::vector<Case> cases_of(const Statement& s, CandidateRunner& runner, const Variant& v) {
+  std::vector<Case> cases;
+  const bool is_other_device = s.device == (runner.info().cuda ? Statement::Device::host : Statement::Device::cuda);
+  if (is_other_device || s.of_the_interface || !s.applies(v, {&v, 1})) return cases;
+  if (!s.covers_pairs && !s.data.empty()) return cases;
+  if (s.corners) cases = s.corners(v, Suite::quick);
+  if (!s.covers_pairs) return cases;
+  Draw draw(derived_seed(0, s.name));
+  for (const Part& part : parts_of(s, {v}, Suite::quick, false, runner)) {
+    for (Case& c : part.covering->cases(false, draw)) cases.push_back(std::move(c));
+    for (int i = 0; i < kRandomCases; ++i) {
+      std::optional<Case> c = part.domain->make(part.domain->of_variant(0), part.domain->small_work(), draw);
+      if (c) cases.push_back(*std::move(c));
+    }
+  }
+  return cases;
+}
+
+// Ends with the first case that differs.
+void hold_to_corners(CandidateRunner& runner, const Variant& v, CornerReport& report) {
+  const Operation& operation = operation_named(v.operation);
+  CheckContext context{runner, {&v, 1}};
+  context.thorough = true;
+  for (const Statement& s : all_statements()) {
+    for (const Case& drawn : cases_of(s, runner, v)) {
+      const Case c = within_limits(drawn, *runner.operation(v.operation));
+      if (operation.work(c) > kMostWorkOfCorner) continue;
+      context.not_offered = context.not_applicable = false;
+      const std::unique_ptr<Problem> problem = make_problem(c);
+      const std::vector<ExpectedTensor> answer = problem->answer();
+      report.finding = equals_answer(context, *problem, answer, {});
+      if (report.finding) return void(report.failing = to_text(c));
+      if (context.not_offered || context.not_applicable) continue;
+      ++report.cases;
+      report.shapes.insert(fmt::format("{} x {}{}", c.rows, c.cols, operation.shape_text(c)));
+      for (const ExpectedTensor& t : answer)
+        report.words += static_cast<std::int64_t>(t.bytes.size() / bytes_of_element(t.info));
+    }
+  }
+}
+
+}  // namespace
+
 PolicyReport identify_policy(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question) {
   PolicyReport report{std::string(operation_named(v.operation).name()), to_text(v)};
   try {
@@ -357,6 +440,10 @@ PolicyReport identify_policy(CandidateRunner& runner, const Variant& v, const Li
     } else {
       identify_blocks(runner, v, question, report);
     }
+    if (!report.holds() || question.op == "scale" || !promises_bits(v)) return report;
+    report.corners.emplace();
+    hold_to_corners(runner, v, *report.corners);
+    report.ended = report.corners->finding && report.corners->finding->kind == FindingKind::fault;
   } catch (const CallFailed& failed) {
     report.ended = failed.ended;
     report.trouble = failed.what;

@@ -10,6 +10,7 @@
 
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe_words.h"
+#include "numerics/scale/scale_rule.h"
 
 namespace mxcheck {
 // Rows about codes: given the scales that the candidate itself wrote, another rounding, another format, another place;
@@ -274,6 +275,64 @@ void CodeRows::places() {
 
 }  // namespace
 
+namespace {
+
+// The power of two nearest to amax / largest value. In double the quotient is a tie where the exact one is: floats that
+// are not lie 2^-24 of it away.
+std::uint8_t nearest_scale(Format element, float amax, bool ties_up) {
+  const double quotient = double{amax} / double{largest_value(element)};
+  int exponent = 0;
+  const bool is_tie = std::frexp(quotient, &exponent) == 0.75;
+  const std::uint32_t up = encode(Format::e8m0, quotient, Rounding::nearest_away, Overflow::non_saturate);
+  return static_cast<std::uint8_t>(is_tie && !ties_up && up > 0 ? up - 1 : up);
+}
+
+// PyTorch's cast of an FP32 quotient to float8_e8m0fnu: ties up, but of subnormals, where all above 2^-127 go up.
+std::uint8_t torch_scale(Format element, float amax) {
+  const auto bits = std::bit_cast<std::uint32_t>(amax / largest_value(element));
+  const std::uint32_t field = bits >> 23 & 0xFF, fraction = bits & 0x7FFFFF;
+  if (field == 255) return 255;
+  return static_cast<std::uint8_t>(field + (fraction > 0x400000 || (fraction == 0x400000 && field > 0) ? 1 : 0));
+}
+
+struct NearestRule {
+  const char* name;
+  std::uint8_t (*byte)(Format element, float amax);
+  const char* source;
+};
+constexpr NearestRule kNearestRules[] = {
+    {"recipe nearest (amax / largest value in FP32, its cast to E8M0)", torch_scale,
+     "PyTorch, c10/util/Float8_e8m0fnu.h"},
+    {"recipe nearest, ties up", [](Format f, float amax) { return nearest_scale(f, amax, true); }, ""},
+    {"recipe nearest, ties down", [](Format f, float amax) { return nearest_scale(f, amax, false); }, ""}};
+
+// Blocks with NaN or Inf are NaN, elements are rounded to nearest even and saturate, as under the rules' own recipes.
+std::vector<Bytes> nearest_answer(const BlocksProblem& p, const NearestRule& rule, std::size_t codes,
+                                  std::size_t scales) {
+  const std::vector<std::int64_t> index = p.scale_index();
+  const std::int64_t blocks = index.empty() ? 0 : std::ranges::max(index) + 1;
+  std::vector<float> amaxes(static_cast<std::size_t>(blocks));
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    float& amax = amaxes[static_cast<std::size_t>(index[i])];
+    const float x = std::fabs(p.at(static_cast<std::int64_t>(i)));
+    if (!(x <= amax) && !std::isnan(amax)) amax = x;
+  }
+  std::vector<Bytes> answer(std::max(codes, scales) + 1);
+  for (const float amax : amaxes)
+    answer[scales].push_back(std::byte{std::isfinite(amax) ? rule.byte(p.element, amax) : std::uint8_t{255}});
+  std::vector<double> v;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const int byte = std::to_integer<int>(answer[scales][static_cast<std::size_t>(index[i])]);
+    v.push_back(byte == 255 ? kPoisoned : std::ldexp(double{p.at(static_cast<std::int64_t>(i))}, 127 - byte));
+  }
+  answer[codes] = codes_of(p.element, v,
+                           [&](double x) { return encode(p.element, x, Rounding::nearest_even, Overflow::saturate); });
+  if (p.own_scales && answer[scales] != p.own_scales->data) answer[codes].clear();
+  return answer;
+}
+
+}  // namespace
+
 // Scales, and codes where the scales are the candidate's own.
 Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales) {
   Table all;
@@ -291,6 +350,11 @@ Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales)
           return answer;
         },
         memo, recipe.checked_against));
+  }
+  if (!p.recipe.has_e8m0_scales()) return all;
+  for (const NearestRule& rule : kNearestRules) {
+    all.push_back(definition_of_all(
+        rule.name, [&p, &rule, codes, scales] { return nearest_answer(p, rule, codes, scales); }, memo, rule.source));
   }
   return all;
 }
@@ -351,6 +415,29 @@ Table casts_table(Format format, std::vector<double> values, std::size_t output)
     }
   }
   return all;
+}
+
+bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
+                        std::span<const std::uint32_t> codes) {
+  constexpr double kDeviations = 6, kFewest = 16;  // inputs between two codes: of fewer nothing is said
+  double up_due = 0, up = 0, farther_due = 0, farther = 0, variance = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    const auto with = [&](std::uint32_t word) {
+      return encode(format, values[i], Rounding::stochastic, overflow, word);
+    };
+    const std::uint32_t low = with(0), high = with(~0U);
+    if (codes[i] != low && codes[i] != high) return false;
+    const double below = decode(format, low), above = decode(format, high);
+    if (low == high || !std::isfinite(above)) continue;
+    const double fraction = (values[i] - below) / (above - below);
+    const bool went_up = codes[i] == high;
+    up_due += fraction, up += went_up ? 1 : 0;
+    farther_due += std::min(fraction, 1 - fraction), farther += went_up == (fraction < 0.5) ? 1 : 0;
+    variance += fraction * (1 - fraction);
+  }
+  const double slack = kDeviations * std::sqrt(variance);
+  return variance >= kFewest / 4 && std::fabs(up - up_due) <= slack && std::fabs(farther - farther_due) <= slack;
 }
 
 Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output) {

@@ -49,16 +49,31 @@ struct BlocksProblem {
 
 // Rows about codes, as output number `codes`, and compact scales, as output number `scales`.
 Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales);
-// The same of a matrix whose answer is not computed yet; own: the candidate's scales, compact. Outputs of codes along
-// tokens are the transposes of both. Rows keep alive what they need.
+// Of these the other recipes, and the rules of E8M0 scales that no recipe has: the nearest power of two.
+Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);
+// The whole table of a matrix whose answer is not computed yet; own: the candidate's scales, compact. Outputs of codes
+// along tokens are the transposes of both. Rows keep alive what they need.
 Table coded_table(BlocksProblem p, bool is_transposed, std::size_t codes, std::size_t scales, const Bytes& own);
-Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);  // of these the other recipes
 Table scale_rows(const BlocksProblem& p, std::size_t scales);  // of these the rows about scales alone
 // Rows about the scales in a layout; none where the blocks have no such layout.
 Table layout_table(const BlocksProblem& p, ScaleLayout layout, std::size_t output);
 
+// The gate's cases of equality as matrices of this type: the corners of its statements and one of each kind of data, in
+// whole blocks, or, without a block, of casts. For black boxes, which have no experts, strides and index.
+struct GateMatrix {
+  std::string name;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<float> x;
+};
+std::vector<GateMatrix> gate_matrices(Format element, std::optional<BlockShape> block, Format type);
+
 // Roundings and treatments of overflow by name ("nearest_even, saturate"), of values that are cast to the format.
 Table casts_table(Format format, std::vector<double> values, std::size_t output);
+// Whether these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
+// value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
+bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
+                        std::span<const std::uint32_t> codes);
 // Slips of a cast that should be to nearest even with this overflow.
 Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output);
 

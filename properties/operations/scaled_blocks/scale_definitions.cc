@@ -256,7 +256,7 @@ std::vector<std::int64_t> BlocksProblem::scale_index() const {
     for (std::int64_t i = starts[s]; i < starts[s + 1]; ++i) {
       for (std::int64_t j = 0; j < cols(); ++j) {
         index[static_cast<std::size_t>(i * cols() + j)] =
-            static_cast<std::int64_t>(s) * expected.scale_cols() + j / block_cols;
+            static_cast<std::int64_t>(s) * ((cols() + block_cols - 1) / block_cols) + j / block_cols;
       }
     }
   }

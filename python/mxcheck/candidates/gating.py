@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 from .._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
 from .._tool import tool_path
 from .declare import Candidate
-from .resolve import split
+from .resolve import importing, split
 
 EXIT_CODES = {0: "every statement that ran held", 1: "there is a counterexample", 4: "inconclusive", 6: "the candidate crashed or hung"}
 
@@ -135,13 +135,19 @@ def configurations_of(spec: str, timeout: Optional[float] = None) -> List[str]:
 
 def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[int] = None, only: str = "*",
          configs: Union[str, Sequence[int], None] = "all", cases: Optional[int] = None, jobs: Optional[int] = None, time_limit: float = 20,
-         first_call_limit: float = 300, save: str = "", fail_fast: bool = False, timeout: Optional[float] = None) -> Report:
+         first_call_limit: float = 300, save: str = "", fail_fast: bool = False, timeout: Optional[float] = None,
+         memory_limit: float = 0) -> Report:
     """Compares a candidate with the reference, byte for byte: `mxcheck gate --candidate python:...`.
 
     candidate: what @mxcheck.candidate made, at module level, or "MODULE:NAME" or "FILE.py:NAME". The gate runs it in a process of this
     interpreter. configs: which configurations of its autotuners, "all" or their numbers; None: it has none, and is not asked. time_limit, first_call_limit: seconds of a
-    call, of one that may compile; timeout: of the whole run. UsageError for a candidate that cannot be imported, and the like.
+    call, of one that may compile; timeout: of the whole run. memory_limit: GB of host memory that the candidate's process may take; 0: three
+    quarters of the machine's. UsageError for a candidate that cannot be imported, for a call of this while a module is imported as a
+    candidate (it would gate itself without end), and the like.
     """
+    if importing:
+        raise UsageError(f"calls mxcheck.gate while {importing[-1]} is imported, as the gate's own process imports it: put that call under "
+                         'if __name__ == "__main__":')
     spec = spec_of(candidate)
     numbers: List[Optional[int]] = [None]
     texts: List[str] = []
@@ -152,7 +158,8 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
             numbers = [None]
     reports = []
     for number in numbers:
-        arguments = ["--suite", suite, "--only", only, "--time-limit", str(time_limit), "--first-call-limit", str(first_call_limit), "--save", save]
+        arguments = ["--suite", suite, "--only", only, "--time-limit", str(time_limit), "--first-call-limit", str(first_call_limit),
+                     "--memory-limit", str(memory_limit), "--save", save]
         for name, value in (("--seed", seed if seed is not None else reports[0].seed if reports else None), ("--cases", cases), ("--jobs", jobs)):
             if value is not None:
                 arguments += [name, str(value)]

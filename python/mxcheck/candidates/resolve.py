@@ -12,6 +12,9 @@ from .._errors import UsageError
 from .declare import Candidate, as_list
 
 
+importing: List[str] = []  # modules that are being imported as candidates, in a process of the gate
+
+
 def split(spec: str) -> Tuple[str, str, Optional[int]]:
     """Module or file, name ("" for all candidates of the module), and the number of a configuration: "MODULE:NAME@2"."""
     body, at, number = spec.rpartition("@")
@@ -42,6 +45,7 @@ def where(error: BaseException, most: int = 480) -> str:
 
 def load_module(module: str) -> ModuleType:
     """The module, or a file's; UsageError where it cannot be imported, with the exception and its place."""
+    importing.append(module)
     try:
         if not module.endswith(".py"):
             return importlib.import_module(module)
@@ -58,6 +62,8 @@ def load_module(module: str) -> ModuleType:
         raise
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a module are no reason to end without a word
         raise UsageError(f"cannot be imported: {where(error)}") from None
+    finally:
+        importing.pop()
 
 
 def resolve(module: str, name: str) -> List[Candidate]:

@@ -33,7 +33,7 @@ def _frame(answer: Any) -> bytes:
             part = part.copy()
         for _, type_, view, size in viewed({"the box's answer": part}):
             tensors.append({"dtype": view.format, "shape": list(view.shape), "bytes": size})
-            data += rows_of(view, type_, size)
+            data += [bytes(row) for row in rows_of(view, type_, size)]  # now: a copy that was made here does not outlive the loop
     return b"".join([json.dumps({"tensors": tensors}).encode(), b"\n", *data])
 
 
@@ -102,10 +102,10 @@ def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[str] = ("bf1
     return Tree.of(_ask(f, arrays, arguments, extra)["order"], k)
 
 
-def identify_cast(f: Callable[[Any], Any], format: str = "e4m3", arrays: str = "values") -> Identified:
-    """Which rounding and which treatment of overflow does f follow? f(x): all 65,536 BF16 words as one row; codes of `format` come back,
-    one a byte (e5m6, bf16, fp16: two)."""
-    return identified(_ask(f, arrays, ["--box", "cast", "--format", format]), "the box")
+def identify_cast(f: Callable[[Any], Any], format: str = "e4m3", arrays: str = "values", dtype: str = "bf16") -> Identified:
+    """Which rounding and which treatment of overflow does f follow? f(x): one row of `dtype`, all of its 65,536 words, or of fp32 the
+    gate's values of every exponent too; codes of `format` come back, one a byte (e5m6, bf16, fp16: two)."""
+    return identified(_ask(f, arrays, ["--box", "cast", "--format", format, "--dtype", dtype]), "the box")
 
 
 def identify_quantize(f: Callable[[Any], Any], format: str = "e4m3", block: str = "1x32", dtype: str = "bf16", arrays: str = "values",

@@ -26,6 +26,8 @@ class Identified:
     closest: List[Candidate] = field(default_factory=list)
     tree: Optional[Tree] = None
     notes: List[str] = field(default_factory=list)
+    scales: Optional["Identified"] = None  # of a quantization that no recipe explains: its scales alone
+    elements: Optional["Identified"] = None  # and how elements are rounded under these
 
     def __bool__(self) -> bool:
         return bool(self.names)
@@ -39,13 +41,16 @@ class Identified:
             lines = [f"nothing known explains all {self.compared} outputs"]
         for one in self.closest:
             lines.append(f"not {one.name}: {one.equal} of {self.compared} outputs; {one.first}")
+        for part, what in ((self.scales, "its scales alone:"), (self.elements, "its elements under its own scales:")):
+            lines += [] if part is None else [what, *("  " + line for line in str(part).splitlines())]
         return "\n".join(lines + self.notes + ([str(self.tree)] if self.tree is not None else []))
 
     def json(self) -> Dict[str, Any]:
         """As `mxcheck identify --json`, as far as both know it."""
         closest = [{"name": one.name, "equal": one.equal, "first": {"text": one.first}} for one in self.closest]
         return {"explained": bool(self), "explaining": self.names, "also": self.notes, "declared": None, "closest": closest,
-                "compared": self.compared, "order": None if self.tree is None else self.tree.json()}
+                "compared": self.compared, "order": None if self.tree is None else self.tree.json(),
+                "scales": None if self.scales is None else self.scales.json(), "elements": None if self.elements is None else self.elements.json()}
 
     def svg(self) -> str:
         """The tree of summation as a picture. UsageError where none was found."""
@@ -64,5 +69,6 @@ def identified(answer: Dict[str, Any], observed: str, has_probes: bool = True) -
                                  f"{one['name']} gives {first['expected_text']}, {observed} {first['observed_text']}"))
     order = answer.get("order")
     notes = [words if " but for " in words else f"that is also {words}" for words in answer["also"]]
-    notes += [f"a slip gives every bit: {slip}" for slip in answer.get("slips", ())]
-    return Identified(answer["explaining"], answer["compared"], closest, None if order is None else Tree.of(order), notes)
+    notes += [f"a slip gives every bit: {slip}" for slip in answer.get("slips", ())] + answer.get("remarks", [])
+    parts = [identified(answer[part], observed, has_probes) if answer.get(part) else None for part in ("scales", "elements")]
+    return Identified(answer["explaining"], answer["compared"], closest, None if order is None else Tree.of(order), notes, *parts)

@@ -57,9 +57,9 @@ TEST(Safetensors, writes_these_very_bytes_whatever_order_the_tensors_came_in) {
 
 TEST(Safetensors, codes_that_no_dtype_is_of_are_written_as_integers_alone) {
   const TemporaryDirectory dir;
-  Tensor narrow = make_tensor(Format::e2m1, {2, 2}), codes = make_tensor(Format::e4m3, {2, 2});
+  Tensor narrow = make_tensor(Format::e2m3, {2, 2}), codes = make_tensor(Format::e4m3, {2, 2});
   narrow.name = codes.name = "codes";
-  expect_error(ErrorKind::internal, "tensors of e2m1 are not held in files as such", [&] {
+  expect_error(ErrorKind::internal, "tensors of e2m3 are not held in files as such", [&] {
     write_safetensors(dir / "x.safetensors", {{narrow}, {}});
   });
   expect_error(ErrorKind::internal, "npy holds no e4m3 as such", [&] { write_npy(dir / "x.npy", codes); });
@@ -100,6 +100,76 @@ TEST(Safetensors, round_trips_every_dtype_empty_and_scalar_tensors_and_awkward_n
     EXPECT_EQ(found->data, t.data);
     EXPECT_EQ(read_tensor((dir / "x.safetensors") + ":" + t.name).data, t.data) << t.name;
   }
+}
+
+// 64 values are 32 bytes; the first is in the low nibble, as in PyTorch's float4_e2m1fn_x2.
+TEST(Safetensors, holds_two_codes_of_e2m1_a_byte_and_shapes_that_count_codes) {
+  const TemporaryDirectory dir;
+  Tensor codes = make_tensor(Format::e2m1, {2, 32});
+  codes.name = "c";
+  for (std::size_t i = 0; i < 64; ++i) codes.data[i] = std::byte(i * 7 % 16);
+  write_safetensors(dir / "x.safetensors", {{codes, tensor("b", Format::uint8, {3}, "xyz")}, {}});
+  const std::string file = read_file(dir / "x.safetensors");
+  EXPECT_NE(file.find(R"("c":{"dtype":"F4","shape":[2,32],"data_offsets":[3,35]})"), std::string::npos) << file;
+  ASSERT_EQ(file.size() - file.find("xyz"), 35U);
+  for (std::size_t i = 0; i < 32; ++i) {
+    const auto byte = static_cast<unsigned char>(file[file.find("xyz") + 3 + i]);
+    EXPECT_EQ(byte, 2 * i * 7 % 16 | (2 * i + 1) * 7 % 16 << 4) << i;
+  }
+  const Tensor back = read_tensor((dir / "x.safetensors") + ":c");
+  EXPECT_EQ(back.format, Format::e2m1);
+  EXPECT_EQ(back.shape, codes.shape);
+  EXPECT_EQ(back.data, codes.data);
+  const auto rows = open_rows((dir / "x.safetensors") + ":c");
+  std::vector<std::byte> read(64);
+  for (std::size_t at = 0, step = 1; at < 64; at += step, step = std::min<std::size_t>(step + 2, 64 - at))
+    rows->read(std::span(read).subspan(at, step));
+  EXPECT_EQ(read, codes.data);
+  EXPECT_THROW(rows->read(std::span(read).first(1)), Error);
+}
+
+TEST(Safetensors, long_tensors_of_e2m1_are_written_and_read_in_pieces) {
+  const TemporaryDirectory dir;
+  std::vector<std::byte> codes(20'002);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = std::byte(i * i % 31 % 16);
+  SafetensorsWriter writer(dir / "x.safetensors", {{"c", {Format::e2m1, {20'002}}}}, {});
+  for (std::size_t at = 0, step = 1; at < codes.size(); at += step, step = std::min(step + 1, codes.size() - at))
+    writer.append(0, std::span(codes).subspan(at, step));
+  EXPECT_THROW(writer.append(0, std::span(codes).first(1)), Error);
+  writer.commit();
+  EXPECT_EQ(read_tensor(dir / "x.safetensors").data, codes);
+  std::vector<std::byte> read(codes.size());
+  const auto rows = open_rows(dir / "x.safetensors");
+  rows->read(std::span(read).first(3));
+  rows->read(std::span(read).subspan(3));
+  EXPECT_EQ(read, codes);
+}
+
+TEST(Safetensors, e2m1_of_an_odd_number_of_codes_or_other_bytes_is_refused) {
+  const TemporaryDirectory dir;
+  const auto read = [&](const std::string& shape, const std::string& data) {
+    const std::string header =
+        R"({"c":{"dtype":"F4","shape":)" + shape + R"(,"data_offsets":[0,)" + std::to_string(data.size()) + "]}}";
+    return parsed_safetensors(with_header(header, data)).tensors.front();
+  };
+  EXPECT_EQ(read("[2,1]", "\x2F").data, (std::vector{std::byte{0xF}, std::byte{2}}));
+  EXPECT_EQ(read("[0,3]", "").data.size(), 0U);
+  for (const char* shape : {"[1]", "[3]", "[3,5]", "[]"})
+    expect_error(ErrorKind::input, "has an odd number of elements of F4", [&] { read(shape, "ab"); });
+  for (const char* shape : {"[2]", "[6]", "[0]", "[2,4]"})
+    expect_error(ErrorKind::input, "data_offsets that its shape and dtype do not call for", [&] { read(shape, "ab"); });
+  expect_error(ErrorKind::input, "", [&] { read("[4294967296,4294967296,2]", "ab"); });
+  Tensor odd = make_tensor(Format::e2m1, {3});
+  odd.name = "c";
+  expect_error(ErrorKind::usage, "two codes a byte, and the shape an odd number", [&] {
+    write_safetensors(dir / "x.safetensors", {{odd}, {}});
+  });
+  Tensor wide = make_tensor(Format::e2m1, {2});
+  wide.name = "c", wide.data[1] = std::byte{16};
+  expect_error(ErrorKind::input, "", [&] { write_safetensors(dir / "x.safetensors", {{wide}, {}}); });
+  SafetensorsWriter half(dir / "x.safetensors", {{"c", {Format::e2m1, {2}}}}, {});
+  half.append(0, std::vector{std::byte{1}});
+  EXPECT_THROW(half.commit(), Error);
 }
 
 TEST(Safetensors, refuses_every_shorter_and_longer_file) {
@@ -162,7 +232,7 @@ TEST(Safetensors, says_what_is_wrong) {
       {one(R"({"dtype":"U8","shape":[5],"data_offsets":[0,5]})"), "truncated?"},
       {one(R"({"dtype":"U8","shape":[3],"data_offsets":[0,4]})"), "do not call for"},
       {one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})"), "overflows"},
-      {one(R"({"dtype":"F4","shape":[8],"data_offsets":[0,4]})"), "dtype F4, which is not read"},
+      {one(R"({"dtype":"F6_E2M3","shape":[8],"data_offsets":[0,4]})"), "dtype F6_E2M3, which is not read"},
       {two("0,2", "1,3"), "overlaps"},
       {two("0,2", "0,2"), "overlaps"},
       {two("0,2", "3,5"), "hole"},

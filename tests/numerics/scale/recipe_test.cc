@@ -425,7 +425,7 @@ void expect_names(const Table& table, const std::vector<std::string>& names) {
 TEST(RecipeWords, are_found_again) {
   expect_names(kNanPolicies, {"propagate", "drop", "refuse"});
   expect_names(kRoundings, {"nearest_even", "nearest_away", "toward_zero", "stochastic", "upward"});
-  expect_names(kElementRoundings, {"nearest_even", "nearest_away", "toward_zero"});
+  expect_names(kElementRoundings, {"nearest_even", "nearest_away", "toward_zero", "upward"});
   expect_names(kOverflows, {"saturate", "non_saturate"});
   expect_names(kElementScalings, {"exact", "shifted_exponent", "one_at_byte_zero", "zero_at_byte_zero",
                                   "normal_at_byte_zero", "half_in_fp32", "times_reciprocal", "times_quotient"});

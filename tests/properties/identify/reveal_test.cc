@@ -218,7 +218,7 @@ TEST(ReportJson, of_a_match_has_these_members) {
       R"("observed_text":"0x3f800001 = 0.01111111.00000000000000000000001 = 0x1.000002p+0 = 1.00000012"},"probes":["e"]})";
   EXPECT_EQ(
       to_text(to_json(match, std::nullopt), {-1}),
-      R"({"explained":false,"explaining":[],"also":[],"slips":[],"declared":{"name":"sm90_fp8","holds":false,"difference":)" +
+      R"({"explained":false,"explaining":[],"also":[],"slips":[],"remarks":[],"declared":{"name":"sm90_fp8","holds":false,"difference":)" +
           difference + R"(},"closest":[)" + difference + R"(],"compared":64,"probes":1,"tried":72,"order":null})");
   match.closest.front().first = {"e", "experts", 0, 0, std::nullopt, 3, 0xFFFFFFFF};
   EXPECT_NE(to_text(to_json(match), {-1}).find(R"("expected":"3","observed":"-1")"), std::string::npos);

@@ -55,7 +55,7 @@ TEST_F(IdentifyCandidate, recipes_scales_and_routers_that_are_declared_wrongly_a
   const auto s = identify("operations=quantize;follows=floor", "--op scale --only 'format=e4m3 recipe=rceil'");
   EXPECT_EQ(s.code, 1) << s.out;
   EXPECT_TRUE(says(s, "explained by  floor, every bit")) << s.out;
-  EXPECT_TRUE(says(s, "words of 1 probes")) << s.out;
+  EXPECT_TRUE(says(s, "words of 3 probes")) << s.out;
   const auto r = identify("operations=route;follows=sigmoid", "--op route --only variant=topk-softmax");
   EXPECT_EQ(r.code, 1) << r.out;
   EXPECT_TRUE(says(r, "explained by  sigmoid, every bit")) << r.out;
@@ -71,11 +71,25 @@ TEST_F(IdentifyCandidate, recipes_scales_and_routers_that_are_declared_wrongly_a
   EXPECT_TRUE(says(c, "op=cast format=e4m3")) << c.out;
 }
 
+// Probes lie where they are aligned, all of them; the gate's cases do not.
+TEST_F(IdentifyCandidate, what_is_wrong_in_a_case_of_the_gate_alone_is_not_as_declared) {
+  const auto a = mxcheck("identify --candidate '" MXCHECK_TOY "'", "export TOY=ignores_byte_offset; ");
+  EXPECT_EQ(a.code, 1) << a.out;
+  EXPECT_TRUE(says(a, "UNEXPLAINED   op=quantize format=e4m3 recipe=rceil")) << a.out;
+  EXPECT_TRUE(says(a, "declared      rceil, which is WRONG in a case of the gate, though it explains")) << a.out;
+  EXPECT_TRUE(says(a, "case          op=quantize") && says(a, "0 as declared, 0 otherwise, 1 unexplained")) << a.out;
+  const auto right = mxcheck("identify --candidate '" MXCHECK_TOY "'");
+  EXPECT_EQ(right.code, 0) << right.out;
+  EXPECT_TRUE(says(right, " probes, ") && says(right, " cases of the gate in ") && says(right, " shapes")) << right.out;
+  const auto limited = mxcheck("identify --candidate '" MXCHECK_TOY "' --memory-limit -1");
+  EXPECT_EQ(limited.code, 2) << limited.out;
+}
+
 TEST_F(IdentifyCandidate, multiples_and_limits_of_a_library_are_kept) {
   const auto a = identify("operations=matmul,quantize,cast,route;contracts=sm90_fp8;rows_multiple=48;cols_multiple=80",
-                          "--only format=e4m3");
+                          "--only 'format=e4m3 recipe=rceil'");
   EXPECT_EQ(a.code, 0) << a.out;
-  const auto b = identify("operations=quantize,cast;max_rows=40;max_cols=128;with=1x32", "");
+  const auto b = identify("operations=quantize,cast;max_rows=40;max_cols=128;with=1x32", "--only format=e5m2");
   EXPECT_EQ(b.code, 0) << b.out;
   const auto strict =
       mxcheck("identify --candidate '" MXCHECK_TOY "'", "export TOY=multiples; ");  // 48 rows, 80 columns

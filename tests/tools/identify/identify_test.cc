@@ -276,10 +276,10 @@ TEST_F(IdentifyBox, a_quantization_of_all_recipes_and_of_those_that_are_named) {
         frame_of({{Format::e4m3, call.rows, call.cols, q.codes}, {Format::uint8, call.rows, call.cols / 32, q.scales}});
     return q;
   };
-  const Match here = identify_quantize(Format::e4m3, {1, 32}, box, {"", Format::bf16});
+  const QuantizeMatch here = identify_quantize(Format::e4m3, {1, 32}, box, {"", Format::bf16});
   const auto all = identify("quantize --dtype bf16");
   EXPECT_EQ(all.code, 1) << all.err;
-  EXPECT_EQ(sorted(last_frame(all)), sorted(to_json(here, std::nullopt)));
+  EXPECT_EQ(sorted(last_frame(all)), sorted(to_json(here)));
   const Json named = last_frame(identify("quantize --dtype bf16 --names floor --names even"));
   EXPECT_EQ(named.find("closest")->size(), 2U);
   EXPECT_EQ(identify("quantize --dtype bf16 --names ceiling").code, 2);

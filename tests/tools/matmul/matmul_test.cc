@@ -68,7 +68,7 @@ TEST_F(MatmulTool, codes_and_scales_of_fp8_dtypes_say_their_format) {
   EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{32 * 1 + 32 * 4});
   expect_output("mma --a x.safetensors:g --b x.safetensors:x" + scaled, 0);
   EXPECT_EQ(values_of<float>(read_tensor(dir / "d.npy")), std::vector<float>{14 * (32 * 1 + 32 * 4)});  // 0x4B is 14
-  expect_refused(2, "is F8_E4M3; e5m2 codes are U8: bytes of one FP8 format are not read as another's",
+  expect_refused(2, "is F8_E4M3; e5m2 codes are U8: codes of one format are not read as another's",
                  "mma --a x.safetensors:x --format-a e5m2 --b x.safetensors:x" + scaled);
   expect_refused(
       2, "scales are U8, F8_E8M0 or F32",
@@ -213,11 +213,15 @@ TEST(CodeFormat, follows_the_dtype_or_the_name_where_it_fits) {
   EXPECT_EQ(of("", Format::uint16), Format::bf16);
   EXPECT_EQ(of("", Format::fp32), Format::fp32);
   EXPECT_EQ(of("e2m1", Format::uint8), Format::e2m1);
+  EXPECT_EQ(of("", Format::e2m1), Format::e2m1);
+  EXPECT_EQ(of("e2m1", Format::e2m1), Format::e2m1);
+  expect_error(ErrorKind::input, "x: is F4; e2m3 codes are U8: codes of one", [&] { of("e2m3", Format::e2m1); });
   EXPECT_EQ(of("fp16", Format::fp16), Format::fp16);
   EXPECT_EQ(of("e5m6", Format::uint16), Format::e5m6);
   expect_error(ErrorKind::input, "x: is U16; e4m3 codes are U8", [&] { of("e4m3", Format::uint16); });
   expect_error(ErrorKind::input, "x: is BF16; fp16 codes are U16", [&] { of("fp16", Format::bf16); });
-  expect_error(ErrorKind::input, "x: is I64; codes are U8, F8_E4M3, F8_E5M2 or U16", [&] { of("", Format::int64); });
+  expect_error(ErrorKind::input, "x: is I64; codes are U8, F8_E4M3, F8_E5M2, F4 or U16",
+               [&] { of("", Format::int64); });
   expect_error(ErrorKind::usage, "'e9' is no format", [&] { of("e9", Format::uint8); });
 }
 

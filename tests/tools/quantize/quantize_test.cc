@@ -62,6 +62,8 @@ TEST_F(QuantizeTool, gives_the_bytes_of_the_shared_cases) {
       {"--preset triton --nan propagate", {kNaN, 448}, {255}, {0x7F, 0x7F}},
       {"--amax-min 1e-4", {0, 0}, {105}, {0x00, 0x00}},
       {"--rounding toward_zero", {448, 447.9F}, {127}, {0x7E, 0x7D}},
+      {"--rounding upward", {448, 17}, {127}, {0x7E, 0x59}},
+      {"--rounding upward", {448, -17}, {127}, {0x7E, 0xD8}},
       {"--rounding nearest_away", {448, 17}, {127}, {0x7E, 0x59}},
       {"--rounding nearest_even", {448, 17}, {127}, {0x7E, 0x58}},
       {"--rule floor --overflow non_saturate", {480, 448}, {127}, {0x7F, 0x7E}},
