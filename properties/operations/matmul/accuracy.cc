@@ -94,28 +94,29 @@ class Accuracy final : public RunTally {
                                   ? ""
                                   : fmt::format("; mean error {:.3g} of the sum of magnitudes, the contract's {:.3g}",
                                                 p.mean_candidate(), p.mean_other());
-    return fmt::format("{} outputs compared, {} with another error than the contract's, {} of these worse{}", p.pairs(),
-                       p.differing(), p.worse(), means);
+    return fmt::format("{} outputs compared, the error differs in {} and is larger in {}{}", p.pairs(), p.differing(),
+                       p.worse(), means);
   }
 
   [[nodiscard]] Finding finding(const std::pair<const std::string, PairedErrors>& least, const PairedErrors& all,
                                 double log_level) const {
     Finding f;
-    const PairedErrors& p = least.second;
-    const std::string where = least.first == kAll ? "" : " where " + least.first;
-    f.summary = fmt::format("D is less accurate than its contract{}: of {} outputs with another error {} are worse",
-                            where, p.differing(), p.worse());
-    f.element.push_back("outputs   " + (where.empty() ? "" : least.first + ": ") + counts_text(p));
-    f.element.push_back(
-        fmt::format("chance    at most {} by the number of worse ones, {} by the means, where at most {:.0f} "
-                    "of 100 may be worse; the level is {:.0e} over {} sets, {} each",
-                    chance_text(p.log_chance_of_signs()), chance_text(p.log_chance_of_means()),
-                    100 * PairedErrors::kMostWorse, kLevel, sets_.size(), chance_text(log_level)));
-    if (!where.empty()) f.element.push_back("all       " + counts_text(all));
-    std::vector<std::string> others;
-    for (const auto& [set, errors] : sets_) {
-      if (set != least.first && set != kAll && errors.log_chance() < log_level)
-        others.push_back(fmt::format("{} ({} of {})", set, errors.worse(), errors.differing()));
+    const auto& [set, p] = least;
+    const bool is_all = set == kAll;
+    f.summary = fmt::format("D is less accurate than its contract{}: {} of the {} errors that differ are larger",
+                            is_all ? "" : " where " + set, p.worse(), p.differing());
+    f.element.push_back("outputs   " + (is_all ? "" : set + ": ") + counts_text(p));
+    f.element.push_back(fmt::format(
+        "chance    below {} (signs) and {} (means) for a kernel that is worse in at most {:.0f} of 100; level "
+        "{:.0e} over {} sets, {} each",
+        chance_text(p.log_chance_of_signs()), chance_text(p.log_chance_of_means()), 100 * PairedErrors::kMostWorse,
+        kLevel, sets_.size(), chance_text(log_level)));
+    if (!is_all) f.element.push_back("all       " + counts_text(all));
+    std::vector<std::string> others;  // worse than all are
+    for (const auto& [other, errors] : sets_) {
+      const bool is_worse = errors.worse() * all.differing() > all.worse() * errors.differing();
+      if (other != set && is_worse && errors.log_chance() < log_level)
+        others.push_back(fmt::format("{} ({} of {})", other, errors.worse(), errors.differing()));
     }
     if (!others.empty()) f.element.push_back("also      " + join(others));
     return f;
