@@ -364,6 +364,11 @@ TEST(AsAccurateAs, has_the_contracts_bits_within_its_intervals) {
       EXPECT_FALSE(p.m.contract.promises_bits());
     }
   }
+  for (const std::int64_t depth : {32, 96, 1000}) {
+    Owned o;
+    fill(o, "sm100_mxf8f6f4", {17, 40, depth}, {1, 32}, {1, 32}, Format::e8m0, 24);
+    EXPECT_EQ(outside(ranges_of(o.m, "as_accurate_as:sm100_mxf8f6f4"), run(o.m)), 0) << depth;
+  }
   EXPECT_EQ(parse_matmul_contract("as_accurate_as:sm90_fp8+promote128").kept_bits, 13);
   EXPECT_EQ(parse_matmul_contract("as_accurate_as:sm100_mxf8f6f4").kept_bits, 23);
 }
