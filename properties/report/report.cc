@@ -159,10 +159,11 @@ std::string matched_text(const Finding& finding) {
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
   const bool of_all = is_of_all_cases(r);
-  const char* const verdict = of_all                      ? "of all cases together: chance alone has a stated level"
-                              : r.statement->repeats_bits ? "exact: bytes are equal or they are not"
-                                                          : "interval: an output outside of what every right kernel "
-                                                            "can give is a proof";
+  const char* const verdict = of_all ? "of all cases together: chance alone has a stated level"
+                              : r.statement->repeats_bits || r.statement->tally
+                                  ? "exact: bytes are equal or they are not"
+                                  : "interval: an output outside of what every right kernel "
+                                    "can give is a proof";
   std::string out = fmt::format("\n{}\n  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
                                 r.statement->sentence, r.statement->source, verdict);
   out += fmt::format("  found     {}\n", e.finding.summary);

@@ -135,8 +135,9 @@ TEST(AccuracyClaim, holds_of_bf16_and_finds_its_faults_by_night) {
     expect_held(claimed(order, kBf16Accuracy, kErrors), {kErrors});
   expect_held(claimed("fp32_sums", "sm90_bf16+from_c=as_accurate_as:ieee_fp32+from_c", kErrors), {kErrors});
   expect_less_accurate("fp32_sums", "sm90_bf16+from_c=as_accurate_as:exact");
-  // What the other statements say of an operation under such a claim.
-  expect_held(claimed("", kBf16Accuracy, "'[bmn]*'"), {kErrors, kSums, "matmul_of_small_integers_is_exact"});
+  // No other statement asks for bits of an operation under such a claim.
+  expect_held(claimed("order_changes", kBf16Accuracy + " --claim " + kFp8Accuracy, "'[bmnt]*'"),
+              {kErrors, kSums, "matmul_of_small_integers_is_exact"});
 }
 
 TEST(AccuracyClaim, is_of_all_cases_and_of_one_shard) {
