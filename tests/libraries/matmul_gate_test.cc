@@ -142,12 +142,14 @@ TEST(AccuracyClaim, holds_of_bf16_and_finds_its_faults_by_night) {
 
 TEST(AccuracyClaim, is_of_all_cases_and_of_one_shard) {
   const std::string claim = "--claim " + kBf16Accuracy + " --only " + kErrors + " --seed 1 --cases 60";
-  int with_cases = 0;
+  int with_cases = 0, without = 0;
   for (const char* shard : {"1/2", "2/2"}) {
     const ShellAnswer ran = gate("", claim + " --shard " + shard);
-    with_cases += ran.says("outputs compared") ? 1 : 0;
+    with_cases += ran.says(" outputs compared, ") ? 1 : 0;
+    without += ran.says("no case of it falls to this shard") ? 1 : 0;
   }
   EXPECT_EQ(with_cases, 1);
+  EXPECT_EQ(without, 1);
   const ShellAnswer one =
       gate("", "--claim " + kBf16Accuracy + " --reproduce '" + kErrors +
                    ": op=matmul:as_accurate_as:sm90_bf16+from_c format=bf16 format_b=bf16 block=none "
