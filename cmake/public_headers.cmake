@@ -15,6 +15,7 @@ set(mxcheck_public_numerics
     format/packing.h
     measure/measures.h
     measure/median_search.h
+    measure/paired_errors.h
     measure/pairwise_sum.h
     measure/value_counts.h
     names.h

@@ -2,7 +2,8 @@
  *
  * D = alpha * A B^T + C. A library may have several operations of this name, each with the contract that it claims: the
  * text of reference/matmul/matmul.h, such as "sm90_fp8+promote128". The gate computes D under that contract and
- * compares bits; of "any_order" it asks that every output is a sum of its products in some order.
+ * compares bits; of "any_order" it asks that every output is a sum of its products in some order, and of
+ * "as_accurate_as:CONTRACT" beside that errors no larger than that contract's.
  *
  *   in   a  codes [m, k]; groups along depth: [m, k], k of all groups
  *        b  codes [n, k]; groups along rows: [experts * n, k], the experts' matrices one below the other

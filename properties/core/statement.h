@@ -1,8 +1,8 @@
 #pragma once
 // A statement is a sentence about a candidate that must hold for every case, and the check that tries a case.
 //
-// Each is exact: bytes are equal or they are not. The name is the sentence; the same text is the JUnit case, the filter
-// of --only and the heading of the report.
+// Each is exact but one (RunTally): bytes are equal or they are not, and an output is in its interval or not. The name
+// is the sentence; the same text is the JUnit case, the filter of --only and the heading of the report.
 
 #include <functional>
 #include <memory>
@@ -21,6 +21,25 @@ namespace mxcheck {
 
 class ReferencePrefetcher;
 
+// What a statement whose verdict is of all of its cases together adds up. Its check adds to CheckContext::tally, where
+// that is; corners and shrinking have no part in it but by what the check itself adds.
+class RunTally {
+ public:
+  RunTally() = default;
+  RunTally(const RunTally&) = delete;
+  RunTally& operator=(const RunTally&) = delete;
+  virtual ~RunTally() = default;
+
+  struct Conclusion {
+    std::optional<Finding> finding;  // that the statement does not hold, ...
+    Case example;                    // ... and the case that shows it most
+    std::string undecided;           // in place of a finding: why nothing can be said; empty: it holds
+    std::string note;                // of one that holds: what was met
+  };
+  // Once all cases have run.
+  [[nodiscard]] virtual Conclusion conclusion() const = 0;
+};
+
 struct CheckContext {
   CandidateRunner& process;
   std::span<const Variant> variants;  // everything the candidate supports
@@ -32,6 +51,7 @@ struct CheckContext {
   std::string not_checked = {};  // set by a check that could not be made here: why
   // May have the answer to the case. Owned here: a check that throws out of its list of cases leaves nothing behind.
   std::shared_ptr<ReferencePrefetcher> ahead = {};
+  std::shared_ptr<RunTally> tally = {};  // of a run of a statement that has one; a single case has none
 };
 
 struct Statement {
@@ -56,6 +76,8 @@ struct Statement {
   bool recorded = true;           // false: replay, without the device, would take too long
   // Corners of all variants together that the statement applies to: what need not be made for each of them.
   std::function<std::vector<Case>(std::span<const Variant>, Suite)> shared_corners = {};
+  // Its verdict is of all cases together: one run's tally. All cases then belong to one shard.
+  std::function<std::shared_ptr<RunTally>()> tally = {};
 };
 
 // All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then

@@ -94,7 +94,7 @@ inline constexpr std::size_t kSlowCases = 3;
 struct StatementResult {
   const Statement* statement = nullptr;
   Verdict verdict = Verdict::held;
-  std::string reason;  // of inconclusive and not_offered
+  std::string reason;  // of inconclusive and not_offered; what one that holds has to say of all its cases
   std::int64_t variants = 0;
   std::int64_t cases = 0;                // checked and claimed
   std::int64_t not_applicable = 0;       // drawn, but the statement says nothing about them

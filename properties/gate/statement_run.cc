@@ -48,6 +48,7 @@ StatementRun::StatementRun(const Statement& s, const GateOptions& options, Candi
                            History* history)
     : options_(options), context_{process, offered, cpu}, recording_(recording), history_(history) {
   result_.statement = &s;
+  if (s.tally) context_.tally = s.tally();
   for (std::size_t i = 0; i < offered.size(); ++i) {
     if (!s.applies(offered[i], offered)) continue;
     numbers_[to_text(offered[i])] = variants_.size();
@@ -59,11 +60,13 @@ StatementRun::StatementRun(const Statement& s, const GateOptions& options, Candi
 }
 
 bool StatementRun::owns_operation(const std::string& operation) const {
+  if (result_.statement->tally) return options_.shard.owns(result_.statement->name);
   return options_.shard.owns(fmt::format("{} {}", result_.statement->name, operation));
 }
 
 // Where there is no domain, each corner is dealt by itself: nothing depends on how another one ended.
 bool StatementRun::owns_case(const Case& c) const {
+  if (result_.statement->tally) return owns_operation(c.variant.operation);
   return options_.shard.owns(fmt::format("{}: {}", result_.statement->name, to_text(c)));
 }
 
@@ -91,6 +94,21 @@ void StatementRun::run() {
     result_.verdict = Verdict::inconclusive, result_.reason = "interrupted before all of its cases had run";
   } else {
     judge();
+    if (context_.tally && result_.verdict == Verdict::held) conclude(*context_.tally);
+  }
+}
+
+void StatementRun::conclude(const RunTally& tally) {
+  RunTally::Conclusion c = tally.conclusion();
+  if (c.finding) {
+    Counterexample& example = result_.counterexample.emplace();
+    example.minimal = example.original = std::move(c.example);
+    example.finding = *std::move(c.finding);
+    result_.verdict = Verdict::failed;
+  } else if (!c.undecided.empty()) {
+    result_.verdict = Verdict::inconclusive, result_.reason = std::move(c.undecided);
+  } else {
+    result_.reason = std::move(c.note);
   }
 }
 
@@ -252,8 +270,9 @@ SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const std
 }
 
 void StatementRun::judge_one() {
-  if (result_.counterexample || result_.cases > 0) return;
+  if (result_.counterexample || (result_.cases > 0 && !context_.tally)) return;
   result_.verdict = Verdict::inconclusive;
+  if (result_.cases > 0) return void(result_.reason = "the verdict is of all cases together: one shows nothing");
   if (!not_checked_.empty()) return void(result_.reason = not_checked_);
   result_.reason = result_.options_not_offered > 0 ? "the candidate does not offer this case's options"
                                                    : "the statement says nothing about this case";

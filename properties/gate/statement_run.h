@@ -45,6 +45,8 @@ class StatementRun {
   void run_triples();
   void run_layers();
   void judge();
+  // The verdict of all cases together.
+  void conclude(const RunTally& tally);
   // True if this shard has the corners and covering cases of the operation, or this one case.
   [[nodiscard]] bool owns_operation(const std::string& operation) const;
   [[nodiscard]] bool owns_case(const Case& c) const;

@@ -424,6 +424,7 @@ CandidateInfo candidate_from(const Json& json, const std::string& where) {
                        each.integer("max_cols", 0, kMost),
                        each.integer("rows_multiple", 1, kMost),
                        each.integer("cols_multiple", 1, kMost)};
+    if (each.has("claimed_for")) info.listed = any_text(each, "claimed_for");
     if (find_operation(info.name) == nullptr) each.refuse("name", "is no operation of this mxcheck");
     each.finish();
     c.operations.push_back(std::move(info));

@@ -23,8 +23,10 @@ const char* word(Verdict verdict) {
 }
 
 OrderedJson to_json(const OperationInfo& o) {
-  return {{"name", o.name},         {"contract", o.contract},           {"max_rows", o.max_rows},
-          {"max_cols", o.max_cols}, {"rows_multiple", o.rows_multiple}, {"cols_multiple", o.cols_multiple}};
+  OrderedJson j{{"name", o.name},         {"contract", o.contract},           {"max_rows", o.max_rows},
+                {"max_cols", o.max_cols}, {"rows_multiple", o.rows_multiple}, {"cols_multiple", o.cols_multiple}};
+  if (!o.listed.empty()) j["claimed_for"] = o.listed;
+  return j;
 }
 
 OrderedJson to_json(const SoakCount& s) {

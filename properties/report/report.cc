@@ -72,9 +72,13 @@ std::string not_reproduced(const Counterexample& e) {
                      e.reproduction->seen, e.reproduction->of);
 }
 
+bool is_of_all_cases(const StatementResult& r) {
+  return r.statement->tally && r.counterexample->finding.kind == FindingKind::mismatch;
+}
+
 std::string again_command(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
-  if (!not_reproduced(e).empty()) return run_command(report);
+  if (is_of_all_cases(r) || !not_reproduced(e).empty()) return run_command(report);
   std::string command = fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", candidate_argument(report),
                                     r.statement->name, to_text(e.minimal));
   if (!e.reproduction) return command;
@@ -168,11 +172,14 @@ std::string cause_text(const Finding& finding) {
 
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
+  const bool of_all = is_of_all_cases(r);
+  const char* const verdict = of_all ? "of all cases together: chance alone has a stated level"
+                              : r.statement->repeats_bits || r.statement->tally
+                                  ? "exact: bytes are equal or they are not"
+                                  : "interval: an output outside of what every right kernel "
+                                    "can give is a proof";
   std::string out = fmt::format("\n{}\n{}  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
-                                cause_text(e.finding), r.statement->sentence, r.statement->source,
-                                r.statement->repeats_bits
-                                    ? "exact: bytes are equal or they are not"
-                                    : "interval: an output outside of what every right kernel can give is a proof");
+                                cause_text(e.finding), r.statement->sentence, r.statement->source, verdict);
   out += fmt::format("  found     {}\n", e.finding.summary);
   for (const std::string& line : e.finding.element) out += "  " + line + "\n";
   if (e.finding.difference) {
@@ -185,9 +192,11 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
     if (!d.pattern.empty()) out += "  pattern   " + d.pattern + "\n";
   }
   for (const std::string& line : e.finding.likely) out += "  likely    " + line + "\n";
-  out += fmt::format("  case      {}\n", to_text(e.minimal));
-  out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
-                     e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
+  out += fmt::format("  case      {}{}\n", to_text(e.minimal), of_all ? ", of all the one that shows it most" : "");
+  if (!of_all) {
+    out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
+                       e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
+  }
   if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
   if (e.reproduction) {
     for (const Preceding& p : e.reproduction->after) out += "  after     " + to_text(p, *r.statement) + "\n";
@@ -218,6 +227,9 @@ std::string report_summary(const GateReport& report) {
     out +=
         fmt::format("first calls of a kind, compiling included: {} took {:.2f} s together, the longest {:.2f} s ({})\n",
                     f.calls, f.seconds, f.longest, f.longest_kind);
+  }
+  if (report.one_case) {  // no line of a statement says it
+    for (const StatementResult& r : report.statements) out += r.reason.empty() ? "" : r.reason + "\n";
   }
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   out += soak_text(report);

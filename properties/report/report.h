@@ -27,6 +27,8 @@ std::string matched_text(const Finding& finding);
 // command that reproduces it, machine. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
 
+// True if the counterexample is of all cases of the statement together: no case alone meets it again.
+bool is_of_all_cases(const StatementResult& result);
 // Why the counterexample's case is not enough to meet the failure again; empty where it is, alone or after others.
 std::string not_reproduced(const Counterexample& e);
 // The command that meets the failure again: the case, with those that it fails after, or else the run.

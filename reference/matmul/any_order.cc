@@ -272,9 +272,28 @@ std::string to_text(const OutputRange& range) {
   return fmt::format("{:.9g} to {:.9g}, {:.2g} wide", range.low, range.high, range.high - range.low);
 }
 
+ExactOutput exact_output(const Matmul& m, std::int64_t at) {
+  check_matmul(m);
+  for (const MatmulPart& part : parts_of(m)) {
+    const std::int64_t own = at - part.d_first;
+    if (own < 0 || own >= part.a.rows * part.b.rows) continue;
+    const Terms terms = products(row_of(m, part.a, own / part.b.rows), row_of(m, part.b, own % part.b.rows));
+    const double c = value_at(m, at);
+    const double alpha{m.alpha};
+    ExactOutput out{alpha * (terms.positive - terms.negative) + c,
+                    std::fabs(alpha) * (terms.positive + terms.negative) + std::fabs(c)};
+    const bool special = terms.any_nan || terms.any_positive_infinity || terms.any_negative_infinity;
+    if (special || !std::isfinite(out.magnitude)) out.value = std::numeric_limits<double>::quiet_NaN();
+    // Products of two significands of 28 bits are rounded, and each sum: as in Ranges::of().
+    out.off = 2 * (terms.count + 4) * 0x1p-53 * out.magnitude;
+    return out;
+  }
+  throw Error(ErrorKind::usage, "output " + std::to_string(at) + " is not of D");
+}
+
 std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::uint8_t> wanted) {
   check_matmul(m);
-  if (!m.contract.any_order)
+  if (m.contract.promises_bits())
     throw Error(ErrorKind::usage, "contract " + to_text(m.contract) + " promises an order: matmul() has its bits");
   std::vector<OutputRange> ranges;
   resize_or_throw(ranges, checked_product(m.rows_of_d(), m.b.rows, "D"), "ranges of D");

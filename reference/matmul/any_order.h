@@ -34,8 +34,10 @@
 // overflow on the way, where a scale lies outside 2^-50 .. 2^50 (two together may leave FP32), and where a code under
 // scales is above 2^30 or has bits below 2^-38 (FP8 and FP16 never are).
 //
+// The same of `as_accurate_as:CONTRACT`: the accumulators are those of the contract.
+//
 // Sources: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 4.2 and 3.1; docs/contracts.md for
-// tensor cores. Errors: those of matmul(); Error{usage} for a contract that promises an order.
+// tensor cores. Errors: those of matmul(); Error{usage} for a contract that promises bits.
 
 #include <cstdint>
 #include <span>
@@ -60,8 +62,17 @@ struct OutputRange {
 
 std::string to_text(const OutputRange& range);  // "-600 in every order: nothing can be rounded on the way"
 
-// (experts x) m x n ranges, as D lies in memory. Threads are m.threads. wanted: of each output, not 0 where its range
-// is asked for, unbounded else; none: all are. 10^8 products a second and core.
+// One output's exact value in real numbers, C and alpha included and D's format not, and the sum of the magnitudes that
+// it is made of: |alpha| sum |a b| + |C|. The value is off by at most `off`; NaN where it is no finite number.
+struct ExactOutput {
+  double value = 0;
+  double magnitude = 0;
+  double off = 0;
+};
+ExactOutput exact_output(const Matmul& m, std::int64_t at);  // at: its place in D
+
+// (experts x) m x n ranges, as D lies in memory. Of a contract that promises no bits; threads are m.threads. wanted: of
+// each output, not 0 where its range is asked for, unbounded else; none: all are. 10^8 products a second and core.
 std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::uint8_t> wanted = {});
 
 }  // namespace mxcheck

@@ -54,10 +54,32 @@ void check(const MatmulContract& c, std::string_view text) {
   if (c.descending && !fused) refuse(text, "descending is said of steps of a tensor core");
 }
 
+constexpr std::string_view kAsAccurateAs = "as_accurate_as:";
+
+// Intervals and exact values (any_order.h) must be those of what the contract reads and of accumulators that it has.
+void check_accuracy(const MatmulContract& c, std::string_view text) {
+  if (!c.promises_bits()) refuse(text, "only a contract that promises bits has errors to be compared with");
+  const bool fused = c.sum->arithmetic == Arithmetic::fused;
+  if (fused && c.sum->step.output.c != Format::fp32)
+    refuse(text, "errors are compared with those of FP32 accumulators alone");
+  if (c.sum->operand_mask != ~std::uint32_t{0})
+    refuse(text, "the sum reads a part of its operands, so that no value is the exact one");
+  if (c.sum->scale_terms != 0 && c.sum->scales.front() != Format::e8m0)
+    refuse(text, "errors are compared under E8M0 and FP32 scales alone");
+}
+
 }  // namespace
 
 MatmulContract parse_matmul_contract(std::string_view text) {
   MatmulContract c;
+  if (text.starts_with(kAsAccurateAs)) {
+    c = parse_matmul_contract(text.substr(kAsAccurateAs.size()));
+    check_accuracy(c, text);
+    c.as_accurate = true;
+    if (c.sum->arithmetic == Arithmetic::fused)
+      c.kept_bits = std::min(c.sum->step.fraction_bits, MatmulContract::kFp32KeptBits);
+    return c;
+  }
   if (text.ends_with('+')) refuse(text, "nothing follows the last +");
   std::string_view rest = text;
   for (bool first = true; first || !rest.empty(); first = false) {
@@ -89,7 +111,8 @@ MatmulContract parse_matmul_contract(std::string_view text) {
 }
 
 std::string to_text(const MatmulContract& c) {
-  std::string text(c.any_order ? "any_order" : c.sum->name);
+  std::string text(c.as_accurate ? kAsAccurateAs : "");
+  text += c.any_order ? "any_order" : c.sum->name;
   if (c.any_order && c.kept_bits != MatmulContract::kFp32KeptBits) text += "+f" + std::to_string(c.kept_bits);
   if (c.promotion != 0) text += "+promote" + std::to_string(c.promotion);
   if (c.order == MatmulContract::Order::a_first) text += "+a_first";
@@ -374,7 +397,7 @@ ExplainedOutput explain_output(const Matmul& p, std::int64_t expert, std::int64_
       std::memcpy(&c, static_cast<const std::byte*>(p.c) + at * static_cast<std::int64_t>(width), width);
     }
     ExplainedOutput out = Explainer(p, part, row, j).explain(c, p.c != nullptr);
-    if (p.contract.any_order) {
+    if (!p.contract.promises_bits()) {
       std::vector<std::uint8_t> wanted(static_cast<std::size_t>(p.rows_of_d() * p.b.rows));
       const auto at = static_cast<std::size_t>(part.d_first + row * p.b.rows + j);
       wanted[at] = 1;

@@ -19,6 +19,9 @@
 //   +fN         adders that keep N bits below their largest operand (13: FP8 on Hopper). Also with +decode.
 // matmul() then gives the exact sum, rounded once; reference/matmul/any_order.h the interval of what is right.
 //
+// `as_accurate_as:CONTRACT` promises no bits, but errors that are no larger than CONTRACT's (not of any_order, FP16
+// accumulators, TF32 or UE4M3 scales). matmul() then gives the bits of CONTRACT.
+//
 // Without +promote and +decode scales are part of the sum: hardware's own (sm100_mx*), exact (one rounding of the exact
 // sum of code * scale products), or, for ieee_fp32, those of operands dequantized to FP32.
 //
@@ -56,8 +59,12 @@ struct MatmulContract {
   bool descending = false;
   // No order of sums is promised: `sum` is exact, and each output is held to an interval (any_order.h).
   bool any_order = false;
-  int kept_bits = kFp32KeptBits;  // of any_order: below the largest operand of an adder
+  // No bits are promised either, but the errors of the contract that the other members are.
+  bool as_accurate = false;
+  int kept_bits = kFp32KeptBits;  // of these two: below the largest operand of an adder
   static constexpr int kFp32KeptBits = 23;
+
+  [[nodiscard]] bool promises_bits() const { return !any_order && !as_accurate; }
 };
 
 MatmulContract parse_matmul_contract(std::string_view text);  // Error{usage} says what is wrong with the text

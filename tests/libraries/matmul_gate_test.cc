@@ -93,6 +93,84 @@ TEST(AnyOrderClaim, holds_of_fp8_and_finds_its_faults_by_night) {
   for (const char* fault : {"last_row_zero", "scale_before", "c_forgotten"}) expect_outside(fault, kFp8Claim);
 }
 
+// The accuracy of a contract: of what the library follows, and of what is more accurate.
+constexpr const char* kErrors = "matmul_is_as_accurate_as_its_contract";
+const std::string kBf16Accuracy = "sm90_bf16+from_c=as_accurate_as:sm90_bf16+from_c";
+const std::string kFp8Accuracy = "sm90_fp8+promote128=as_accurate_as:sm90_fp8+promote128";
+
+void expect_less_accurate(const std::string& fault, const std::string& claim) {
+  const ShellAnswer ran = claimed(fault, claim, kErrors);
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  for (const std::string& text :
+       {std::string("D is less accurate than its contract"), std::string(" and is larger in "),
+        std::string("chance    below "), std::string("; level 1e-09 over "), std::string("of all the one that shows"),
+        "--claim " + claim + " --suite quick --seed 1 --only"})
+    EXPECT_TRUE(ran.says(text)) << fault << ": " << text << ran.out;
+}
+
+TEST(AccuracyClaim, holds_of_the_contract_and_of_sums_in_another_order) {
+  const ShellAnswer same = claimed("", kBf16Accuracy, kErrors);
+  expect_held(same, {kErrors});
+  EXPECT_TRUE(same.says(" outputs compared, the error differs in 0")) << same.out;
+  expect_held(claimed("backwards", kBf16Accuracy, kErrors), {kErrors});
+}
+
+// Tensor cores cut what FP32 sums round.
+TEST(AccuracyClaim, finds_sums_that_are_cut_where_the_contract_rounds) {
+  expect_less_accurate("", "sm90_bf16+from_c=as_accurate_as:ieee_fp32+from_c");
+}
+
+TEST(AccuracyClaim, finds_coarser_accumulators) { expect_less_accurate("no_promotion", kFp8Accuracy); }
+
+TEST(AccuracyClaim, holds_of_fp8_and_finds_its_faults_by_night) {
+  for (const char* order : {"", "a_scale_first", "backwards", "fp32_sums", "order_changes"})
+    expect_held(claimed(order, kFp8Accuracy, kErrors), {kErrors});
+  for (const char* fault : {"promotes_every_256", "output_cut"}) expect_less_accurate(fault, kFp8Accuracy);
+  for (const char* fault : {"k_block_dropped", "last_row_zero", "scale_before", "c_forgotten"})
+    expect_outside(fault, kFp8Accuracy);
+}
+
+TEST(AccuracyClaim, holds_of_bf16_and_finds_its_faults_by_night) {
+  for (const char* order : {"fp32_sums", "order_changes"})
+    expect_held(claimed(order, kBf16Accuracy, kErrors), {kErrors});
+  expect_held(claimed("fp32_sums", "sm90_bf16+from_c=as_accurate_as:ieee_fp32+from_c", kErrors), {kErrors});
+  expect_less_accurate("fp32_sums", "sm90_bf16+from_c=as_accurate_as:exact");
+  // No other statement asks for bits of an operation under such a claim.
+  expect_held(claimed("order_changes", kBf16Accuracy + " --claim " + kFp8Accuracy, "'[bmnt]*'"),
+              {kErrors, kSums, "matmul_of_small_integers_is_exact"});
+}
+
+TEST(AccuracyClaim, is_of_all_cases_and_of_one_shard) {
+  const std::string claim = "--claim " + kBf16Accuracy + " --only " + kErrors + " --seed 1 --cases 60";
+  int with_cases = 0, without = 0;
+  for (const char* shard : {"1/2", "2/2"}) {
+    const ShellAnswer ran = gate("", claim + " --shard " + shard);
+    with_cases += ran.says(" outputs compared, ") ? 1 : 0;
+    without += ran.says("no case of it falls to this shard") ? 1 : 0;
+  }
+  EXPECT_EQ(with_cases, 1);
+  EXPECT_EQ(without, 1);
+  const ShellAnswer one =
+      gate("", "--claim " + kBf16Accuracy + " --reproduce '" + kErrors +
+                   ": op=matmul:as_accurate_as:sm90_bf16+from_c format=bf16 format_b=bf16 block=none "
+                   "block_b=none scales=none groups=none d=fp32 rows=16 cols=16 depth=512 data=normal "
+                   "seed=1'");
+  EXPECT_EQ(one.code, 4) << one.out;
+  EXPECT_TRUE(one.says("the verdict is of all cases together: one shows nothing")) << one.out;
+}
+
+TEST(AccuracyClaim, of_no_contract_is_refused) {
+  for (const auto& [claim, text] :
+       {std::pair{"as_accurate_as:any_order", "only a contract that promises bits"},
+        std::pair{"as_accurate_as:sm90_fp8_fp16", "FP32 accumulators alone"},
+        std::pair{"as_accurate_as:sm90_tf32", "no value is the exact one"},
+        std::pair{"as_accurate_as:", "that nobody can check"}, std::pair{"as_accurate_as", "that nobody can check"}}) {
+    const ShellAnswer ran = gate("", "--claim sm90_bf16+from_c=" + std::string(claim));
+    EXPECT_EQ(ran.code, 2) << ran.out;
+    EXPECT_TRUE(ran.says(text)) << claim << ran.out;
+  }
+}
+
 TEST(AnyOrderClaim, that_is_of_nothing_is_refused_with_what_there_is) {
   const auto refused = [](const ShellAnswer& ran, const std::string& text) {
     EXPECT_EQ(ran.code, 2) << ran.out;

@@ -146,7 +146,7 @@ std::vector<Case> special_scales(const Variant& v, Suite) {
 }
 
 bool is_plain(const Variant& v) {
-  return is_matmul(v.operation) && parse_matmul_contract(contract_text(v.operation)).from_c;
+  return is_matmul(v.operation) && promises_bits(v) && parse_matmul_contract(contract_text(v.operation)).from_c;
 }
 
 }  // namespace
@@ -202,6 +202,7 @@ std::vector<Statement> matmul_statements() {
   s[3].data = {Data::normal, Data::boundaries, Data::specials};
   s[3].check = updates_in_place;
   s.push_back(any_order_statement(s[0]));
+  s.push_back(accuracy_statement(s[0]));
 
   Statement scales = s[0];
   scales.name = "matmul_of_special_scales_equals_its_contract";

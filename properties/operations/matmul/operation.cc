@@ -70,7 +70,7 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
   }
   [[nodiscard]] bool has_contracts() const override { return true; }
   [[nodiscard]] bool promises_bits(std::string_view operation) const override {
-    return !parse_matmul_contract(contract_text(operation)).any_order;
+    return parse_matmul_contract(contract_text(operation)).promises_bits();
   }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
     return askable_matmuls(operation);
@@ -192,7 +192,7 @@ void MatmulOperation::check(const Case& c) const {
 
 bool any_nan_in_d_is_equal(std::string_view operation) {
   const MatmulContract contract = parse_matmul_contract(contract_text(operation));
-  return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0;
+  return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0 || !contract.promises_bits();
 }
 
 OperationModule matmul_module() {

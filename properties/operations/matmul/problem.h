@@ -60,6 +60,8 @@ std::optional<DeviceModel> model_of(const Case& c);
 
 // The statement about GEMMs that promise no order of sums, with the domain of the one about bits.
 Statement any_order_statement(const Statement& equality);
+// The one about errors that are no larger than a contract's (accuracy.cc).
+Statement accuracy_statement(const Statement& equality);
 
 // True if there are cases of the variant for which it can.
 bool model_knows(const Variant& v);

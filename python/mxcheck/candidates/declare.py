@@ -78,7 +78,7 @@ def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contr
                 raise UsageError(f"a candidate of {op} needs {argument}=[...]: the gate tests exactly what is claimed")
     if op == "matmul" and contract is None:
         raise UsageError('a candidate of matmul needs contract="...", such as "sm90_fp8+promote128", or "any_order" where it promises no order of '
-                         "sums (docs/contracts.md)")
+                         'sums, or "as_accurate_as:CONTRACT" (docs/contracts.md)')
     if op != "matmul" and contract is not None:
         raise UsageError(f"contract is {contract!r}: only a matmul has one")
 

@@ -1,11 +1,12 @@
 // A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
-// named by MATMUL_FAULT, the faults that kernels make.
+// named by MATMUL_FAULT, the faults that kernels make. MATMUL_FORMAT leaves one format of FP8 operands.
 
 #include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "numerics/format/codec.h"
 #include "tests/libraries/right/matmul_call.h"
 #include "tests/libraries/right/right_call.h"
 
@@ -25,6 +26,8 @@ const mxcheck_matmul_policy* policy_of(const mxcheck_policy* p) {
 mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
   const mxcheck_matmul_policy* p = policy_of(base);
   if (p == nullptr) return MXCHECK_INVALID;
+  const std::string_view only = right::variable("MATMUL_FORMAT");  // of both operands; empty: any
+  if (!only.empty() && (only != p->policy.format || only != p->format_b)) return MXCHECK_UNSUPPORTED;
   return p->policy.block_cols == 128 || p->scale_type == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
 }
 
@@ -156,6 +159,33 @@ void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
   for (std::size_t i = 0; i < count; ++i) std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
 }
 
+// D in BF16 or FP32 as the sum of two halves of k, each of which was rounded to BF16: a split of k whose workspace is
+// narrow.
+void write_halves(mxcheck::Matmul x, std::size_t count, std::byte* d) {
+  const Format output = x.output;
+  x.output = Format::bf16;
+  const std::int64_t half = x.a.depth / 256 * 128;
+  const std::int64_t lengths[] = {half, x.a.depth - half};
+  std::vector<std::uint16_t> parts[2];
+  for (int i = 0; i < 2; ++i) {
+    x.a.depth = x.b.depth = lengths[i];
+    parts[i].resize(count);
+    mxcheck::matmul(x, parts[i].data());
+    for (mxcheck::MatmulOperand* o : {&x.a, &x.b}) {
+      const std::int64_t width = (mxcheck::spec(o->format).bits + 7) / 8;
+      o->codes = static_cast<const std::byte*>(o->codes) + half * width;
+      if (o->scaled())
+        o->scales = static_cast<const std::byte*>(o->scales) + half / 128 * (o->scale_format == Format::e8m0 ? 1 : 4);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const double sum = mxcheck::decode(Format::bf16, parts[0][i]) + mxcheck::decode(Format::bf16, parts[1][i]);
+    const std::uint32_t word =
+        mxcheck::encode(output, sum, mxcheck::Rounding::nearest_even, mxcheck::Overflow::non_saturate);
+    std::memcpy(d + i * (output == Format::fp32 ? 4 : 2), &word, output == Format::fp32 ? 4 : 2);
+  }
+}
+
 void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::string_view contract) {
   const std::string_view injected = fault();
   const bool scaled = p.scale_type != 0;
@@ -179,11 +209,16 @@ void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::stri
   if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(rows * line));
   if (injected == "output_cut" && out.dtype.bits == 16 && x.c == nullptr) {
     write_cut(x, static_cast<std::size_t>(rows * p.policy.cols), d);
+  } else if (injected == "halves_in_bf16" && p.grouping != MXCHECK_DEPTH && k >= 256 && x.c == nullptr &&
+             x.alpha == 1) {
+    write_halves(x, static_cast<std::size_t>(rows * p.policy.cols), d);
   } else {
     mxcheck::matmul(x, d);
   }
   if (injected == "last_row_zero" && p.policy.rows > 64 && p.policy.cols > 0)
     std::memset(d + (rows - 1) * line, 0, static_cast<std::size_t>(line));
+  if (injected == "last_output_zero" && p.policy.rows > 64 && p.policy.cols > 0)
+    std::memset(d + rows * line - out.dtype.bits / 8, 0, static_cast<std::size_t>(out.dtype.bits / 8));
 }
 
 mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {

@@ -213,6 +213,56 @@ TEST(Gate, a_statement_that_says_nothing_about_any_case_has_not_held) {
   expect_contains(none.reason, "says nothing about any shape");
 }
 
+// A verdict of all cases together: what the tally concludes.
+TEST(Gate, a_statement_of_all_cases_together_is_judged_at_the_end) {
+  struct Sum final : RunTally {
+    mutable int concluded = 0;
+    std::int64_t cases = 0;
+    Case last;
+    [[nodiscard]] Conclusion conclusion() const override {
+      ++concluded;
+      Conclusion c;
+      if (cases == 1) c.undecided = "one case is none";
+      if (cases > 100) c.finding.emplace().summary = std::to_string(cases) + " cases are too many";
+      c.note = "some cases", c.example = last;
+      return c;
+    }
+  };
+  const auto& all = all_statements();
+  Statement of_all = *std::find_if(all.begin(), all.end(), [](const Statement& x) { return x.name == kQuantize; });
+  std::shared_ptr<Sum> sum;
+  of_all.corners = {}, of_all.covers_pairs = false;
+  of_all.tally = [&] { return sum = std::make_shared<Sum>(); };
+  std::int64_t most = 0;
+  of_all.check = [&](CheckContext& context, const Case& one) -> std::optional<Finding> {
+    auto& tally = dynamic_cast<Sum&>(*context.tally);
+    if (tally.cases == most) context.not_applicable = true;
+    if (tally.cases < most) ++tally.cases, tally.last = one;
+    return std::nullopt;
+  };
+  const Toy toy("");
+  const auto run = [&](std::int64_t cases) {
+    most = cases;
+    return run_statement(of_all, toy_options("*", 250));
+  };
+  const StatementResult held = run(50);
+  EXPECT_EQ(sum->concluded, 1);
+  EXPECT_EQ(held.verdict, Verdict::held);
+  expect_contains(statement_line(held), "some cases");
+  const StatementResult undecided = run(1);
+  EXPECT_EQ(undecided.verdict, Verdict::inconclusive);
+  EXPECT_EQ(undecided.reason, "one case is none");
+  const StatementResult failed = run(101);
+  ASSERT_EQ(failed.verdict, Verdict::failed);
+  EXPECT_TRUE(is_of_all_cases(failed));
+  GateReport report;
+  report.candidate.path = "lib.so", report.arguments = "--suite quick --seed 7";
+  EXPECT_EQ(again_command(report, failed), "mxcheck gate --candidate lib.so --suite quick --seed 7");
+  const std::string text = counterexample_text(report, failed, "");
+  expect_contains(text, "101 cases are too many");
+  EXPECT_EQ(text.find("shrunk"), std::string::npos) << text;
+}
+
 // One bin refused throughout is not offered by name; a statement of which every case was refused is not offered.
 TEST(Gate, what_is_refused_throughout_is_named) {
   const GateReport r = run_toy("no_experts", kQuantize, 300);

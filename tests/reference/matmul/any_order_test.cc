@@ -306,6 +306,84 @@ TEST(AnyOrder, of_a_long_sum_is_wide_and_not_open) {
   EXPECT_FALSE(range.holds(Format::fp32, 0));
 }
 
+// The sum in long double, whose rounding is 2^-11 of a double's.
+TEST(ExactOutput, is_the_sum_with_its_magnitude) {
+  std::mt19937 random(21);
+  std::normal_distribution<double> normal;
+  for (const float alpha : {1.0F, -0.3F}) {
+    Plain p(Format::bf16, 3, 5, 777, [&] { return std::ldexp(normal(random), static_cast<int>(random() % 30) - 15); });
+    const std::vector<float> c(15, 2.5F);
+    p.m.alpha = alpha, p.m.c = c.data();
+    p.m.contract = parse_matmul_contract("as_accurate_as:sm90_bf16");
+    for (std::int64_t at = 0; at < 15; ++at) {
+      long double sum = 0, magnitude = 0;
+      for (const float t : p.terms(at / 5, at % 5))
+        sum += static_cast<long double>(t), magnitude += std::fabs(static_cast<long double>(t));
+      const ExactOutput exact = exact_output(p.m, at);
+      sum = sum * static_cast<long double>(alpha) + 2.5L;
+      EXPECT_LE(std::fabs(static_cast<long double>(exact.value) - sum), exact.off) << at;
+      EXPECT_NEAR(exact.magnitude / static_cast<double>(magnitude * std::fabs(static_cast<long double>(alpha)) + 2.5L),
+                  1, 1e-12);
+      EXPECT_LT(exact.off, 1e-12 * exact.magnitude);
+    }
+    EXPECT_THROW((void)exact_output(p.m, 15), Error);
+    EXPECT_THROW((void)exact_output(p.m, -1), Error);
+  }
+}
+
+TEST(ExactOutput, knows_groups_scales_and_what_is_no_number) {
+  Owned o;
+  fill(o, "exact", {7, 9, 256, 2}, {1, 128}, {1, 128}, Format::e8m0, 22);
+  o.offsets = {0, 3, 7}, o.m.offsets = o.offsets, o.m.grouping = Grouping::rows;
+  const std::vector<float> d = run(o.m);
+  for (std::size_t at = 0; at < d.size(); ++at) {
+    const ExactOutput exact = exact_output(o.m, static_cast<std::int64_t>(at));
+    EXPECT_NEAR(double{d[at]}, exact.value, 0x1p-24 * std::fabs(exact.value) + exact.off) << at;
+  }
+  Plain p(Format::bf16, 1, 1, 2, [] { return std::nan(""); });
+  p.m.contract = parse_matmul_contract("exact");
+  EXPECT_TRUE(std::isnan(exact_output(p.m, 0).value));
+}
+
+// Intervals of a contract's own accumulators hold the contract.
+TEST(AsAccurateAs, has_the_contracts_bits_within_its_intervals) {
+  std::mt19937 random(23);
+  std::normal_distribution<double> normal;
+  for (const auto& [contract, format] :
+       {std::pair{"sm90_fp8", Format::e4m3}, std::pair{"sm90_fp8+promote128", Format::e5m2},
+        std::pair{"sm90_bf16+descending", Format::bf16}, std::pair{"exact", Format::fp16},
+        std::pair{"ieee_fp32", Format::fp32}, std::pair{"sm100_f8f6f4", Format::e2m3}}) {
+    for (const std::int64_t depth : {1, 31, 128, 700}) {
+      Plain p(format, 9, 24, depth, [&] { return normal(random); });
+      p.m.contract = parse_matmul_contract(contract);
+      const std::vector<float> bits = run(p.m);
+      const std::string claim = std::string("as_accurate_as:") + contract;
+      EXPECT_EQ(outside(ranges_of(p.m, claim), bits), 0) << claim;
+      p.m.contract = parse_matmul_contract(claim);
+      EXPECT_EQ(run(p.m), bits) << claim;
+      EXPECT_FALSE(p.m.contract.promises_bits());
+    }
+  }
+  for (const std::int64_t depth : {32, 96, 1000}) {
+    Owned o;
+    fill(o, "sm100_mxf8f6f4", {17, 40, depth}, {1, 32}, {1, 32}, Format::e8m0, 24);
+    EXPECT_EQ(outside(ranges_of(o.m, "as_accurate_as:sm100_mxf8f6f4"), run(o.m)), 0) << depth;
+  }
+  EXPECT_EQ(parse_matmul_contract("as_accurate_as:sm90_fp8+promote128").kept_bits, 13);
+  EXPECT_EQ(parse_matmul_contract("as_accurate_as:sm100_mxf8f6f4").kept_bits, 23);
+}
+
+TEST(AsAccurateAs, refuses_what_has_no_errors_to_be_compared_with) {
+  for (const char* text : {"as_accurate_as", "as_accurate_as:", "as_accurate_as:any_order", "as_accurate_as:sm91_bf16",
+                           "as_accurate_as:as_accurate_as:exact", "as_accurate_as:sm90_fp16_fp16",
+                           "as_accurate_as:sm90_tf32", "as_accurate_as:sm90_fp8+", "as_accurate_as:sm90_fp8+f13",
+                           "as_accurate_as :exact", "exact+as_accurate_as:exact"})
+    EXPECT_THROW((void)parse_matmul_contract(text), Error) << text;
+  for (const char* text : {"as_accurate_as:exact", "as_accurate_as:sm90_bf16+from_c", "as_accurate_as:sm90_bf16+decode",
+                           "as_accurate_as:sm90_fp8+promote128+a_first", "as_accurate_as:sm100_mxf8f6f4"})
+    EXPECT_EQ(to_text(parse_matmul_contract(text)), text);
+}
+
 TEST(AnyOrder, refuses_contracts_that_promise_an_order_and_texts_that_say_nothing) {
   Plain p(Format::bf16, 1, 1, 1, [] { return 1.0; });
   EXPECT_THROW((void)ranges_of(p.m, "sm90_bf16"), Error);
