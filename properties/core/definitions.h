@@ -135,9 +135,9 @@ struct Match {
   std::vector<Explained> closest;         // at most three, best first; of those that do not explain everything
   std::int64_t compared = 0;              // words of the box
   std::size_t probes = 0;
-  std::size_t tried = 0;           // definitions that could answer
-  std::vector<std::string> notes;  // other words for what explains it
-  std::vector<std::string> slips;  // where no definition explains it: named slips that give every bit
+  std::size_t tried = 0;                  // definitions that could answer
+  std::vector<std::string> notes;         // other words for what explains it
+  std::vector<std::string> slips;         // where no definition explains it: named slips that give every bit
   std::vector<std::string> remarks = {};  // about the box: "two calls with the same input differ"
 
   [[nodiscard]] bool explained() const { return !explaining.empty(); }

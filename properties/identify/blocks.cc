@@ -270,7 +270,10 @@ QuantizeMatch identify_quantize(Format format, BlockShape block, const QuantizeB
     std::erase_if(corners,
                   [&](const auto& probe) { return question.most_cols != 0 && probe.second.cols > question.most_cols; });
     all.push_back(ask(corners, box));
-    narrow(found.match, probes_of(all[1], found.match.explaining));
+    std::vector<std::string> names = found.match.explaining;  // and those whose equal words are told
+    for (const Explained& close : found.match.closest) names.push_back(close.name);
+    if (found.match.not_declared) names.push_back(found.match.declared);
+    narrow(found.match, probes_of(all[1], names));
   }
   if (found.match.explained()) return found;
   const QuantizeAnswer again = answered(box, chosen.front().second);

@@ -142,6 +142,7 @@ TEST(IdentifyQuantize, inputs_of_bf16_and_what_is_declared) {
   EXPECT_FALSE(wrong.holds());
   EXPECT_EQ(wrong.not_declared->name, "rceil");
   EXPECT_EQ(wrong.explaining.front(), "floor");
+  EXPECT_GT(2 * wrong.not_declared->equal, wrong.compared);  // of the same words: those of the gate's cases too
   const Match right = identify_quantize(Format::e4m3, {1, 32}, of_bf16, {"torchao_floor", Format::bf16}).match;
   EXPECT_TRUE(right.holds()) << to_text(right);
   EXPECT_EQ(right.explaining.front(), "torchao_floor");  // the declared one first
