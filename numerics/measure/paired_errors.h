@@ -1,27 +1,27 @@
 #pragma once
-// Whether a computation is less accurate than another, from the errors of both on the same inputs.
+// Compares the accuracy of two computations by their errors on the same inputs.
 //
 //   PairedErrors pairs;
 //   for (...) pairs.add(error_of_candidate, error_of_other);     // at least 0
 //   if (pairs.log_chance() < std::log(level)) ...                // the candidate is not as accurate
 //
-// As accurate is a candidate that, where the two errors differ, is the worse one in at most 11 of 20: a chance q = 0.55
-// of d > 0, whatever |d| is, for d = error of the candidate - error of the other. An exchange of the two that leaves
-// their distribution as it is, as for two orders of one sum over random inputs, makes that chance 1/2; the rest is room
-// for orders that differ by little. A candidate that is the other one, or whose errors are never larger, has W = 0
-// below and S <= 0: its chance is 1, and it never fails, whatever the inputs.
+// Let d be the candidate's error less the other's. The candidate is as accurate as the other if, where d is not 0, it
+// is the worse one (d > 0) with a probability of at most q = 0.55, whatever |d| is. Two orders of one sum over random
+// inputs can be exchanged, so that theirs is 1/2; the rest is room for orders that differ by little.
 //
-// Let d_1 .. d_n be those that are not 0. For a candidate that is as accurate their signs, given all |d_i|, are + with
-// a chance of at most q, given those before: independent pairs are. Then
-//   signs: W of n are +.     P(W >= w) <= exp(-n KL(w / n, q)) for w > q n, KL(x, q) = x ln(x / q) + (1 - x) ln((1 - x)
-//   /
-//          (1 - q)), the relative entropy (Hoeffding 1963, theorem 1; for dependent ones by his argument, with
-//          E[exp(h +)] <= 1 - q + q exp(h) for each given those before)
-//   means: S = sum d_i.      P(S >= s) <= exp(-(s - (2 q - 1) sum |d_i|)^2 / (2 sum d_i^2)) for s above that sum: each
-//   d_i
-//          lies in [-|d_i|, |d_i|] and has a mean of at most (2 q - 1) |d_i| (theorem 2; Azuma 1967)
+// Let d_1 .. d_n be the differences that are not 0, W the number of positive ones, S their sum. Given all |d_i|, each
+// sign is + with a probability of at most q, whatever the signs before it; independent pairs are so. Then
+//
+//   signs  P(W >= w) <= exp(-n KL(w / n, q)) for w > q n, with the relative entropy
+//            KL(x, q) = x ln(x / q) + (1 - x) ln((1 - x) / (1 - q))
+//          Hoeffding's theorem 1; his proof needs only E[exp(h +)] <= 1 - q + q exp(h), given the signs before.
+//   means  P(S >= s) <= exp(-(s - m)^2 / (2 sum d_i^2)) for s > m = (2 q - 1) sum |d_i|
+//          Theorem 2 (Azuma 1967 for dependent ones): d_i lies in [-|d_i|, |d_i|], with a mean of at most (2 q - 1)
+//          |d_i|.
+//
 // The first sees many small losses, the second a few large ones. log_chance() is the smaller bound, doubled for the
-// choice.
+// choice. A candidate whose errors are the other's or never larger has W = 0 and S <= 0: its chance is 1, so that it
+// never fails, whatever the inputs.
 //
 // Source: W. Hoeffding, Probability inequalities for sums of bounded random variables, JASA 58 (1963). Errors: none; a
 // NaN is an error of 1, and one above 1 counts as 1.

@@ -21,8 +21,8 @@ namespace mxcheck {
 
 class ReferencePrefetcher;
 
-// What a statement whose verdict is of all of its cases together adds up. Its check adds to CheckContext::tally, where
-// that is; corners and shrinking have no part in it but by what the check itself adds.
+// Adds up the cases of a statement whose verdict is of all of them together. The statement's check finds it in
+// CheckContext::tally and adds the case to it.
 class RunTally {
  public:
   RunTally() = default;

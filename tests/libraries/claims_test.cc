@@ -1,4 +1,4 @@
-// What each claim of a GEMM and each of the field's tolerances finds of the catalogue's faults: the table of
+// The catalogue's faults of GEMMs, and which claims and which of the field's tolerances find each: the table of
 // docs/contracts.md, row by row. Run by itself it prints the table:
 //
 //   build/release/bin/claims_test | grep '^|'

@@ -60,7 +60,7 @@ std::vector<std::string> sets_of(const Case& c) {
 
 class Accuracy final : public RunTally {
  public:
-  // Of one output; `off` is how far the difference of the errors may be from that of the exact ones.
+  // One output's errors; their difference may be `off` from that of the exact ones.
   void add(const Case& c, double candidate, double contract, double off) {
     add(std::string(kAll), candidate, contract, off);
     for (const std::string& set : sets_of(c)) add(set, candidate, contract, off);
