@@ -1,5 +1,5 @@
-"""torch's matmuls, cuBLASLt underneath, and torch._scaled_mm, under each contract that they might have. Names: KERNEL__CONTRACT, and
-KERNEL__CONTRACT, tiles where m and n are multiples of 128 alone."""
+"""torch's matmuls, cuBLASLt underneath, torch._scaled_mm and the grouped ones, under each contract that they might have, and without one. Names:
+KERNEL__CONTRACT, and KERNEL__CONTRACT, tiles where m and n are multiples of 128 alone."""
 
 import torch
 
@@ -74,12 +74,27 @@ def _tf32(a, b, d, policy):
     return torch.mm(a, b.t())
 
 
+def _grouped_bf16(a, b, d, policy, offsets=None):
+    """b: experts x n x k; torch takes each group's end."""
+    return torch._grouped_mm(a, b.view(-1, d.shape[1], a.shape[1]).transpose(-2, -1), offs=offsets[1:].to(torch.int32))
+
+
+def _grouped_fp8(fast):
+    def matmul(a, b, d, policy, offsets=None):
+        weights = _fp8(b, policy.format_b).view(-1, d.shape[1], a.shape[1])
+        ones_a, ones_b = torch.ones(a.shape[0], device=a.device), torch.ones(weights.shape[0], d.shape[1], device=a.device)
+        return torch._scaled_grouped_mm(_fp8(a, policy.format), weights.transpose(-2, -1), ones_a, ones_b, offs=offsets[1:].to(torch.int32),
+                                        out_dtype=d.dtype, use_fast_accum=fast)
+
+    return matmul
+
+
 def _not_of_depth_0(function):
-    def matmul(a, b, *more):
+    def matmul(a, b, *more, **named):
         if a.shape[1] == 0:
             more[-2].zero_()
             return None
-        return function(a, b, *more)
+        return function(a, b, *more, **named)
 
     return matmul
 
@@ -98,9 +113,14 @@ def _all():
         yield f"scaled_mm_blocks_{word}", _blockwise(fast), BLOCKS, dict(formats=["e4m3"], scale_types=["fp32"], blocks=["1x128"],
                                                                          blocks_b=["128x128"], types=["bf16"])
     plain = dict(scale_types=["none"])
-    yield "mm_bf16", _dense(torch.bfloat16), ("sm90_bf16", "exact"), dict(formats=["bf16"], types=["bf16"], **plain)
-    yield "mm_bf16_fp32", _dense(torch.bfloat16), ("sm90_bf16", "exact"), dict(formats=["bf16"], types=["fp32"], **plain)
-    yield "mm_fp16_fp32", _dense(torch.float16), ("sm90_fp16", "exact"), dict(formats=["fp16"], types=["fp32"], **plain)
+    grouped = dict(groupings=["rows"], options=["offsets"], types=["bf16"], **plain)
+    yield "grouped_mm_bf16", _grouped_bf16, ("sm90_bf16", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], **grouped)
+    for fast in (False, True):
+        yield f"scaled_grouped_mm_{'fast' if fast else 'slow'}", _grouped_fp8(fast), (FAST if fast else SLOW[:1] + SLOW[3:]) + ("any_order+f13",), dict(
+            formats=["e4m3"], **grouped)
+    yield "mm_bf16", _dense(torch.bfloat16), ("sm90_bf16", "exact", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], types=["bf16"], **plain)
+    yield "mm_bf16_fp32", _dense(torch.bfloat16), ("sm90_bf16", "exact", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], types=["fp32"], **plain)
+    yield "mm_fp16_fp32", _dense(torch.float16), ("sm90_fp16", "exact", "any_order", "as_accurate_as:sm90_fp16"), dict(formats=["fp16"], types=["fp32"], **plain)
     yield "mm_tf32", _tf32, ("sm90_tf32",), dict(types=["fp32"], **plain)
 
 

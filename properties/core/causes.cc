@@ -203,12 +203,12 @@ void Causes::add(std::vector<Explanation> of_case) {
 }
 
 // By chance a row gives an element or two, and some rule parts those from others. In scattered places, a row must show
-// in a good part of those that it would change.
+// in half of those that it would change.
 bool Causes::Seen::is_believed() const {
   if (!confined && !first.is_general) return true;
   if (shown < kEnoughShown) return false;
   if (!confined) return true;
-  return most_in_a_case >= kEnoughShown / 2 && (!scattered || 3 * shown >= hidden);
+  return most_in_a_case >= kEnoughShown / 2 && (!scattered || shown >= hidden);
 }
 
 std::vector<const Causes::Seen*> Causes::best() const {

@@ -58,6 +58,11 @@ std::string when_of(const Fault& fault) {
   return fault.has("nightly") ? "nightly" : fault.has("whole") ? "whole" : "quick";
 }
 
+// Faults by what the report says of them: the catalogue has the right names.
+struct {
+  int what_it_is = 0, something_else = 0, not_at_all = 0;
+} named_as;
+
 bool print_row(const std::string& tool, const Fault& fault, const std::string& library, bool alone) {
   const auto start = std::chrono::steady_clock::now();
   std::string only = alone ? " --only " + quoted(fault.found_by) : "";
@@ -90,6 +95,11 @@ bool print_row(const std::string& tool, const Fault& fault, const std::string& l
   const bool reproduced = is_failure(again.exit_code) || has_state;
   const std::string matches = matches_of(example);
   const bool named = matches.find(fault.says) != std::string::npos;
+  if (fault.says.empty()) {
+    ++(matches.empty() ? named_as.not_at_all : named_as.something_else);
+  } else {
+    ++(named ? named_as.what_it_is : named_as.something_else);
+  }
   std::printf("| %s | %s | %s%s | %lld x %lld | %d%s | %.1f | %s%s |\n", fault.name.c_str(), fault.source.c_str(),
               name.c_str(),
               !reproduced ? " (DOES NOT REPRODUCE)"
@@ -161,6 +171,8 @@ int print_table(const std::string& tool, const std::vector<Fault>& faults, const
     const bool caught = print_row(tool, fault, prefix + fault.name + ".so", options.alone);
     good = good && caught;
   }
+  std::printf("\nnamed as what they are: %d; as something else: %d; not named: %d\n", named_as.what_it_is,
+              named_as.something_else, named_as.not_at_all);
   return good ? 0 : 1;
 }
 
