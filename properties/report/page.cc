@@ -166,10 +166,8 @@ std::string failure_section(const GateReport& report, const StatementResult& r, 
       "<p><strong class=\"bad\">{3}</strong></p>\n",
       html::escaped(r.statement->name), html::escaped(r.statement->sentence), html::escaped(r.statement->source),
       html::escaped(e.finding.summary));
-  if (!e.finding.matches.empty()) {
-    out += "<p>the observed bytes are exactly those of <strong>" + html::escaped(join(e.finding.matches)) +
-           "</strong>, " + matched_text(e.finding) + "</p>\n";
-  }
+  if (!e.finding.matches.empty())
+    out += "<p>cause: <strong>" + html::escaped(cause_text(e.finding)) + "</strong></p>\n";
   out += pictures_of(e, pictures);
   out += "<h3>The counterexample</h3>\n<pre>" + html::escaped(text) + "</pre>\n";
   if (const std::string why = not_reproduced(e); !why.empty()) out += "<p>" + html::escaped(why) + "</p>\n";

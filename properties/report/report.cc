@@ -147,28 +147,16 @@ std::string statement_line(const StatementResult& r) {
   return line;
 }
 
-std::string matched_text(const Finding& finding) {
-  const char* of =
-      finding.matches_case_as_found ? "case as found" : "smallest case (that as found is too large to be compared)";
-  std::string text = fmt::format("in all {} elements of the {}", finding.matched, of);
-  if (finding.matched_others > 0)
-    text += fmt::format(" and of {} other{}", finding.matched_others, finding.matched_others == 1 ? "" : "s");
-  return text;
-}
-
-namespace {
-
-// The diagnosis in one sentence; nothing where outputs were not compared with causes.
 std::string cause_text(const Finding& finding) {
   const std::vector<std::string>& names = finding.matches;
-  if (names.empty() && finding.matched == 0) return {};
-  if (names.empty()) return "  cause     none of the known ones gives every bit\n";
-  std::string text = "  cause     ";
-  if (names.size() > 1) text += "one of these, which no failing case tells apart: ";
-  return text + join(names, "; ") + ": every bit " + matched_text(finding) + "\n";
+  if (names.empty()) return finding.matched == 0 ? "" : "none of the known ones gives every bit";
+  const int cases = finding.matched_others + 1;
+  return fmt::format("{}{}: {} every bit of {}, {} elements{}",
+                     names.size() > 1 ? "one of these, which no failing case tells apart: " : "", join(names, "; "),
+                     names.size() > 1 ? "each gives" : "gives",
+                     cases == 1 ? "this case" : fmt::format("{} failing cases", cases), finding.matched,
+                     finding.matches_case_as_found ? "" : " (the case as found is too large to be compared)");
 }
-
-}  // namespace
 
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
@@ -178,8 +166,10 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
                                   ? "exact: bytes are equal or they are not"
                                   : "interval: an output outside of what every right kernel "
                                     "can give is a proof";
+  const std::string cause = cause_text(e.finding);
   std::string out = fmt::format("\n{}\n{}  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
-                                cause_text(e.finding), r.statement->sentence, r.statement->source, verdict);
+                                cause.empty() ? "" : "  cause     " + cause + "\n", r.statement->sentence,
+                                r.statement->source, verdict);
   out += fmt::format("  found     {}\n", e.finding.summary);
   for (const std::string& line : e.finding.element) out += "  " + line + "\n";
   if (e.finding.difference) {

@@ -20,8 +20,9 @@ std::string report_header(const GateReport& report);
 // One line a statement: verdict, name, cases, variants, seconds.
 std::string statement_line(const StatementResult& result);
 
-// "in all 4160 elements of the case as found and of 3 others": what a finding's matches give.
-std::string matched_text(const Finding& finding);
+// The diagnosis in one sentence: "ties away from zero: gives every bit of 4 failing cases, 4160 elements"; that nothing
+// known gives them; empty where they were not compared with causes.
+std::string cause_text(const Finding& finding);
 
 // The counterexample of a failed statement: statement, place, inputs, expected and observed, extent, minimal case,
 // command that reproduces it, machine. saved: path of the saved case, or empty.

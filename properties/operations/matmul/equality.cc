@@ -149,6 +149,21 @@ bool is_plain(const Variant& v) {
   return is_matmul(v.operation) && promises_bits(v) && parse_matmul_contract(contract_text(v.operation)).from_c;
 }
 
+Statement scales_statement(const Statement& equality) {
+  Statement scales = equality;
+  scales.name = "matmul_of_special_scales_equals_its_contract";
+  scales.sentence =
+      "scales that are negative, zero, subnormal, infinite or NaN (FP32), 0, 254 or 255 (E8M0), give the contract's "
+      "bits, each of A with those of B";
+  scales.applies = [](const Variant& v, std::span<const Variant>) {
+    return is_matmul(v.operation) && promises_bits(v) && matmul_of(v).scales != MXCHECK_NO_SCALES;
+  };
+  scales.data = {};
+  scales.corners = special_scales;
+  scales.cases_per_variant = 0, scales.covers_pairs = false;
+  return scales;
+}
+
 }  // namespace
 
 constexpr int kBitsOfIntegers = 13;  // below the first: of the sums of matmul_of_small_integers_is_exact
@@ -203,20 +218,7 @@ std::vector<Statement> matmul_statements() {
   s[3].check = updates_in_place;
   s.push_back(any_order_statement(s[0]));
   s.push_back(accuracy_statement(s[0]));
-
-  Statement scales = s[0];
-  scales.name = "matmul_of_special_scales_equals_its_contract";
-  scales.sentence =
-      "scales that are negative, zero, subnormal, infinite or NaN (FP32), 0, 254 or 255 (E8M0), give the contract's "
-      "bits, "
-      "each of A with those of B";
-  scales.applies = [promises](const Variant& v, std::span<const Variant> all) {
-    return promises(v, all) && matmul_of(v).scales != MXCHECK_NO_SCALES;
-  };
-  scales.data = {};
-  scales.corners = special_scales;
-  scales.cases_per_variant = 0, scales.covers_pairs = false;
-  s.push_back(std::move(scales));
+  s.push_back(scales_statement(s[0]));
   return s;
 }
 

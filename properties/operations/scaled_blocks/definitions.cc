@@ -29,80 +29,125 @@ double through(Format format, double v, Rounding rounding = Rounding::nearest_ev
   return std::isnan(v) ? v : decode(format, encode(format, v, rounding, Overflow::non_saturate));
 }
 
-// Slips of a cast to f that should round by r and treat what is too large by o. of: what is cast, "a product".
-std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const std::string& of) {
-  std::vector<ElementSlip> all;
-  const auto cast = [&](const std::string& name, Format to, Rounding rounding, Overflow beyond) {
-    all.push_back({name, [=](double v) { return encode(to, v, rounding, beyond); }});
-  };
+// A cast to a format by a rounding that treats what is too large so; and slips of it.
+class CastSlips {
+ public:
+  CastSlips(Format f, Rounding r, Overflow o) : f_(f), r_(r), o_(o) {}
+
+  void roundings();
+  void overflows();
+  void inputs(const std::string& of);  // of: what is cast, "a product"
+  void signs();
+  void formats();
+  std::vector<ElementSlip> take() { return std::move(all_); }
+
+ private:
+  void add(const std::string& name, std::function<std::uint32_t(double)> code) {
+    all_.push_back({name, std::move(code)});
+  }
+  void cast(const std::string& name, Format to, Rounding rounding, Overflow beyond) {
+    add(name, [=](double v) { return encode(to, v, rounding, beyond); });
+  }
   // The right rounding of something else.
-  const auto changed = [&](const std::string& name, const std::function<double(double)>& change) {
-    all.push_back({name, [=](double v) { return encode(f, change(v), r, o); }});
-  };
-  const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
-  const double normal = std::ldexp(1.0, 1 - spec(f).bias);
-  if (r != Rounding::nearest_even) cast("ties to even", f, Rounding::nearest_even, o);
+  void changed(const std::string& name, const std::function<double(double)>& change) {
+    add(name, [right = right(), change](double v) { return right(change(v)); });
+  }
+  [[nodiscard]] std::function<std::uint32_t(double)> right() const {
+    return [f = f_, r = r_, o = o_](double v) { return encode(f, v, r, o); };
+  }
+  [[nodiscard]] std::uint32_t sign() const { return std::uint32_t{1} << (spec(f_).bits - 1); }
+  [[nodiscard]] double normal() const { return std::ldexp(1.0, 1 - spec(f_).bias); }
+
+  Format f_;
+  Rounding r_;
+  Overflow o_;
+  std::vector<ElementSlip> all_;
+};
+
+void CastSlips::roundings() {
+  const Format f = f_;
+  const Overflow o = o_;
+  if (r_ != Rounding::nearest_even) cast("ties to even", f, Rounding::nearest_even, o);
   cast("ties away from zero", f, Rounding::nearest_away, o);
-  all.push_back({"ties toward zero", [=](double v) {
-                   const std::uint32_t even = encode(f, v, Rounding::nearest_even, o);
-                   const std::uint32_t cut = encode(f, v, Rounding::toward_zero, o);
-                   // A tie: the cut value lies as far away as the one above it, which is where ties away go.
-                   const std::uint32_t away = encode(f, v, Rounding::nearest_away, o);
-                   const bool is_tie =
-                       cut != away && std::fabs(v) * 2 == std::fabs(decode(f, cut)) + std::fabs(decode(f, away));
-                   return is_tie ? cut : even;
-                 }});
+  add("ties toward zero", [=](double v) {
+    const std::uint32_t even = encode(f, v, Rounding::nearest_even, o);
+    const std::uint32_t cut = encode(f, v, Rounding::toward_zero, o);
+    // A tie: the cut value lies as far away as the one above it, which is where ties away go.
+    const std::uint32_t away = encode(f, v, Rounding::nearest_away, o);
+    const bool is_tie = cut != away && std::fabs(v) * 2 == std::fabs(decode(f, cut)) + std::fabs(decode(f, away));
+    return is_tie ? cut : even;
+  });
   cast("rounding toward zero (truncation)", f, Rounding::toward_zero, o);
   cast("rounding toward +Inf", f, Rounding::upward, o);
-  all.push_back({"rounding away from zero", [=](double v) {
-                   return std::signbit(v) ? encode(f, -v, Rounding::upward, o) | sign
-                                          : encode(f, v, Rounding::upward, o);
-                 }});
-  cast("a cast that does not saturate (NaN or Inf beyond the largest value)", f, r, Overflow::non_saturate);
-  all.push_back({"NaN with the sign of what is beyond the largest value, in place of that value", [=](double v) {
-                   const bool is_beyond = std::isfinite(v) && encode(f, v, r, Overflow::non_saturate) !=
-                                                                  encode(f, v, r, Overflow::saturate);
-                   return is_beyond ? spec(f).nan_code | (std::signbit(v) ? sign : 0U) : encode(f, v, r, o);
-                 }});
-  changed(of + " rounded to BF16 before the cast (rounded twice)", [](double v) { return through(Format::bf16, v); });
-  changed(of + " rounded to FP16 before the cast (rounded twice)", [](double v) { return through(Format::fp16, v); });
-  changed(of + " cut to BF16 before the cast",
-          [](double v) { return through(Format::bf16, v, Rounding::toward_zero); });
-  changed("results below the smallest normal value flushed to zero",
-          [=](double v) { return std::fabs(v) < normal ? std::copysign(0.0, v) : v; });
-  all.push_back({"subnormal codes flushed to zero", [=](double v) {
-                   const std::uint32_t code = encode(f, v, r, o);
-                   return std::fabs(decode(f, code)) < normal ? encode(f, std::copysign(0.0, v), r, o) : code;
-                 }});
-  all.push_back({"subnormal codes rounded toward zero", [=](double v) {
-                   return std::fabs(v) < normal ? encode(f, v, Rounding::toward_zero, o) : encode(f, v, r, o);
-                 }});
-  changed("negative zeros and underflows without their sign",
-          [=](double v) { return decode(f, encode(f, v, r, o)) == 0 ? 0.0 : v; });
-  changed("magnitudes (the sign is lost)", [](double v) { return std::fabs(v); });
-  changed("the opposite sign", [](double v) { return -v; });
-  all.push_back(
-      {"a NaN code with the sign set", [=](double v) { return encode(f, v, r, o) | (std::isnan(v) ? sign : 0U); }});
-  all.push_back({"a NaN code with the sign of its input",
-                 [=](double v) { return encode(f, v, r, o) | (std::isnan(v) && std::signbit(v) ? sign : 0U); }});
-  changed("NaN taken for zero", [](double v) { return std::isnan(v) ? 0.0 : v; });
+  add("rounding away from zero", [=, sign = sign()](double v) {
+    return std::signbit(v) ? encode(f, -v, Rounding::upward, o) | sign : encode(f, v, Rounding::upward, o);
+  });
+}
+
+void CastSlips::overflows() {
+  cast("a cast that does not saturate (NaN or Inf beyond the largest value)", f_, r_, Overflow::non_saturate);
+  add("NaN with the sign of what is beyond the largest value, in place of that value",
+      [f = f_, r = r_, sign = sign(), right = right()](double v) {
+        const bool is_beyond =
+            std::isfinite(v) && encode(f, v, r, Overflow::non_saturate) != encode(f, v, r, Overflow::saturate);
+        return is_beyond ? spec(f).nan_code | (std::signbit(v) ? sign : 0U) : right(v);
+      });
   for (const bool saturates : {true, false}) {
     const Overflow of_inf = saturates ? Overflow::saturate : Overflow::non_saturate;
-    all.push_back({std::string("infinities that ") + (saturates ? "saturate" : "do not saturate") +
-                       ", other values as they should",
-                   [=](double v) { return encode(f, v, r, std::isinf(v) ? of_inf : o); }});
+    add(std::string("infinities that ") + (saturates ? "saturate" : "do not saturate") +
+            ", other values as they should",
+        [=, f = f_, r = r_, o = o_](double v) { return encode(f, v, r, std::isinf(v) ? of_inf : o); });
   }
   for (const double limit : {240.0, 448.0, 57344.0, 6.0}) {
     changed("elements clamped to " + std::to_string(static_cast<int>(limit)),
             [=](double v) { return std::isnan(v) ? v : std::clamp(v, -limit, limit); });
   }
-  if (f == Format::e4m3) all.push_back({"format float8_e4m3fnuz (bias 8)", encode_fnuz});
+}
+
+void CastSlips::inputs(const std::string& of) {
+  changed(of + " rounded to BF16 before the cast (rounded twice)", [](double v) { return through(Format::bf16, v); });
+  changed(of + " rounded to FP16 before the cast (rounded twice)", [](double v) { return through(Format::fp16, v); });
+  changed(of + " cut to BF16 before the cast",
+          [](double v) { return through(Format::bf16, v, Rounding::toward_zero); });
+  changed("results below the smallest normal value flushed to zero",
+          [normal = normal()](double v) { return std::fabs(v) < normal ? std::copysign(0.0, v) : v; });
+  add("subnormal codes flushed to zero", [f = f_, normal = normal(), right = right()](double v) {
+    const std::uint32_t code = right(v);
+    return std::fabs(decode(f, code)) < normal ? right(std::copysign(0.0, v)) : code;
+  });
+  add("subnormal codes rounded toward zero", [f = f_, o = o_, normal = normal(), right = right()](double v) {
+    return std::fabs(v) < normal ? encode(f, v, Rounding::toward_zero, o) : right(v);
+  });
+}
+
+void CastSlips::signs() {
+  changed("negative zeros and underflows without their sign",
+          [f = f_, right = right()](double v) { return decode(f, right(v)) == 0 ? 0.0 : v; });
+  changed("magnitudes (the sign is lost)", [](double v) { return std::fabs(v); });
+  changed("the opposite sign", [](double v) { return -v; });
+  add("a NaN code with the sign set",
+      [sign = sign(), right = right()](double v) { return right(v) | (std::isnan(v) ? sign : 0U); });
+  add("a NaN code with the sign of its input",
+      [sign = sign(), right = right()](double v) { return right(v) | (std::isnan(v) && std::signbit(v) ? sign : 0U); });
+  changed("NaN taken for zero", [](double v) { return std::isnan(v) ? 0.0 : v; });
+}
+
+void CastSlips::formats() {
+  if (f_ == Format::e4m3) add("format float8_e4m3fnuz (bias 8)", encode_fnuz);
   for (const Format other : {Format::e4m3, Format::e5m2, Format::mxint8}) {
-    if (other != f && spec(f).bits == 8) {
+    if (other != f_ && spec(f_).bits == 8)
       cast("format " + std::string(spec(other).dtype_name), other, Rounding::nearest_even, Overflow::saturate);
-    }
   }
-  return all;
+}
+
+std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const std::string& of) {
+  CastSlips slips(f, r, o);
+  slips.roundings();
+  slips.overflows();
+  slips.inputs(of);
+  slips.signs();
+  slips.formats();
+  return slips.take();
 }
 
 Bytes codes_of(Format format, const std::vector<double>& values, const std::function<std::uint32_t(double)>& code) {
