@@ -217,6 +217,7 @@ class Slips {
   void of_groups();
   void of_codes(MatmulOperand Matmul::*side, const std::string& of);
   void of_scales(MatmulOperand Matmul::*side, const std::string& of);
+  [[nodiscard]] bool takes(MatmulOperand Matmul::*side, Format format) const;  // true if the contract does
   Table take() { return std::move(table_); }
 
  private:
@@ -256,11 +257,23 @@ void Slips::of_groups() {
   });
 }
 
+bool Slips::takes(MatmulOperand Matmul::*side, Format format) const {
+  Matmul m = m_;
+  (m.*side).format = format;
+  try {
+    check_matmul(m);
+    return true;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::usage) throw;
+    return false;
+  }
+}
+
 void Slips::of_codes(MatmulOperand Matmul::*side, const std::string& of) {
   const MatmulOperand& x = m_.*side;
   for (const Format other : kQuantizedFormats) {
-    if (other == x.format || spec(other).bits != spec(x.format).bits) continue;
-    add(std::string(spec(x.format).name) + " of " + of + " read as " + std::string(spec(other).name),
+    if (other == x.format || spec(other).bits != spec(x.format).bits || !takes(side, other)) continue;
+    add(std::string(spec(x.format).name) + " codes of " + of + " read as " + std::string(spec(other).name),
         [side, other](Matmul m) {
           (m.*side).format = other;
           return answer_in_one(m);

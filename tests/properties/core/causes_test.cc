@@ -63,8 +63,9 @@ TEST(Causes, outputs_that_are_right_are_part_of_the_rule) {
   outputs[1].info.name = "scales";
   const Definition both{"plus 100", [&](std::size_t) { return wrong.of_row; }};
   const std::vector<Explanation> all = explanations_of(outputs, {both}, {});
-  ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].where, "only in codes");
+  ASSERT_EQ(all.size(), 2U);  // the name of the output with it, and the row confined to it
+  EXPECT_EQ(all[0].name, "codes: plus 100");
+  EXPECT_EQ(all[1].where, "only in codes");
 }
 
 Explanation explanation(const char* name, std::int64_t shown, const char* where = "", bool is_general = false) {

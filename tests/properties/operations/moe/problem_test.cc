@@ -102,6 +102,8 @@ TEST(MoeProblems, a_difference_is_explained_and_the_inputs_are_saved) {
   }
 }
 
+float bf16_of(float x) { return std::bit_cast<float>(std::uint32_t{layer_bf16(x)} << 16); }
+
 TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
   const Case c = parse_case(
       "op=moe_forward recipe=mxfp8 gate_up=halves rows=9 cols=64 inner=32 k=3 experts=0,9,18,24 data=normal seed=7");
@@ -118,11 +120,18 @@ TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
   EXPECT_EQ(named(p.answer_with(floor, p.routes)), std::vector<std::string>{"recipe mxfp8_floor"});
   LayerRoutes ones = p.routes;
   std::fill(ones.row_weight.begin(), ones.row_weight.end(), 1.0F);
-  EXPECT_EQ(named(p.answer_with(p.layer(), ones)), std::vector<std::string>{"all weights of routes taken for 1"});
+  EXPECT_EQ(named(p.answer_with(p.layer(), ones)),
+            (std::vector<std::string>{"all weights of routes taken for 1", "the route's weights not applied (in O)"}));
   Layer interleaved = p.layer();
   interleaved.gate_up = GateUp::interleaved;
   EXPECT_EQ(named(p.answer_with(interleaved, p.routes)),
-            std::vector<std::string>{"gate and up values taken in the other order"});
+            (std::vector<std::string>{"gate and up values taken in the other order",
+                                      "columns of H in the other order (halves for interleaved) (in A)"}));
+  // Of one tensor, and what follows from it.
+  LayerRoutes halved = p.routes;
+  for (float& w : halved.row_weight) w = bf16_of(w);
+  EXPECT_EQ(named(p.answer_with(p.layer(), halved)),
+            std::vector<std::string>{"the route's weights rounded to BF16 (in O)"});
 }
 
 }  // namespace
