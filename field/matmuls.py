@@ -112,12 +112,12 @@ def _all():
         yield f"scaled_mm_rows_{word}", _rowwise(fast), contracts, scaled
         yield f"scaled_mm_blocks_{word}", _blockwise(fast), BLOCKS, dict(formats=["e4m3"], scale_types=["fp32"], blocks=["1x128"],
                                                                          blocks_b=["128x128"], types=["bf16"])
-    plain = dict(scale_types=["none"])
+    plain = dict(scale_types=["none"], supports=lambda policy, type_name: policy.format_b == policy.format)
     grouped = dict(groupings=["rows"], options=["offsets"], types=["bf16"], **plain)
     yield "grouped_mm_bf16", _grouped_bf16, ("sm90_bf16", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], **grouped)
     for fast in (False, True):
         yield f"scaled_grouped_mm_{'fast' if fast else 'slow'}", _grouped_fp8(fast), (FAST if fast else SLOW[:1] + SLOW[3:]) + ("any_order+f13",), dict(
-            formats=["e4m3"], supports=lambda policy, type_name: policy.format_b == "e4m3", **grouped)
+            formats=["e4m3"], **grouped)
     yield "mm_bf16", _dense(torch.bfloat16), ("sm90_bf16", "exact", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], types=["bf16"], **plain)
     yield "mm_bf16_fp32", _dense(torch.bfloat16), ("sm90_bf16", "exact", "any_order", "as_accurate_as:sm90_bf16"), dict(formats=["bf16"], types=["fp32"], **plain)
     yield "mm_fp16_fp32", _dense(torch.float16), ("sm90_fp16", "exact", "any_order", "as_accurate_as:sm90_fp16"), dict(formats=["fp16"], types=["fp32"], **plain)

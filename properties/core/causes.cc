@@ -120,8 +120,9 @@ std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const
     if (!is_wrong[i]) changes_right_ones = changes_right_ones || !s->hidden.empty();
     if (!is_wrong[i] || s->hidden.empty()) continue;
     Where where = where_shown(outputs[i], s->shown, s->hidden);
+    if (where.text.empty() && row.is_told_anywhere) where.text = "in " + std::to_string(s->shown.size()) + " elements";
     if (where.text.empty()) return std::nullopt;
-    e.is_scattered = e.is_scattered || where.is_scattered;
+    e.is_scattered = e.is_scattered || (where.is_scattered && !row.is_told_anywhere);
     rules.push_back(std::move(where.text));
   }
   if (e.shown == 0) return std::nullopt;
@@ -174,7 +175,10 @@ std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, 
         follows[i] = true;
     }
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) is_wrong[i] = is_wrong[i] && !follows[i];
+  // An output follows from another one that is wrong, not from itself.
+  std::vector<bool> of_its_own = is_wrong;
+  for (std::size_t i = 0; i < outputs.size(); ++i) of_its_own[i] = is_wrong[i] && !follows[i];
+  if (std::ranges::find(of_its_own, true) != of_its_own.end()) is_wrong = std::move(of_its_own);
   for (const Table* table : {&own, &general}) {
     const bool is_general = table == &general;
     for (std::string& name : names_that_explain(outputs, *table))

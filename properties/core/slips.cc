@@ -171,9 +171,11 @@ Words words_of(const AnswerTensor& t) {
 }
 
 void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Table& table) {
-  table.push_back({"memory that is not written", [outputs, poison](std::size_t i) {
-                     return Bytes(outputs[i].expected.size(), static_cast<std::byte>(poison));
-                   }});
+  table.push_back(
+      {.name = "memory that is not written",
+       .bytes = [outputs,
+                 poison](std::size_t i) { return Bytes(outputs[i].expected.size(), static_cast<std::byte>(poison)); },
+       .is_told_anywhere = true});
   table.push_back({"zeros in place of results",
                    [outputs](std::size_t i) { return Bytes(outputs[i].expected.size(), std::byte{0}); }});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -289,12 +291,15 @@ void CallSlips::of_values(std::size_t input, const std::string& name) {
 void CallSlips::of_index(std::size_t input, const std::string& name) {
   const CallTensor& t = call_.inputs[input];
   const auto index = values_in<std::int32_t>({t.data, t.bytes});
+  const bool is_of_rows = name.find("row") != std::string::npos && !call_.inputs[0].shape.empty();
+  const std::int64_t bound = is_of_rows ? call_.inputs[0].shape[0] : 0;
   const auto with = [&](const std::string& how, auto value) {
-    replaced(how + " of " + name, input, [index, value] {
+    replaced(how + " of " + name, input, [index, value, bound] {
       std::vector<std::int32_t> other(index.size());
       for (std::size_t i = 0; i < index.size(); ++i) other[i] = value(index, i);
       // Rows that are not there can't be read.
-      if (index.empty() || std::ranges::max(other) > std::ranges::max(index)) return Bytes();
+      if (index.empty() || std::ranges::max(other) >= std::max(bound, std::int64_t{std::ranges::max(index)} + 1))
+        return Bytes();
       return to_bytes(other);
     });
   };

@@ -310,6 +310,22 @@ Bytes from_other_a(const LayerData& d, const std::string& tensor, Value value) {
   return product(d, LayerGemm::down, x, operand_as_held(d, LayerGemm::down, Side::b));
 }
 
+// dW1 and dW2 with rows of each expert left out: left_out(row of the expert, rows of the expert).
+LayerRow rows_left_out(const char* text, bool (*left_out)(std::int64_t row, std::int64_t rows)) {
+  return {{"dW1", "dW2"}, text, [left_out](const LayerData& d, const std::string& t) {
+            LayerData v = d;
+            Words& of = t == "dW1" ? v.backward.dh : v.backward.scaled_a;
+            const std::int64_t width = d.rows() == 0 ? 0 : std::ssize(of) / d.rows();
+            for (std::size_t e = 0; e + 1 < d.routes.offsets.size(); ++e) {
+              const std::int64_t begin = d.routes.offsets[e], count = d.routes.offsets[e + 1] - begin;
+              for (std::int64_t r = 0; r < count; ++r) {
+                if (left_out(r, count)) std::fill_n(of.begin() + (begin + r) * width, width, std::uint16_t{0});
+              }
+            }
+            return made_from_values(v, t);
+          }};
+}
+
 const Names kByA{"Y", "down_a_codes", "down_a_scales"};
 const Names kByScaledA{"dW2", "d_w2_a_codes", "d_w2_a_scales"};
 
@@ -351,6 +367,16 @@ std::vector<LayerRow> gemm_slips() {
        [](const LayerData& d, const std::string& t) { return shifted(d, t, 1); }},
       {kOfRows, "each expert's rows shifted back by one",
        [](const LayerData& d, const std::string& t) { return shifted(d, t, -1); }},
+      rows_left_out("rows of an expert past the last multiple of 32 left out",
+                    [](std::int64_t row, std::int64_t rows) { return row >= rows / 32 * 32; }),
+      rows_left_out("rows of an expert past the last multiple of 128 left out",
+                    [](std::int64_t row, std::int64_t rows) { return row >= rows / 128 * 128; }),
+      rows_left_out("rows of an expert past its first 128 left out",
+                    [](std::int64_t row, std::int64_t) { return row >= 128; }),
+      values_changed({"dW1", "dW2"}, "rows from an expert's second to the next one's first",
+                     [](LayerData& d) {
+                       for (std::int64_t& end : d.routes.offsets) end = std::min(end + 1, d.rows());
+                     }),
       values_changed(kOfRows, "the boundaries of experts one row late",
                      [](LayerData& d) {
                        for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)

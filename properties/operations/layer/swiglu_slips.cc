@@ -100,7 +100,19 @@ std::vector<LayerRow> sigmoid_slips() {
              return layer_bf16(swiglu(e.g > 7 ? 7 : e.g, e.u > 7 ? 7 : e.u < -7 ? -7 : e.u));
            }),
       word({"A", "A_again"}, "a NaN gate taken for the least number, as by a clamp with max",
-           [](const Element& e) { return layer_bf16(swiglu(std::isnan(e.g) ? -3e38F : e.g, e.u)); }),
+           [](const Element& e) { return layer_bf16(swiglu(std::fmax(e.g, -3e38F), e.u)); }),
+      word({"A", "A_again"}, "values below 2^-126 taken for zero before A is rounded",
+           [](const Element& e) {
+             const float a = swiglu(e.g, e.u);
+             return layer_bf16(std::fabs(a) < 0x1p-126F ? std::copysign(0.0F, a) : a);
+           }),
+      word({"A", "A_again"}, "values beyond BF16's range taken for its largest number",
+           [](const Element& e) {
+             const float a = swiglu(e.g, e.u);
+             const auto saturated = static_cast<std::uint16_t>(
+                 encode(Format::bf16, static_cast<double>(a), Rounding::nearest_even, Overflow::saturate));
+             return std::isfinite(a) ? saturated : layer_bf16(a);
+           }),
       word({"A", "A_again"}, "a gate of -Inf that gives 0, the limit of SiLU",
            [](const Element& e) { return layer_bf16(std::isinf(e.g) && e.g < 0 ? 0 : swiglu(e.g, e.u)); }),
       word({"A", "A_again"}, "ties away from zero",

@@ -173,6 +173,9 @@ std::unique_ptr<Problem> checked_problem_of(const Call& call) {
   require(policy.rows <= largest && policy.cols <= largest, "rows and cols are those of the tensors");
   check_integers(call, policy.rows);
   check_inputs(call, policy);
+  // A cast has no blocks, and so no experts and no index.
+  for (const CallTensor& t : call.inputs)
+    require(call.operation != "cast" || (!t.is_offsets && !t.is_index), "a cast takes no offsets and no index");
   const Operation& operation = operation_named(call.operation);
   std::unique_ptr<Problem> problem = operation.problem_of(call);
   require(asks_for_the_same(operation.policy(problem->c), call.policy), "a policy that cannot be");
