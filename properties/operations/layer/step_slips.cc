@@ -373,10 +373,6 @@ std::vector<LayerRow> gemm_slips() {
                     [](std::int64_t row, std::int64_t rows) { return row >= rows / 128 * 128; }),
       rows_left_out("rows of an expert past its first 128 left out",
                     [](std::int64_t row, std::int64_t) { return row >= 128; }),
-      values_changed({"dW1", "dW2"}, "rows from an expert's second to the next one's first",
-                     [](LayerData& d) {
-                       for (std::int64_t& end : d.routes.offsets) end = std::min(end + 1, d.rows());
-                     }),
       values_changed(kOfRows, "the boundaries of experts one row late",
                      [](LayerData& d) {
                        for (std::size_t e = 1; e + 1 < d.routes.offsets.size(); ++e)

@@ -181,7 +181,9 @@ Table QuantizeProblem::definitions_of(std::size_t at, BlockShape block, std::spa
       return to_bytes(in_layout(from, g, values_in<std::uint8_t>(plain), MXCHECK_TCGEN05));
     };
   }
-  for (Definition& row : layout_table(*p, ScaleLayout::tcgen05, at + 1)) rows.push_back(std::move(row));
+  for (Definition& row : layout_table(*p, ScaleLayout::tcgen05, at + 1)) {
+    if (!row.derived) rows.push_back(std::move(row));  // the candidate's scales are known from this layout alone
+  }
   return owning(std::move(rows), p);
 }
 

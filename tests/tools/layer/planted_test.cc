@@ -343,7 +343,7 @@ bool is_of_use(const LayerRow& row, LayerData& d) {
 }
 
 // Rows that show in a few of all words, or for tokens of more slots than these layers have: the gate's cases meet them.
-constexpr std::array kRare{"exp2", "16.5", "BF16's range", "eighth", "128th"};
+constexpr std::array kRare{"exp2", "16.5", "BF16's range", "eighth", "128th", "without the +0"};
 
 // A row that gives nothing for any recipe, or never anything but the right bytes, names no fault. Some are seen in one
 // element of 2^16 alone, which takes a layer of many.
