@@ -125,7 +125,7 @@ std::vector<Change> changes_of(Format f) {
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
   const std::uint32_t largest = spec(f).max_code;
   const auto value = [f](std::uint32_t w) { return decode(f, w); };
-  const auto cut = [f](double v, Rounding r) {
+  const auto cut = [](double v, Rounding r) {
     return std::isnan(v) ? v : decode(Format::bf16, encode(Format::bf16, v, r, Overflow::non_saturate));
   };
   std::vector<Change> all{
