@@ -81,7 +81,7 @@ std::string class_text(const AnswerTensor& t, std::span<const std::int64_t> show
   return {};
 }
 
-// What a row gives of one output.
+// The elements of one output that a row gives, and right ones that it would change.
 struct Shown {
   std::vector<std::int64_t> shown, hidden;
 };

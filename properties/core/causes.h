@@ -9,7 +9,7 @@
 //   Causes causes;
 //   causes.add(explanations_of(outputs, problem.definitions(observed), general_slips(problem, outputs, poison)));
 //   ... and so for each further case that fails
-//   causes.named()   // {"rounding toward zero (truncation), only in blocks without NaN"}; none: nothing explains all
+//   causes.named()   // {"rounding toward zero (truncation), only from column 512 on"}; none: nothing explains all
 
 #include <cstdint>
 #include <span>
@@ -33,10 +33,10 @@ struct Explanation {
 // The rows that explain these outputs, in the order of the tables: the operation's own before the general ones.
 std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, const Table& own, const Table& general);
 
-// Where those of the elements that a slip changes are in which it shows; nothing where no simple rule says so. Both are
-// indices of elements, ascending and not empty.
+// The rule that parts the elements in which a slip shows from the others that it would change; both are indices of
+// elements, ascending and not empty.
 struct Where {
-  std::string text;
+  std::string text;  // "from column 512 on"; empty: no simple rule does
   bool is_scattered = false;
 };
 Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> shown,
@@ -47,10 +47,10 @@ class Causes {
  public:
   void add(std::vector<Explanation> of_case);
   [[nodiscard]] int cases() const { return cases_; }
-  // What explains every case so far: a further case need be compared with no other rows.
+  // Names that explain every case so far: a further case need be compared with no other rows.
   [[nodiscard]] std::vector<std::string> of_every_case() const;
 
-  // Those of every case: of an operation's own before general ones, of everywhere before confined ones. A confined or a
+  // The best names of every case: an operation's own before general ones, everywhere before confined. A confined or a
   // general one needs some elements to be believed: by chance a row gives one or two.
   [[nodiscard]] std::vector<std::string> named() const;
   // True if further cases can't make the answer clearer.

@@ -36,7 +36,7 @@ struct Definition {
   std::string source = {};  // where it comes from: a library, a paper, a specification; empty: a slip of anyone's
   // Not a fault of this output: what follows, rightly, from another output that is wrong. The name is a whole line.
   bool derived = false;
-  // What it gives is told from anything else by its bits alone, wherever it shows: memory that was not written.
+  // True if its bits alone tell it from anything else, wherever it shows: memory that was not written.
   bool is_told_anywhere = false;
 };
 using Table = std::vector<Definition>;

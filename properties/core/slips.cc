@@ -35,13 +35,13 @@ struct Words {
   }
 };
 
-// Where an element comes from; -1: it is zero.
+// Where an element comes from; outside of the memory: it is zero.
 struct Place {
   std::int64_t row, col;
 };
 using From = std::function<Place(std::int64_t row, std::int64_t col)>;
 struct Move {
-  std::string name;  // "the row before of x"
+  std::string name;  // "each row taken from the row before"
   From from;
 };
 
@@ -59,7 +59,7 @@ Bytes moved(const Words& w, const From& from) {
   return out;
 }
 
-// Moves that keep an element where there is none to come from.
+// Moves by the shape; at an edge an element keeps the nearest that there is.
 std::vector<Move> moves_of(const Words& w) {
   const std::int64_t rows = w.rows, cols = w.cols;
   std::vector<Move> all;

@@ -9,8 +9,8 @@
 // Casts are compared on every code's value, every middle between two codes and its neighbours in FP32, special values,
 // every word of BF16 (or FP16, where that is read); any two NaN codes are equal. Recipes are compared on blocks of amax
 // values at which rules differ, with elements at ties, and blocks with NaN and Inf: bytes are equal or they are not.
-// What explains these is held to the gate's own cases too, of every kind of data, in whole blocks and without options.
-// Two recipes that give the same bytes there are both named.
+// An explanation of these is held to the gate's own cases too, of every kind of data, in whole blocks and without
+// options. Two recipes that give the same bytes there are both named.
 //
 // A cast of which each code is one of the two beside its value, as often the upper one as it is due, is "stochastic".
 //

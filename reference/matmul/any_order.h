@@ -6,7 +6,7 @@
 //   const std::vector<OutputRange> ranges = any_order_ranges(m);
 //   if (!ranges[i].holds(Format::bf16, word)) ...           // word is no sum of these products
 //
-// What a kernel may do. Let t_1 .. t_n be the products that are not 0, and C where alpha is 1. They are added in any
+// A kernel's freedom. Let t_1 .. t_n be the products that are not 0, and C where alpha is 1. They are added in any
 // order and grouping, by adders of two or of many operands, in an accumulator of FP32 that rounds to nearest or cuts;
 // results below 2^-126 may be flushed, operands below it keep their values. There are at most n losses, each below
 // u = 2^-23 (+fN: 2^(1 - N)) of the largest sum that there is then:

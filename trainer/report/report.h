@@ -35,7 +35,7 @@ double axis_end(std::vector<double> reaches, double least);
 
 // The forest plot, a group a branch point: for each arm a line of text, and under it its interval and its pairs against
 // the margins. Places are shares of the width, so that it is as wide as the page, a phone's too, with text of one size.
-// What is beyond the axis is an arrow at its end.
+// An arrow at the axis's end stands for a value beyond it.
 std::string forest_html(const ParityComparison& comparison);
 
 std::string baseline_chart(const ParityComparison& comparison);       // of validation: mean and range over its runs

@@ -20,7 +20,7 @@ namespace mxcheck_kernels::sm100 {
 
 // --- findings
 //
-// Whether an emulated kernel did nothing that Blackwell forbids.
+// The verdict that an emulated kernel did nothing that Blackwell forbids.
 
 // DEVICE_ERROR with the first finding, where there is one: what Blackwell forbids makes a result worth nothing, right
 // as its bits may be.

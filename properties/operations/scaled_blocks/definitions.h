@@ -49,7 +49,7 @@ struct BlocksProblem {
 
 // Rows about codes, as output number `codes`, and compact scales, as output number `scales`.
 Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales);
-// Of these the other recipes, and the rules of E8M0 scales that no recipe has: the nearest power of two.
+// The other recipes of these rows, and rules of E8M0 scales that no recipe has: the nearest power of two.
 Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);
 // The whole table of a matrix whose answer is not computed yet; own: the candidate's scales, compact. Outputs of codes
 // along tokens are the transposes of both. Rows keep alive what they need.
@@ -70,7 +70,7 @@ std::vector<GateMatrix> gate_matrices(Format element, std::optional<BlockShape> 
 
 // Roundings and treatments of overflow by name ("nearest_even, saturate"), of values that are cast to the format.
 Table casts_table(Format format, std::vector<double> values, std::size_t output);
-// Whether these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
+// True if these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
 // value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
                         std::span<const std::uint32_t> codes);
