@@ -14,6 +14,9 @@ namespace mxcheck {
 namespace {
 
 constexpr std::int64_t kEnoughShown = 6;  // elements of a general or a confined row
+constexpr std::size_t kMostlyShown = 3;   // of elements that a row gives, to one that it would change, where no rule is
+constexpr int kEnoughExact = 3;           // cases that bear out a row which no rule confines in another one
+constexpr int kEnoughAlike = 4;           // cases in which one rule confines a row, however few elements show
 
 struct Extent {
   std::int64_t low = 0, high = 0;
@@ -81,6 +84,25 @@ std::string class_text(const AnswerTensor& t, std::span<const std::int64_t> show
   return {};
 }
 
+// Rules by the shape: they hold in cases of other sizes too.
+std::vector<std::string> edge_texts(const AnswerTensor& t, std::span<const std::int64_t> shown,
+                                    std::span<const std::int64_t> hidden) {
+  const std::int64_t cols = std::max<std::int64_t>(1, t.info.cols);
+  const auto last = static_cast<std::int64_t>(t.observed.size() / bytes_of_element(t.info)) - 1;
+  std::vector<std::string> texts;
+  const auto add = [&](const char* text, auto is) {
+    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) texts.emplace_back(text);
+  };
+  add("in the last element", [=](std::int64_t i) { return i == last; });
+  add("in the last element of each row", [=](std::int64_t i) { return i % cols == cols - 1; });
+  add("in the last row", [=](std::int64_t i) { return i / cols == last / cols; });
+  add("in the last block of each row", [=, &t](std::int64_t i) {
+    const std::int64_t block = std::max<std::int64_t>(1, t.info.block_cols);
+    return i % cols / block == (cols - 1) / block;
+  });
+  return texts;
+}
+
 // The elements of one output that a row gives, and right ones that it would change.
 struct Shown {
   std::vector<std::int64_t> shown, hidden;
@@ -101,15 +123,27 @@ std::optional<Shown> shown_of(const AnswerTensor& t, const Bytes& bytes) {
   return s;
 }
 
+// The row's bytes, or RowNotComputed.
+Bytes computed_bytes(const Definition& row, std::size_t output) {
+  try {
+    return row.bytes(output);
+  } catch (const RowNotComputed&) {
+    throw;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::usage) throw;
+    return {};
+  }
+}
+
 // A row that gives every wrong element, and whose other changes a rule parts from them.
 std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const std::vector<bool>& is_wrong,
                                     const Definition& row) {
-  Explanation e{row.name};
+  Explanation e{.name = row.name, .is_told = row.is_told_anywhere};
   std::vector<std::string> rules, wrong_ones;
   bool changes_right_ones = false;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].observed.empty()) continue;
-    const Bytes bytes = bytes_of_row(row, i);
+    const Bytes bytes = computed_bytes(row, i);
     if (bytes.empty() && is_wrong[i]) return std::nullopt;
     if (bytes.empty()) continue;
     const std::optional<Shown> s = shown_of(outputs[i], bytes);
@@ -119,17 +153,22 @@ std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const
     if (is_wrong[i]) wrong_ones.push_back(outputs[i].info.name);
     if (!is_wrong[i]) changes_right_ones = changes_right_ones || !s->hidden.empty();
     if (!is_wrong[i] || s->hidden.empty()) continue;
+    if (!row.may_be_confined) return std::nullopt;
     Where where = where_shown(outputs[i], s->shown, s->hidden);
     if (where.text.empty() && row.is_told_anywhere) where.text = "in " + std::to_string(s->shown.size()) + " elements";
-    if (where.text.empty()) return std::nullopt;
+    e.is_unruly = e.is_unruly || where.text.empty();
+    if (where.text.empty()) where.text = "in some of the elements that it would change";
     e.is_scattered = e.is_scattered || (where.is_scattered && !row.is_told_anywhere);
-    rules.push_back(std::move(where.text));
+    rules.push_back(where.text);
+    e.places = {"only " + where.text};
+    for (const std::string& other : where.also) e.places.push_back("only " + other);
   }
   if (e.shown == 0) return std::nullopt;
   if (changes_right_ones) rules.insert(rules.begin(), "in " + join(wrong_ones, " and "));
   std::ranges::sort(rules);
   rules.erase(std::unique(rules.begin(), rules.end()), rules.end());
   if (!rules.empty()) e.where = "only " + join(rules, ", ");
+  if (rules.size() > 1) e.places = {e.where};
   return e;
 }
 
@@ -145,20 +184,27 @@ Where where_shown(const AnswerTensor& t, std::span<const std::int64_t> shown, st
     return i / cols / rows_of_block * (cols / cols_of_block + 1) + i % cols / cols_of_block;
   };
   const auto odd_col = [cols](std::int64_t i) { return i % cols % 2; };
-  Where where{range_text(shown, hidden, "column", col)};
+  Where where{.text = range_text(shown, hidden, "column", col), .also = edge_texts(t, shown, hidden)};
   if (where.text.empty()) where.text = range_text(shown, hidden, "row", row);
   if (where.text.empty()) where.text = range_text(shown, hidden, "element", [](std::int64_t i) { return i; });
+  if (where.text.empty() && !where.also.empty()) where.text = where.also.front();
   if (!where.text.empty()) return where;
   where.is_scattered = true;
   where.text = class_text(t, shown, hidden);
   if (where.text.empty() && !range_text(shown, hidden, "", odd_col).empty())
     where.text = odd_col(shown.front()) == 1 ? "in odd columns" : "in even columns";
-  if (where.text.empty()) where.text = units_text(shown, hidden, t.info.block_cols > 0 ? "blocks" : "rows", block);
+  const bool has_blocks = t.info.block_cols > 0;
+  if (where.text.empty()) where.text = units_text(shown, hidden, has_blocks ? "blocks" : "rows", block);
+  if (where.text.empty() && shown.size() >= kMostlyShown * hidden.size())
+    where.text = units_text(shown, hidden, "elements", [](std::int64_t i) { return i; });
   return where;
 }
 
-std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, const Table& own,
-                                         const Table& general) {
+namespace {
+
+// by_place: outputs may follow from a wrong one by rows that have the candidate's own bits there.
+std::vector<Explanation> explanations(std::span<const AnswerTensor> outputs, const Table& own, const Table& general,
+                                      bool by_place) {
   std::vector<Explanation> all;
   std::int64_t wrong = 0;
   std::vector<bool> is_wrong, follows(outputs.size());
@@ -168,11 +214,14 @@ std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, 
     for (std::int64_t i = 0; is_wrong.back() && i < count; ++i)
       wrong += same_element(t.info, t.expected, t.observed, i) ? 0 : 1;
   }
+  std::string remark;
   for (const Definition& row : own) {
     for (std::size_t i = 0; row.derived && i < outputs.size(); ++i) {
+      if (!is_wrong[i] || follows[i] || (!row.remark.empty() && !by_place)) continue;
       const Bytes bytes = bytes_of_row(row, i);
-      if (is_wrong[i] && !bytes.empty() && same_elements(outputs[i].info, bytes, outputs[i].observed))
-        follows[i] = true;
+      if (bytes.empty() || !same_elements(outputs[i].info, bytes, outputs[i].observed)) continue;
+      follows[i] = true;
+      if (!row.remark.empty()) remark = row.remark;
     }
   }
   // An output follows from another one that is wrong, not from itself.
@@ -181,47 +230,90 @@ std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, 
   if (std::ranges::find(of_its_own, true) != of_its_own.end()) is_wrong = std::move(of_its_own);
   for (const Table* table : {&own, &general}) {
     const bool is_general = table == &general;
-    for (std::string& name : names_that_explain(outputs, *table))
-      all.push_back({.name = std::move(name), .shown = wrong, .is_general = is_general});
-    for (const Definition& row : *table) {
+    Table rows = *table;
+    if (!by_place) std::erase_if(rows, [](const Definition& row) { return !row.remark.empty(); });
+    for (std::string& name : names_that_explain(outputs, rows))
+      all.push_back({.name = std::move(name), .remark = remark, .shown = wrong, .is_general = is_general});
+    for (const Definition& row : rows) {
       if (row.derived) continue;
-      std::optional<Explanation> e = confined(outputs, is_wrong, row);
+      std::optional<Explanation> e;
+      try {
+        e = confined(outputs, is_wrong, row);
+      } catch (const RowNotComputed&) {
+        e = Explanation{.name = row.name, .is_silent = true};
+      }
       if (!e || std::ranges::find(all, e->name, &Explanation::name) != all.end()) continue;
-      e->is_general = is_general;
+      e->is_general = is_general, e->remark = remark;
       all.push_back(std::move(*e));
     }
   }
   return all;
 }
 
-void Causes::add(std::vector<Explanation> of_case) {
+}  // namespace
+
+std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, const Table& own,
+                                         const Table& general) {
+  std::vector<Explanation> all = explanations(outputs, own, general, false);
+  if (std::ranges::all_of(own, [](const Definition& row) { return row.remark.empty(); })) return all;
+  for (Explanation& e : explanations(outputs, own, general, true)) {
+    if (std::ranges::find(all, e.name, &Explanation::name) == all.end()) all.push_back(std::move(e));
+  }
+  return all;
+}
+
+void Causes::add(std::vector<Explanation> of_case, std::int64_t elements) {
   ++cases_;
   for (Explanation& e : of_case) {
     const auto at = std::ranges::find(seen_, e.name, [](const Seen& s) { return s.first.name; });
     Seen& seen = at != seen_.end() ? *at : seen_.emplace_back();
-    ++seen.cases, seen.shown += e.shown, seen.hidden += e.hidden;
+    if (++seen.cases == 1) seen.first.name = e.name;
+    if (e.is_silent) continue;
+    ++seen.extent.cases, seen.extent.elements += elements;
+    seen.shown += e.shown, seen.hidden += e.is_unruly ? 0 : e.hidden;
     seen.most_in_a_case = std::max(seen.most_in_a_case, e.shown);
-    seen.confined = seen.confined || !e.where.empty(), seen.scattered = seen.scattered || e.is_scattered;
-    if (seen.cases == 1 || (seen.first.where.empty() && !e.where.empty())) seen.first = std::move(e);
+    seen.scattered = seen.scattered || e.is_scattered;
+    if (!e.remark.empty()) seen.remark = e.remark;
+    seen.unruly += e.is_unruly ? 1 : 0;
+    if (!e.where.empty() && ++seen.confined == 1) seen.places = e.places;
+    if (!e.where.empty())
+      std::erase_if(seen.places, [&](const auto& p) { return std::ranges::find(e.places, p) == e.places.end(); });
+    if (seen.extent.cases == 1 || (seen.first.where.empty() && !e.where.empty())) seen.first = std::move(e);
   }
 }
 
-// By chance a row gives an element or two, and some rule parts those from others. In scattered places, a row must show
-// in half of those that it would change.
+void Causes::add_right(std::span<const std::string> changing) {
+  for (Seen& s : seen_) s.spared += std::ranges::find(changing, s.first.name) != changing.end() ? 1 : 0;
+}
+
+// By chance a row gives an element or two, and some rule parts those from others. A row that gives some cases exactly
+// is believed of the others too; else, in scattered places, it must show in half of those that it would change.
 bool Causes::Seen::is_believed() const {
-  if (!confined && !first.is_general) return true;
+  if (confined == 0 && !first.is_general) return true;
+  const int exact = extent.cases - confined;
+  if (exact >= kEnoughExact && kEnoughExact * exact >= extent.cases) return shown >= kEnoughShown;
+  if (unruly > 0) return false;
+  if (confined >= kEnoughAlike && !places.empty()) return true;
   if (shown < kEnoughShown) return false;
-  if (!confined) return true;
+  if (confined == 0) return true;
   return most_in_a_case >= kEnoughShown / 2 && (!scattered || shown >= hidden);
 }
 
+// The best ones are lowest: those that need no excuse, then no rule, then this operation's own.
+std::array<int, 6> Causes::Seen::rank() const {
+  return {remark.empty() ? 0 : 1,   first.is_told ? 0 : 1,
+          unruly > 0 ? 1 : 0,       confined != 0 || spared != 0 ? 1 : 0,
+          first.is_general ? 1 : 0, confined + 2 * unruly + spared};
+}
+
 std::vector<const Causes::Seen*> Causes::best() const {
-  const auto rank = [](const Seen& s) { return (s.confined ? 2 : 0) + (s.first.is_general ? 1 : 0); };
   std::vector<const Seen*> best;
   for (const Seen& s : seen_) {
-    if (s.cases != cases_ || !s.is_believed()) continue;
-    if (!best.empty() && rank(s) < rank(*best.front())) best.clear();
-    if (best.empty() || rank(s) == rank(*best.front())) best.push_back(&s);
+    const bool is_of_one = s.extent.cases < std::min(cases_, 2);  // the others were too large for it
+    if (s.cases != cases_ || 2 * s.extent.cases < cases_ || !s.is_believed() || (is_of_one && s.shown < kEnoughShown))
+      continue;
+    if (!best.empty() && s.rank() < best.front()->rank()) best.clear();
+    if (best.empty() || s.rank() == best.front()->rank()) best.push_back(&s);
   }
   return best;
 }
@@ -236,13 +328,24 @@ std::vector<std::string> Causes::of_every_case() const {
 
 std::vector<std::string> Causes::named() const {
   std::vector<std::string> names;
-  for (const Seen* s : best()) names.push_back(s->first.name + (s->first.where.empty() ? "" : ", " + s->first.where));
+  for (const Seen* s : best()) {
+    const std::string& where = s->places.empty() ? s->first.where : s->places.front();
+    const std::string cases = s->spared == 0 ? "" : ", only in some of the cases that it would change";
+    names.push_back(s->first.name + (where.empty() ? "" : ", " + where) + cases +
+                    (s->remark.empty() ? "" : "; " + s->remark));
+  }
   return names;
+}
+
+Causes::Extent Causes::extent() const {
+  const std::vector<const Seen*> names = best();
+  return names.empty() ? Extent{cases_, 0} : names.front()->extent;
 }
 
 bool Causes::is_settled() const {
   const std::vector<const Seen*> names = best();
-  return names.size() == 1 && !names.front()->confined && !names.front()->first.is_general && cases_ > 1;
+  return names.size() == 1 && names.front()->confined == 0 && names.front()->spared == 0 &&
+         !names.front()->first.is_general && cases_ > 1;
 }
 
 }  // namespace mxcheck

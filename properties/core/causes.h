@@ -11,6 +11,7 @@
 //   ... and so for each further case that fails
 //   causes.named()   // {"rounding toward zero (truncation), only from column 512 on"}; none: nothing explains all
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,11 +24,17 @@ namespace mxcheck {
 // A row that explains one case.
 struct Explanation {
   std::string name;
-  std::string where = {};     // "only from column 512 on"; empty: it shows wherever it changes an element
+  std::string where = {};  // "only from column 512 on"; empty: it shows wherever it changes an element
+  std::vector<std::string> places =
+      {};                     // where, and other words for it that a larger case may share: "only in the last column"
+  std::string remark = {};    // about outputs that follow from the wrong one, but not to the bit
   std::int64_t shown = 0;     // wrong elements that it gives
   std::int64_t hidden = 0;    // right elements that it would change
   bool is_scattered = false;  // where: no range of rows, columns or elements
+  bool is_unruly = false;     // where: no rule at all; other cases must bear the row out
   bool is_general = false;    // of a slip that any operation may have, not of this operation's own table
+  bool is_told = false;       // by its bits alone: memory that was not written
+  bool is_silent = false;     // nothing is known: the row is not defined for this case, or it is too large for it
 };
 
 // The rows that explain these outputs, in the order of the tables: the operation's own before the general ones.
@@ -38,6 +45,7 @@ std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, 
 struct Where {
   std::string text;  // "from column 512 on"; empty: no simple rule does
   bool is_scattered = false;
+  std::vector<std::string> also = {};  // rules by the shape: "in the last column"
 };
 Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> shown,
                   std::span<const std::int64_t> hidden);
@@ -45,24 +53,39 @@ Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> show
 // The explanations of the failing cases of one statement.
 class Causes {
  public:
-  void add(std::vector<Explanation> of_case);
+  void add(std::vector<Explanation> of_case, std::int64_t elements = 0);
+  // A case whose outputs are right, and the rows that would change them.
+  void add_right(std::span<const std::string> changing);
   [[nodiscard]] int cases() const { return cases_; }
   // Names that explain every case so far: a further case need be compared with no other rows.
   [[nodiscard]] std::vector<std::string> of_every_case() const;
 
   // The best names of every case: an operation's own before general ones, everywhere before confined. A confined or a
-  // general one needs some elements to be believed: by chance a row gives one or two.
+  // general one needs some elements to be believed, or one rule in several cases: by chance a row gives one or two.
   [[nodiscard]] std::vector<std::string> named() const;
+  // Of the first of these: the failing cases that it explains, and their elements.
+  struct Extent {
+    int cases = 0;
+    std::int64_t elements = 0;
+  };
+  [[nodiscard]] Extent extent() const;
   // True if further cases can't make the answer clearer.
   [[nodiscard]] bool is_settled() const;
 
  private:
   struct Seen {
     Explanation first;
-    int cases = 0;
+    int cases = 0;   // that it explains, or says nothing about
+    Extent extent;   // of the first kind
+    int spared = 0;  // right cases that it would change
     std::int64_t shown = 0, hidden = 0, most_in_a_case = 0;
-    bool confined = false, scattered = false;
+    int confined = 0;                 // cases that need a rule
+    std::vector<std::string> places;  // rules that part the elements in each of these
+    std::string remark;
+    bool scattered = false;
+    int unruly = 0;  // cases without a rule
     [[nodiscard]] bool is_believed() const;
+    [[nodiscard]] std::array<int, 6> rank() const;
   };
   [[nodiscard]] std::vector<const Seen*> best() const;
 

@@ -340,6 +340,21 @@ WorkspaceFill workspace_of(const Case& c, std::uint8_t poison) {
   return {kFills[choice], 0};
 }
 
+namespace {
+// "wrote into input 0" becomes "wrote into input 0, x".
+void say_the_name(const Problem& problem, std::string& summary) {
+  const std::vector<ProblemInput> inputs = problem.inputs();
+  for (const bool is_input : {true, false}) {
+    for (std::size_t i = 0; i < (is_input ? inputs.size() : problem.outputs.size()); ++i) {
+      std::string name = is_input ? inputs[i].info.name : problem.outputs[i].name;
+      if (name.empty() && is_input && i == 0) name = "x";
+      if (!name.empty() && summary.ends_with((is_input ? "input " : "output ") + std::to_string(i)))
+        return void(summary += ", " + name);
+    }
+  }
+}
+}  // namespace
+
 CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison,
                         const std::vector<ExpectedTensor>* answer) {
   Call call = problem.call();
@@ -349,7 +364,9 @@ CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint
   call.misaligned = problem.c.misaligned;
   if (poison == kPoisons[1])
     call.byte_offset = 256;  // the second run of a case is also the one that says where it starts
-  return run_call(context, call, problem.c);
+  CallOutputs got = run_call(context, call, problem.c);
+  if (got.finding && got.finding->kind == FindingKind::out_of_bounds) say_the_name(problem, got.finding->summary);
+  return got;
 }
 
 std::optional<Finding> differ(const TensorInfo& info, std::span<const std::byte> expected,
@@ -387,6 +404,7 @@ std::optional<Finding> first_difference(const Problem& p, const std::vector<Expe
 
 namespace {
 constexpr std::int64_t kMostToExplain = 1'000'000;  // elements of all outputs: there are hundreds of rows
+constexpr std::int64_t kMostToMove = 8'000'000;     // elements that are compared with general slips of outputs alone
 }  // namespace
 
 void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
@@ -397,14 +415,28 @@ void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
     answers.push_back({expected[i].info, expected[i].bytes, outputs[i]});
     elements += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
   }
-  if (elements > kMostToExplain) return;
+  if (elements > kMostToMove) return;
   finding.matched = elements;
-  Table table = p.definitions(outputs);
+  Table table = elements <= kMostToExplain ? p.definitions(outputs) : Table();
   Table general = general_slips(p, answers, how.poison, how.among != nullptr);
   if (how.among != nullptr) keep_named(table, *how.among), keep_named(general, *how.among);
   finding.explained_by = explanations_of(answers, table, general);
+  if (how.among != nullptr) {
+    for (const std::string& name : *how.among) {
+      const auto is_of = [&](const Definition& row) {
+        return !row.derived && name.find(row.name) != std::string::npos;
+      };
+      if (std::ranges::none_of(table, is_of) && std::ranges::none_of(general, is_of))
+        finding.explained_by.push_back({.name = name, .is_silent = true});
+    }
+    if (std::ranges::all_of(*how.among, [&](const std::string& name) {
+          const auto of = std::ranges::find(finding.explained_by, name, &Explanation::name);
+          return of != finding.explained_by.end() && of->is_silent;
+        }))
+      finding.matched = 0;  // nothing was compared
+  }
   Causes causes;
-  causes.add(finding.explained_by);
+  causes.add(finding.explained_by, elements);
   finding.matches = causes.named();
   if (!finding.matches.empty()) return;
   for (const std::size_t i : p.order()) {
@@ -416,6 +448,26 @@ void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
               " differ)";
     return;
   }
+}
+
+std::vector<std::string> rows_that_change(const Problem& p, const std::vector<std::string>& among) {
+  const std::vector<ExpectedTensor> expected = p.answer();
+  std::vector<AnswerTensor> answers;
+  std::vector<Bytes> right;
+  for (const ExpectedTensor& t : expected) answers.push_back({t.info, t.bytes, t.bytes}), right.push_back(t.bytes);
+  Table table = p.definitions(right);
+  for (Definition& row : general_slips(p, answers, kPoisons[0], true)) table.push_back(std::move(row));
+  keep_named(table, among);
+  std::vector<std::string> changing;
+  for (const Definition& row : table) {
+    bool changes = false;
+    for (std::size_t i = 0; !row.derived && !changes && i < answers.size(); ++i) {
+      const Bytes bytes = bytes_of_row(row, i);
+      changes = bytes.size() == right[i].size() && !same_elements(answers[i].info, bytes, right[i]);
+    }
+    if (changes) changing.push_back(row.name);
+  }
+  return changing;
 }
 
 std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,

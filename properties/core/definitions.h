@@ -23,11 +23,17 @@
 #include <string>
 #include <vector>
 
+#include "numerics/error.h"
 #include "properties/core/compare.h"
 
 namespace mxcheck {
 
 using Bytes = std::vector<std::byte>;
+
+// Thrown by a row that does not say what it gives, since that would take too long: it is neither right nor wrong.
+struct RowNotComputed : Error {
+  RowNotComputed() : Error(ErrorKind::usage, "a row that takes too long") {}
+};
 
 struct Definition {
   std::string name;  // "recipe floor"; of a slip, what there is in place of the right thing: "ties away from zero"
@@ -36,8 +42,11 @@ struct Definition {
   std::string source = {};  // where it comes from: a library, a paper, a specification; empty: a slip of anyone's
   // Not a fault of this output: what follows, rightly, from another output that is wrong. The name is a whole line.
   bool derived = false;
+  std::string remark = {};  // of a derived row that has the candidate's own bits: said beside the cause
   // True if its bits alone tell it from anything else, wherever it shows: memory that was not written.
   bool is_told_anywhere = false;
+  // False where no rule may confine it: it says itself where it shows.
+  bool may_be_confined = true;
 };
 using Table = std::vector<Definition>;
 

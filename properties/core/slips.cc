@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kMostWork = std::int64_t{1} << 18;  // of a problem that is answered again and again
 constexpr std::int64_t kMostWorkOfFew = std::int64_t{1} << 22;
+constexpr std::int64_t kMostWorkOfLarge = std::int64_t{1} << 28;
 constexpr std::size_t kMostVariants = 64;
 
 // A matrix of words, and the same with its elements moved or changed.
@@ -43,6 +46,7 @@ using From = std::function<Place(std::int64_t row, std::int64_t col)>;
 struct Move {
   std::string name;  // "each row taken from the row before"
   From from;
+  bool may_be_confined = true;
 };
 
 Bytes moved(const Words& w, const From& from) {
@@ -57,6 +61,30 @@ Bytes moved(const Words& w, const From& from) {
     }
   }
   return out;
+}
+
+// Elements read at the low bits of their place, by element or by row.
+std::vector<Move> low_index_moves(const Words& w) {
+  const std::int64_t cols = w.cols;
+  std::vector<Move> all;
+  for (const int bits : {16, 20}) {
+    const std::int64_t mask = (std::int64_t{1} << bits) - 1;
+    const std::string of_bits = " of " + std::to_string(bits) + " bits";
+    if (w.rows * cols <= mask + 1) continue;
+    all.push_back({"an index" + of_bits,
+                   [=](auto r, auto c) {
+                     const std::int64_t i = (r * cols + c) & mask;
+                     return Place{i / cols, i % cols};
+                   },
+                   false});
+    all.push_back({"rows at an index" + of_bits,
+                   [=](auto r, auto c) {
+                     const std::int64_t i = (r * cols & mask) + c;
+                     return Place{i / cols, i % cols};
+                   },
+                   false});
+  }
+  return all;
 }
 
 // Moves by the shape; at an edge an element keeps the nearest that there is.
@@ -78,6 +106,14 @@ std::vector<Move> moves_of(const Words& w) {
   add(rows > 1 && cols > 1, "the transposed matrix, in the order of columns", [=](auto r, auto c) {
     return Place{(r * cols + c) % rows, (r * cols + c) / rows};
   });
+  for (const std::int64_t word : {4, 8}) {
+    add(w.width == 1 && rows * cols > word, "bytes of each word of " + std::to_string(word) + " in the opposite order",
+        [=](auto r, auto c) {
+          const std::int64_t i = r * cols + c, first = i / word * word;
+          const std::int64_t from = first + word > rows * cols ? i : first + word - 1 - i % word;
+          return Place{from / cols, from % cols};
+        });
+  }
   add(cols > 1, "pairs of columns exchanged", [=](auto r, auto c) { return clamped(r, c ^ 1); });
   const std::int64_t half = cols / 2;
   if (cols > 2 && cols % 2 == 0) {
@@ -100,17 +136,11 @@ std::vector<Move> moves_of(const Words& w) {
         "the first row of every " + std::to_string(tile) + " in all of them", [=](auto r, auto c) {
           return Place{r / tile * tile, c};
         });
-    add(cols > 1 && rows == 1 && tile <= 128, "the first of every " + std::to_string(tile) + " in all of them",
-        [=](auto r, auto c) {
-          return Place{r, c / tile * tile};
-        });
-  }
-  for (const int bits : {16, 20}) {
-    add(rows * cols > std::int64_t{1} << bits, "an index of " + std::to_string(bits) + " bits", [=](auto r, auto c) {
-      const std::int64_t i = (r * cols + c) & ((std::int64_t{1} << bits) - 1);
-      return Place{i / cols, i % cols};
+    add(cols > 1 && tile <= 128, "the first of every " + std::to_string(tile) + " in all of them", [=](auto r, auto c) {
+      return Place{r, c / tile * tile};
     });
   }
+  std::ranges::move(low_index_moves(w), std::back_inserter(all));
   return all;
 }
 
@@ -154,9 +184,10 @@ Bytes changed(const Words& w, const Change& change) {
   for (std::int64_t r = 0; r < w.rows; ++r) {
     for (std::int64_t c = 0; c < w.cols; ++c) {
       std::uint32_t word = 0;
-      std::memcpy(&word, w.at(r, c).data(), w.width);
+      const std::size_t width = std::min(w.width, sizeof(word));  // of 64-bit integers the lower half
+      std::memcpy(&word, w.at(r, c).data(), width);
       word = change.word(word);
-      std::memcpy(out.data() + static_cast<std::size_t>(r * w.stride + c) * w.width, &word, w.width);
+      std::memcpy(out.data() + static_cast<std::size_t>(r * w.stride + c) * w.width, &word, width);
     }
   }
   return out;
@@ -170,6 +201,45 @@ Words words_of(const AnswerTensor& t) {
   return {t.expected, t.info.rows, t.info.cols, t.info.cols, bytes_of_element(t.info)};
 }
 
+// Results stored at the low bits of their place, by element or by row: two that meet are either; what nothing reaches
+// is not written.
+Bytes stored_at_low_bits(const AnswerTensor& t, std::uint8_t poison, int bits, bool by_row) {
+  const Words w = words_of(t);
+  const std::int64_t mask = (std::int64_t{1} << bits) - 1, count = w.rows * w.cols;
+  std::vector<std::uint8_t> is_settled(static_cast<std::size_t>(count));
+  Bytes out(t.expected.size(), static_cast<std::byte>(poison));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t to = by_row ? (i / w.cols * w.cols & mask) + i % w.cols : i & mask;
+    if (to >= count || is_settled[static_cast<std::size_t>(to)] == 1) continue;
+    const auto at = static_cast<std::size_t>(to) * w.width;
+    std::memcpy(out.data() + at, w.bytes.data() + static_cast<std::size_t>(i) * w.width, w.width);
+    is_settled[static_cast<std::size_t>(to)] = same_element(t.info, out, t.observed, to) ? 1 : 2;
+  }
+  // Memory that nothing reached may have been cleared before.
+  for (std::size_t i = 0; i < is_settled.size(); ++i) {
+    const auto own = t.observed.subspan(i * w.width, w.width);
+    const bool is_zero = std::ranges::all_of(own, [](std::byte b) { return b == std::byte{0}; });
+    if (is_settled[i] == 0 && is_zero)
+      std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(i * w.width), w.width, std::byte{0});
+  }
+  return out;
+}
+
+// A result one step too far from zero or too near; of integers, one too large or too small, but of -1 for none.
+std::uint32_t stepped(const TensorInfo& info, std::uint32_t word, int by) {
+  if (info.integer_bits != 0) return word == ~0U ? word : word + static_cast<std::uint32_t>(by);
+  const std::uint32_t sign = std::uint32_t{1} << (spec(info.format).bits - 1);
+  const bool is_at_an_end = by < 0 ? (word & (sign - 1)) == 0 : (word & (sign - 1)) == sign - 1;
+  return is_at_an_end ? word : word + static_cast<std::uint32_t>(by);
+}
+
+Change added_to(Format f, std::uint8_t poison) {
+  const std::uint32_t held = poison * 0x01010101U & (spec(f).bits == 16 ? 0xFFFFU : ~0U);
+  return {"", [f, held](std::uint32_t word) {
+            return encode(f, decode(f, word) + decode(f, held), Rounding::nearest_even, Overflow::non_saturate);
+          }};
+}
+
 void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Table& table) {
   table.push_back(
       {.name = "memory that is not written",
@@ -181,9 +251,33 @@ void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Tab
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Words w = words_of(outputs[i]);
     const std::string of = " of " + outputs[i].info.name;
-    for (Move& move : moves_of(w))
+    for (Move& move : moves_of(w)) {
       table.push_back(definition_of_output(i, move.name + of, [w, from = move.from] { return moved(w, from); }));
+      table.back().may_be_confined = move.may_be_confined;
+    }
+    const AnswerTensor& t = outputs[i];
+    const bool is_integer = t.info.integer_bits != 0;
+    for (const int by : {1, -1}) {
+      const std::string how = is_integer ? (by > 0 ? "one too large" : "one too small")
+                                         : (by > 0 ? "one step too far from zero" : "one step too near to zero");
+      const Change step{"", [info = t.info, by](std::uint32_t word) { return stepped(info, word, by); }};
+      table.push_back(definition_of_output(i, "results" + of + " " + how, [w, step] { return changed(w, step); }));
+    }
+    for (const int bits : {16, 20}) {
+      for (const bool by_row : {false, true}) {
+        if (w.rows * w.cols <= std::int64_t{1} << bits) continue;
+        table.push_back(definition_of_output(
+            i, (by_row ? "rows" : "results") + of + " stored at an index of " + std::to_string(bits) + " bits",
+            [t, poison, bits, by_row] { return stored_at_low_bits(t, poison, bits, by_row); }));
+        table.back().may_be_confined = false;
+      }
+    }
     if (!has_values(outputs[i].info)) continue;
+    if (w.width >= 2) {
+      const Change added = added_to(t.info.format, poison);
+      table.push_back(definition_of_output(i, "results" + of + " added to what the memory held",
+                                           [w, added] { return changed(w, added); }));
+    }
     for (Change& change : changes_of(outputs[i].info.format))
       table.push_back(
           definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
@@ -201,6 +295,7 @@ class CallSlips {
   }
 
   void inputs();
+  void large_inputs();  // slips that only many elements show
   void variants();
 
  private:
@@ -225,7 +320,7 @@ class CallSlips {
     }
     return answer;
   }
-  void replaced(std::string name, std::size_t input, std::function<Bytes()> bytes) {
+  void replaced(std::string name, std::size_t input, std::function<Bytes()> bytes, bool may_be_confined = true) {
     add(std::move(name), [input, bytes = std::move(bytes)](Call& call) {
       CallTensor& t = call.inputs[input];
       Bytes other = bytes();
@@ -233,7 +328,10 @@ class CallSlips {
       t.data = call.own(std::move(other));
       return true;
     });
+    table_.back().may_be_confined = may_be_confined;
   }
+  [[nodiscard]] std::string name_of(std::size_t input) const;
+  [[nodiscard]] std::optional<Words> words_of_input(std::size_t input) const;  // none: packed, or empty
   void of_values(std::size_t input, const std::string& name);
   void of_index(std::size_t input, const std::string& name);
 
@@ -246,18 +344,14 @@ class CallSlips {
 };
 
 void CallSlips::of_values(std::size_t input, const std::string& name) {
+  const std::optional<Words> words = words_of_input(input);
+  if (!words) return;
+  const Words w = *words;
   const CallTensor& t = call_.inputs[input];
-  const bool is_code = t.dtype == Format::e4m3;
-  const std::int64_t cols = t.shape.empty() ? 0 : t.shape.back();
-  const std::size_t width = is_code ? 1 : value_bytes(t.dtype);
-  const std::int64_t stride = t.row_stride != 0 ? t.row_stride : cols;
-  if (cols == 0 || t.bytes == 0) return;
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
-  if (static_cast<std::uint64_t>((rows - 1) * stride + cols) * width != t.bytes) return;  // packed
-  const Words w{{t.data, t.bytes}, rows, cols, stride, width};
+  const std::int64_t rows = w.rows, cols = w.cols, stride = w.stride;
   for (const Move& move : moves_of(w))
-    replaced(move.name + " of " + name, input, [w, from = move.from] { return moved(w, from); });
+    replaced(
+        move.name + " of " + name, input, [w, from = move.from] { return moved(w, from); }, move.may_be_confined);
   if (stride != cols) {
     replaced("rows of " + name + " taken as if there were no gaps between them", input, [w] {
       return moved(w, [w](auto r, auto c) { return Place{(r * w.cols + c) / w.stride, (r * w.cols + c) % w.stride}; });
@@ -279,7 +373,7 @@ void CallSlips::of_values(std::size_t input, const std::string& name) {
       return moved(w, [each](auto r, auto c) { return Place{r < each ? r : r - each, c}; });
     });
   }
-  if (is_code) {
+  if (t.dtype == Format::e4m3) {
     const Change nan{"", [](std::uint32_t b) { return b == 255 ? 254U : b; }};
     replaced("bytes 255 of " + name + " taken for 254", input, [w, nan] { return changed(w, nan); });
     return;
@@ -304,8 +398,10 @@ void CallSlips::of_index(std::size_t input, const std::string& name) {
     });
   };
   using Index = std::vector<std::int32_t>;
-  with("the number of an entry in place of the entry",
-       [](const Index&, std::size_t i) { return static_cast<std::int32_t>(i); });
+  with("the number of an entry in place of the entry", [bound](const Index& x, std::size_t i) {
+    const std::int64_t last = std::max(bound - 1, std::int64_t{x.empty() ? 0 : std::ranges::max(x)});
+    return static_cast<std::int32_t>(std::min(static_cast<std::int64_t>(i), last));
+  });
   with("entries of 16 bits", [](const Index& x, std::size_t i) { return x[i] < 0 ? x[i] : x[i] & 0xFFFF; });
   with("entries of 8 bits", [](const Index& x, std::size_t i) { return x[i] < 0 ? x[i] : x[i] & 0xFF; });
   with("negative entries taken for 0", [](const Index& x, std::size_t i) { return std::max(x[i], 0); });
@@ -314,10 +410,46 @@ void CallSlips::of_index(std::size_t input, const std::string& name) {
   with("the entry before", [](const Index& x, std::size_t i) { return x[i == 0 ? 0 : i - 1]; });
 }
 
+std::string CallSlips::name_of(std::size_t input) const {
+  const std::string own = input < inputs_.size() ? inputs_[input].info.name : "";
+  return !own.empty() ? own : input == 0 ? "x" : "input " + std::to_string(input);
+}
+
+std::optional<Words> CallSlips::words_of_input(std::size_t input) const {
+  const CallTensor& t = call_.inputs[input];
+  const std::int64_t cols = t.shape.empty() ? 0 : t.shape.back();
+  const std::size_t width = t.dtype == Format::e4m3 ? 1 : value_bytes(t.dtype);
+  const std::int64_t stride = t.row_stride != 0 ? t.row_stride : cols;
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < t.shape.size(); ++i) rows *= t.shape[i];
+  const bool is_packed = static_cast<std::uint64_t>((rows - 1) * stride + cols) * width != t.bytes;
+  if (cols == 0 || t.bytes == 0 || is_packed) return std::nullopt;
+  return Words{{t.data, t.bytes}, rows, cols, stride, width};
+}
+
+void CallSlips::large_inputs() {
+  for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
+    const CallTensor& t = call_.inputs[i];
+    if (t.is_offsets) continue;
+    if (t.is_index) {
+      const auto index = values_in<std::int32_t>({t.data, t.bytes});
+      if (index.empty() || std::ranges::max(index) <= 0xFFFF) continue;
+      replaced("entries of 16 bits of " + name_of(i), i, [index] {
+        std::vector<std::int32_t> other = index;
+        for (std::int32_t& x : other) x = x < 0 ? x : x & 0xFFFF;
+        return to_bytes(other);
+      });
+    } else if (const std::optional<Words> w = words_of_input(i)) {
+      for (const Move& move : low_index_moves(*w))
+        replaced(
+            move.name + " of " + name_of(i), i, [w, from = move.from] { return moved(*w, from); }, false);
+    }
+  }
+}
+
 void CallSlips::inputs() {
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
-    const std::string own = i < inputs_.size() ? inputs_[i].info.name : "";
-    const std::string name = !own.empty() ? own : i == 0 ? "x" : "input " + std::to_string(i);
+    const std::string name = name_of(i);
     if (call_.inputs[i].is_index) of_index(i, name);
     if (!call_.inputs[i].is_index && !call_.inputs[i].is_offsets) of_values(i, name);
   }
@@ -362,8 +494,12 @@ Table general_slips(const Problem& problem, std::span<const AnswerTensor> output
   Table table;
   add_outputs(outputs, poison, table);
   const std::int64_t work = operation_named(problem.c.variant.operation).work(problem.c);
-  if (work > (few_are_asked ? kMostWorkOfFew : kMostWork)) return table;
+  if (work > kMostWorkOfLarge) return table;
   CallSlips calls(problem, table);
+  if (work > (few_are_asked ? kMostWorkOfFew : kMostWork)) {
+    calls.large_inputs();
+    return table;
+  }
   calls.variants();
   calls.inputs();
   return table;

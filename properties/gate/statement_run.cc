@@ -1,6 +1,7 @@
 #include "properties/gate/statement_run.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <mutex>
@@ -25,7 +26,7 @@ namespace {
 
 constexpr int kRandomCases = 400;
 constexpr std::int64_t kMostWorkToName = std::int64_t{1}
-                                         << 20;  // of a case that is compared with all rows to begin with
+                                         << 23;  // of a case that is compared with all rows to begin with
 
 int random_cases(const Statement& s, const GateOptions& options, const VariantWeights& variants) {
   if (s.data.empty()) return 0;
@@ -361,72 +362,97 @@ std::optional<Finding> StatementRun::explained(const Case& c, const std::vector<
   return finding;
 }
 
-// Cases that may fail as this one did: its variant's enumerated cases, and itself with other values and seeds.
-std::vector<Case> StatementRun::cases_like(const Case& original) const {
-  constexpr std::int64_t kMostElements = 4096, kMoreRows = 5, kMoreCols = 70;
+// Cases that may fail as this one did: its variant's enumerated cases, and itself and the smallest one with other
+// values and seeds, as large and a little larger; of each in turn, since a few alike tell nothing apart.
+std::vector<Case> StatementRun::cases_like(const Case& original, const Case& minimal) const {
+  constexpr std::int64_t kMostElements = 4096, kMostOfCorners = std::int64_t{1} << 17, kMoreRows = 5, kMoreCols = 70;
   const Statement& s = *result_.statement;
   const Operation& operation = operation_named(original.variant.operation);
+  const std::set<Data> data(s.data.begin(), s.data.end());  // each once
+  std::array<std::vector<Case>, 5> lists;
+  if (s.corners) lists[0] = s.corners(original.variant, Suite::full);
+  std::erase_if(lists[0], [](const Case& c) { return c.elements() > kMostOfCorners; });
+  const auto add = [&](Case small, std::vector<Case>& larger, std::vector<Case>& as_large) {
+    small.plants.clear();
+    while (small.elements() > kMostElements && small.rows > 1) operation.halve_rows(small);
+    for (std::uint64_t seed = 1; seed <= 2 && small.elements() <= kMostElements; ++seed) {
+      for (const Data one : data) {
+        small.data = one, small.seed = seed;
+        as_large.push_back(small);
+        larger.push_back(small);
+        larger.back().seed += 2;
+        if (!small.experts.empty() || small.stride != 0) continue;
+        larger.back().rows += kMoreRows, larger.back().cols += kMoreCols;  // places differ where there are several
+        operation.fit(larger.back());
+      }
+    }
+  };
+  add(original, lists[1], lists[2]);
+  if (minimal != original) add(minimal, lists[3], lists[4]);
   std::vector<Case> cases;
-  Case small = original;
-  small.plants.clear();
-  while (small.elements() > kMostElements && small.rows > 1) operation.halve_rows(small);
-  for (std::uint64_t seed = 1; seed <= 2 && small.elements() <= kMostElements; ++seed) {
-    for (const Data data : s.data) {
-      cases.push_back(small);
-      cases.back().data = data, cases.back().seed = seed;
-      if (seed == 1 || !small.experts.empty() || small.stride != 0) continue;
-      cases.back().rows += kMoreRows, cases.back().cols += kMoreCols;  // places differ where there are several
-      operation.fit(cases.back());
+  for (std::size_t i = 0; std::ranges::any_of(lists, [&](const auto& list) { return i < list.size(); }); ++i) {
+    for (const std::vector<Case>& list : lists) {
+      if (i < list.size()) cases.push_back(within_limits(list[i], limits_of(original.variant)));
     }
   }
-  if (s.corners) {
-    for (Case& c : s.corners(original.variant, Suite::quick)) {
-      if (c.elements() <= 2 * kMostElements) cases.push_back(std::move(c));
-    }
-  }
-  for (Case& c : cases) c = within_limits(std::move(c), limits_of(original.variant));
-  std::erase(cases, original);
+  std::erase(cases, original), std::erase(cases, minimal);
   return cases;
 }
 
 // One case, and a small one above all, matches many definitions by accident: a cause explains the case as found and
 // every other one that fails.
 void StatementRun::name_causes(const Case& original, const Case& minimal, Finding& finding) {
-  constexpr int kEnoughFailing = 8, kMostTried = 48;
-  constexpr std::chrono::seconds kMostTime{60};  // never reached but on a machine that does something else
-  const auto end = std::chrono::steady_clock::now() + kMostTime;
   Causes causes;
   std::vector<std::string> names;
   const auto add = [&](const Case& c) {
     std::optional<Finding> f = explained(c, causes.cases() == 0 ? nullptr : &names);
     if (!f) return false;
-    finding.matched += f->matched;
     if (causes.cases() < 2) finding.likely = std::move(f->likely);
-    causes.add(std::move(f->explained_by));
+    causes.add(std::move(f->explained_by), f->matched);
     names = causes.of_every_case();
     return true;
   };
   finding.matched = 0;
   if (!add(minimal)) return;
   finding.matches_case_as_found = original == minimal || add(original);  // it may be too large
-  int tried = 0;
-  for (const Case& c : cases_like(original)) {
-    const bool is_over = names.empty() || causes.cases() > kEnoughFailing || stop();
-    if (is_over || (causes.is_settled() && causes.cases() > 3) || tried == kMostTried) break;
-    if (std::chrono::steady_clock::now() > end) break;
-    try {
-      (void)add(c);
-    } catch (const Error&) {  // no case of this operation
-    }
-    if (!context_.not_applicable) ++tried;
-  }
-  finding.matched_others = causes.cases() - 1;
+  compare_cases_like(original, minimal, causes, names, add);
+  finding.matched = causes.extent().elements;
+  finding.matched_others = causes.extent().cases - 1;
   finding.matches = causes.named();
   if (!finding.matches.empty()) return finding.likely.clear();
   const std::optional<Finding> alone = stop() ? std::nullopt : explained(original, nullptr);
   if (alone) finding.likely = alone->likely;
   for (std::size_t i = 0; alone && i < std::min<std::size_t>(alone->matches.size(), 2); ++i)
     finding.likely.push_back(alone->matches[i] + ": every bit of the case as found, and not of each that fails");
+}
+
+// Further cases that fail; and of those that do not, while several names are left, whether a row would change them.
+void StatementRun::compare_cases_like(const Case& original, const Case& minimal, Causes& causes,
+                                      const std::vector<std::string>& names,
+                                      const std::function<bool(const Case&)>& add) {
+  constexpr int kEnoughFailing = 8, kEnoughOfSeveral = 48, kEnoughRight = 32, kMostTried = 160;
+  constexpr std::int64_t kMostWorkOfRight = std::int64_t{1} << 20;
+  constexpr std::chrono::seconds kMostTime{15};
+  const auto end = std::chrono::steady_clock::now() + kMostTime;
+  int tried = 0, right = 0;
+  for (const Case& c : cases_like(original, minimal)) {
+    const int enough = names.size() == 1 ? kEnoughFailing : kEnoughOfSeveral;
+    if (names.empty() || causes.cases() > enough || tried == kMostTried || stop()) return;
+    if (causes.is_settled() && causes.cases() > 3) return;
+    if (std::chrono::steady_clock::now() > end) return;
+    try {
+      const bool fails = add(c);
+      const bool is_right =
+          !fails && !context_.not_applicable && !context_.not_offered && result_.statement->repeats_bits;
+      if (is_right && names.size() > 1 && right < kEnoughRight &&
+          operation_named(c.variant.operation).work(c) <= kMostWorkOfRight) {
+        causes.add_right(rows_that_change(*pose(c).problem, names));
+        ++right;
+      }
+    } catch (const Error&) {  // no case of this operation
+    }
+    if (!context_.not_applicable) ++tried;
+  }
 }
 
 // Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way

@@ -66,8 +66,10 @@ class StatementRun {
   void keep_if_slow(const Case& c, double seconds);
   // A mismatch that was compared with tables of definitions: with all their rows, or with those that have these names.
   std::optional<Finding> explained(const Case& c, const std::vector<std::string>* among);
-  [[nodiscard]] std::vector<Case> cases_like(const Case& original) const;
+  [[nodiscard]] std::vector<Case> cases_like(const Case& original, const Case& minimal) const;
   void name_causes(const Case& original, const Case& minimal, Finding& finding);
+  void compare_cases_like(const Case& original, const Case& minimal, Causes& causes,
+                          const std::vector<std::string>& names, const std::function<bool(const Case&)>& add);
   // names: of what explains the case; none: not known.
   SearchResult shrunk(const Case& c, const Finding& found, const std::vector<std::string>& names,
                       const SearchLimits& limits);

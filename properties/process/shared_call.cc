@@ -117,19 +117,33 @@ bool SharedCall::is_updated(std::size_t input) const {
                      [&](const CallTensor& o) { return o.in_place_of == static_cast<std::int32_t>(input); });
 }
 
+namespace {
+// True if what was written into this gap between two tensors lies nearer to the first one's end.
+bool is_past_the_first(const std::byte* gap, std::uint64_t bytes, std::uint8_t poison) {
+  std::uint64_t first = 0, last = bytes;
+  while (first < bytes && gap[first] == std::byte{poison}) ++first;
+  while (last > first && gap[last - 1] == std::byte{poison}) --last;
+  return first <= bytes - last;
+}
+}  // namespace
+
 std::optional<std::string> SharedCall::trespass(const std::byte* base) const {
   std::optional<std::string> where;
+  std::string before;  // the tensor before this one
   std::uint64_t clean_from = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wire::Tensor& t = message_.tensors[i];
     if (t.on_device != 0 || t.in_place_of >= 0) continue;  // an update in place: looked at where the input is
     const bool input = i < call_.inputs.size();
     const std::string what = input ? "input " + std::to_string(i) : "output " + std::to_string(i - call_.inputs.size());
-    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) where = "before " + what;
+    if (!all_equal(base + clean_from, t.offset - clean_from, call_.poison)) {
+      const bool is_past = !before.empty() && is_past_the_first(base + clean_from, t.offset - clean_from, call_.poison);
+      where = is_past ? "past the end of " + before : "before " + what;
+    }
     if (input && t.bytes != 0 && !is_updated(i) && std::memcmp(base + t.offset, call_.inputs[i].data, t.bytes) != 0) {
       where = "into " + what;
     }
-    clean_from = t.offset + t.bytes;
+    clean_from = t.offset + t.bytes, before = what;
   }
   if (!all_equal(base + clean_from, bytes() - clean_from, call_.poison)) where = "past the last output";
   return where;

@@ -149,6 +149,7 @@ std::string statement_line(const StatementResult& r) {
 
 std::string cause_text(const Finding& finding) {
   const std::vector<std::string>& names = finding.matches;
+  if (finding.kind != FindingKind::mismatch) return finding.summary;  // how a call ended is its cause
   if (names.empty()) return finding.matched == 0 ? "" : "none of the known ones gives every bit";
   const int cases = finding.matched_others + 1;
   return fmt::format("{}{}: {} every bit of {}, {} elements{}",

@@ -403,7 +403,7 @@ Table TransposedProblem::definitions(std::span<const Bytes> observed) const {
     p.x.data.insert(p.x.data.end(), from, from + static_cast<std::ptrdiff_t>(line));
   }
   p.element = v.format, p.block = v.block, p.recipe = recipe_named(v.recipe), p.offsets = c.experts;
-  return coded_table(std::move(p), true, 0, 1, observed[1]);
+  return coded_table(std::move(p), true, 0, 1, observed);
 }
 
 void TransposedProblem::explain(std::size_t output, Finding& finding) const {

@@ -41,7 +41,7 @@ static_assert(kGates.size() * kUps.size() == kSpecialCols && kGradients.size() *
 
 constexpr std::uint16_t kInfinity = 0x7F80;
 
-std::uint16_t bf16(double value) { return static_cast<std::uint16_t>(nearest_bits(Format::bf16, value)); }
+std::uint16_t bf16_word(double value) { return static_cast<std::uint16_t>(nearest_bits(Format::bf16, value)); }
 std::uint16_t signed_word(std::uint16_t word, std::uint64_t sign) {
   return static_cast<std::uint16_t>(word ^ ((sign & 1) != 0 ? 0x8000U : 0U));
 }
@@ -81,7 +81,7 @@ StepElements::Pair StepElements::of_a(double a, std::uint64_t word) const {
   const int k = 5 + static_cast<int>(word >> 40) % 4;
   const double up = std::ldexp(a, -k);
   // Below that u is subnormal and loses bits: an A of so little has one of 2^-k.
-  return {bf16(std::ldexp(1.0, k)), bf16(std::fabs(up) < 0x1p-126 ? std::copysign(0x1p-100, a) : up)};
+  return {bf16_word(std::ldexp(1.0, k)), bf16_word(std::fabs(up) < 0x1p-126 ? std::copysign(0x1p-100, a) : up)};
 }
 
 // One element of every row and column of a tile is on an edge of the scale byte; all others are below half of it.
@@ -92,7 +92,7 @@ double StepElements::edge_of_block(std::int64_t i, std::int64_t j, int exponent,
   if (!chosen) return bell(word) * std::ldexp(largest, exponent - 2);
   const double edge = (tile >> 8) % 2 == 0 ? largest : std::ldexp(1.0, std::ilogb(largest) + 1);
   const int ulp = static_cast<int>((word >> 32) % 3) - 1;
-  const std::uint16_t bits = static_cast<std::uint16_t>(bf16(std::ldexp(edge, exponent)) + ulp);
+  const std::uint16_t bits = static_cast<std::uint16_t>(bf16_word(std::ldexp(edge, exponent)) + ulp);
   return decode(Format::bf16, signed_word(bits, word));
 }
 
@@ -104,17 +104,17 @@ StepElements::Pair StepElements::boundaries(std::int64_t i, std::int64_t j, std:
     case 1: {  // around a threshold
       const int ulp = static_cast<int>((word >> 8) % 5) - 2;
       const std::uint16_t gate = at(kGates, static_cast<std::int64_t>((word >> 16) % 26) + 14);
-      return {static_cast<std::uint16_t>(gate + ulp), bf16(std::ldexp(bell(mix64(word)), exponent))};
+      return {static_cast<std::uint16_t>(gate + ulp), bf16_word(std::ldexp(bell(mix64(word)), exponent))};
     }
     case 2: {  // odd numbers of 5 bits, whose product has 9 or 10
       const auto odd = [](std::uint64_t bits) { return static_cast<double>(17 + 2 * (bits % 8)); };
-      return {bf16(odd(word >> 8)), signed_word(bf16(std::ldexp(odd(word >> 16), exponent)), word)};
+      return {bf16_word(odd(word >> 8)), signed_word(bf16_word(std::ldexp(odd(word >> 16), exponent)), word)};
     }
     default: {
       const auto code = static_cast<std::uint32_t>((word >> 8) % most_code_);
       const double between = (word >> 24) % 2 == 0 ? 0 : (decode(element_, code + 1) - decode(element_, code)) / 2;
       const int ulp = static_cast<int>((word >> 32) % 3) - 1;
-      const std::uint16_t bits = bf16(std::ldexp(decode(element_, code) + between, exponent));
+      const std::uint16_t bits = bf16_word(std::ldexp(decode(element_, code) + between, exponent));
       const auto moved = static_cast<std::uint16_t>(bits == 0 ? 0 : bits + ulp);
       return of_a(decode(Format::bf16, signed_word(moved, word)), word);
     }
@@ -126,7 +126,7 @@ std::uint16_t StepElements::special(std::int64_t i, std::int64_t j, std::uint64_
   const bool chosen = static_cast<std::uint64_t>((row_ + i) * 32 + col_ + j) % 1024 == (tile >> 20) % 1024;
   const std::uint64_t sign = word >> 63;
   const auto mantissa = static_cast<std::uint16_t>(std::max<std::uint64_t>(1, word % 128));
-  const std::uint16_t ordinary = bf16(bell(mix64(word)) * 4);
+  const std::uint16_t ordinary = bf16_word(bell(mix64(word)) * 4);
   switch (tile % 12) {
     case 0: return 0;
     case 1: return signed_word(0, sign);
@@ -138,7 +138,7 @@ std::uint16_t StepElements::special(std::int64_t i, std::int64_t j, std::uint64_
     case 7: return signed_word(static_cast<std::uint16_t>(0x7F + word % 3), sign);
     case 8: return word % 3 == 0 ? at(kGates, static_cast<std::int64_t>((word >> 8) % 40)) : ordinary;
     case 9: return chosen ? signed_word(0x7F7F, sign) : signed_word(mantissa, sign);
-    case 10: return bf16(bell(word) * 100);  // beyond the thresholds of the sigmoid
+    case 10: return bf16_word(bell(word) * 100);  // beyond the thresholds of the sigmoid
     default: return ordinary;
   }
 }
@@ -170,7 +170,7 @@ StepElements::Pair StepElements::pair(std::int64_t i, std::int64_t j) const {
       const std::int64_t col = col_ + j;
       const std::uint16_t mantissa = 0x80 | static_cast<std::uint16_t>((row * 37 + col * 11) % 128);
       const double up = std::ldexp(mantissa, static_cast<int>((row / 32 * 5 + col / 32 * 7) % 16) - 15);
-      return {bf16(static_cast<double>(1 + (row * 3 + col * 5) % 61) / 4), signed_word(bf16(up), word)};
+      return {bf16_word(static_cast<double>(1 + (row * 3 + col * 5) % 61) / 4), signed_word(bf16_word(up), word)};
     }
     case Data::every_word: {
       const auto number = static_cast<std::uint64_t>((row_ + i) * c_.cols + col_ + j);
@@ -184,7 +184,7 @@ StepElements::Pair StepElements::pair(std::int64_t i, std::int64_t j) const {
     case Data::normal: break;
   }
   const bool outlier = (other & 0xFF) == 0;
-  return {bf16(bell(word) * 4), bf16(std::ldexp(bell(other), row_exponent(i) + (outlier ? 5 : 0)))};
+  return {bf16_word(bell(word) * 4), bf16_word(std::ldexp(bell(other), row_exponent(i) + (outlier ? 5 : 0)))};
 }
 
 float StepElements::p(std::int64_t i, std::int64_t j) const {

@@ -3,6 +3,7 @@
 #include "properties/operations/layer/problem.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -226,7 +227,7 @@ namespace {
 
 constexpr std::int64_t kMostToMatch = 1'000'000;  // elements: each row computes an answer
 
-// The outputs made of these tensors, in BF16 and dS in FP32. An output of an empty one is empty.
+// The outputs made of these tensors, in BF16 or FP32, and dS in FP32. An output of an empty one is empty.
 template <class TensorOf>
 std::vector<ExpectedTensor> outputs_made_of(const SwigluProblem& p, const TensorOf& tensor_of) {
   const LayerVariant& v = layer_of(p.c.variant);
@@ -244,7 +245,8 @@ std::vector<ExpectedTensor> outputs_made_of(const SwigluProblem& p, const Tensor
     Bytes tensor = tensor_of(o.what);
     if (o.part == Part::codes && !tensor.empty()) {
       const std::int64_t cols = o.what == What::dh ? 2 * p.c.cols : p.c.cols;
-      const MatrixView view{Format::bf16, tensor.data(), p.c.rows, cols, cols};
+      const bool is_wide = tensor.size() == size_of(p.c.rows, cols) * sizeof(float);
+      const MatrixView view{is_wide ? Format::fp32 : Format::bf16, tensor.data(), p.c.rows, cols, cols};
       coded = o.transposed ? coded_columns(view, info.format, recipe, v.block, p.c.experts)
                            : coded_rows(view, info.format, recipe, v.block);
       tensor = std::move(coded.codes);
@@ -284,8 +286,70 @@ Table coded_definitions(const SwigluProblem& p, std::span<const Bytes> observed)
                                           : s.scaled_a)};
     of.element = p.outputs[i].format, of.recipe = recipe_named(v.recipe);
     of.block = o.transposed ? BlockShape{v.block, 1} : BlockShape{1, v.block};
-    if (o.transposed) of.offsets = p.c.experts;
-    merge(table, coded_table(std::move(of), o.transposed, i, i + 1, observed[i + 1]));
+    of.offsets = p.c.experts;
+    merge(table, coded_table(std::move(of), o.transposed, i, i + 1, observed));
+  }
+  return table;
+}
+
+}  // namespace
+
+namespace {
+
+// Tensors that are not rounded to BF16 before they are quantized.
+struct Unrounded {
+  const char* name;
+  What what;
+  bool gate = true, up = true;  // of dH
+};
+constexpr std::array<Unrounded, 5> kUnrounded{
+    {{"A quantized from FP32, not rounded to BF16 first", What::a},
+     {"A' quantized from FP32, not rounded to BF16 first", What::scaled_a},
+     {"dH quantized from FP32, not rounded to BF16 first", What::dh},
+     {"dg quantized from FP32, not rounded to BF16 first", What::dh, true, false},
+     {"du quantized from FP32, not rounded to BF16 first", What::dh, false, true}}};
+
+Bytes unrounded(const SwigluProblem& p, const Unrounded& slip) {
+  const std::int64_t n = p.c.cols, width = slip.what == What::dh ? 2 * n : n;
+  const auto as_bf16 = [](float v) { return std::bit_cast<float>(std::uint32_t{layer_bf16(v)} << 16); };
+  const std::vector<float> h = p.values_of_h();
+  std::vector<float> values(size_of(p.c.rows, width));
+  for (std::int64_t i = 0; i < p.c.rows * n; ++i) {
+    const std::int64_t row = i / n, gate = row * 2 * n + p.gate_column(i % n), up = row * 2 * n + p.up_column(i % n);
+    const float g = h[static_cast<std::size_t>(gate)], u = h[static_cast<std::size_t>(up)];
+    const float weight = p.weights.empty() ? 1.0F : p.weights[static_cast<std::size_t>(row)];
+    if (slip.what != What::dh) {
+      const float a = swiglu(g, u);
+      values[static_cast<std::size_t>(i)] = slip.what == What::a ? a : weight * as_bf16(a);
+      continue;
+    }
+    const SwigluGradient d = swiglu_gradient(g, u, weight * p.p[static_cast<std::size_t>(i)]);
+    values[static_cast<std::size_t>(gate)] = slip.gate ? d.dg : as_bf16(d.dg);
+    values[static_cast<std::size_t>(up)] = slip.up ? d.du : as_bf16(d.du);
+  }
+  return to_bytes(values);
+}
+
+// Rows of these slips, about the codes and scales alone.
+Table unrounded_table(const SwigluProblem& p, const std::shared_ptr<AnswerMemo>& memo) {
+  Table table;
+  const std::vector<SwigluOutput> made_of = swiglu_outputs(p.c.variant);
+  for (const Unrounded& slip : kUnrounded) {
+    const auto is_coded = [&](const SwigluOutput& o) { return o.what == slip.what && o.part == Part::codes; };
+    if (std::ranges::none_of(made_of, is_coded)) continue;
+    table.push_back(definition_of_all(
+        slip.name,
+        [&p, &slip, made_of] {
+          std::vector<Bytes> answer;
+          for (ExpectedTensor& t :
+               outputs_made_of(p, [&](What what) { return what == slip.what ? unrounded(p, slip) : Bytes(); }))
+            answer.push_back(std::move(t.bytes));
+          for (std::size_t i = 0; i < answer.size(); ++i) {
+            if (made_of[i].part == Part::values) answer[i].clear();
+          }
+          return answer;
+        },
+        memo));
   }
   return table;
 }
@@ -298,7 +362,10 @@ Table SwigluProblem::definitions(std::span<const Bytes> observed) const {
   Words words;
   for (const float value : values_of_h()) {
     words.push_back(layer_bf16(value));
-    if (!std::isnan(value) && fp32_of(words.back()) != value) return coded_definitions(*this, observed);
+    if (std::isnan(value) || fp32_of(words.back()) == value) continue;
+    Table table = coded_definitions(*this, observed);
+    merge(table, unrounded_table(*this, std::make_shared<AnswerMemo>()));
+    return table;
   }
   const GateUp order = layer_of(c.variant).gate_up == MXCHECK_HALVES ? GateUp::halves : GateUp::interleaved;
   std::vector<float> of_rows = weights;
@@ -320,6 +387,7 @@ Table SwigluProblem::definitions(std::span<const Bytes> observed) const {
     };
     table.push_back(definition_of_all(row.name, answer_of, memo, row.source));
   }
+  merge(table, unrounded_table(*this, memo));
   merge(table, coded_definitions(*this, observed));
   return table;
 }

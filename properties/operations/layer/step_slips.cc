@@ -371,6 +371,8 @@ std::vector<LayerRow> gemm_slips() {
                     [](std::int64_t row, std::int64_t rows) { return row >= rows / 32 * 32; }),
       rows_left_out("rows of an expert past the last multiple of 128 left out",
                     [](std::int64_t row, std::int64_t rows) { return row >= rows / 128 * 128; }),
+      rows_left_out("rows of an expert past the last multiple of 128 left out, where it has 128 and more",
+                    [](std::int64_t row, std::int64_t rows) { return rows >= 128 && row >= rows / 128 * 128; }),
       rows_left_out("rows of an expert past its first 128 left out",
                     [](std::int64_t row, std::int64_t) { return row >= 128; }),
       values_changed(kOfRows, "the boundaries of experts one row late",

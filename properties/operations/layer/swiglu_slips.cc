@@ -60,15 +60,24 @@ void exchange_h(LayerData& d) {
       row_operand(d.recipe.kept_h, {view(d.forward.h, d.rows(), 2 * d.shape.inner), false}, run.routed(), d.threads);
 }
 
-// A of other sigmoids and other gates.
+// Everything that is made of another sigmoid.
 LayerRow of_sigmoid(const char* text, float (*sigmoid)(float g)) {
-  return {{"A", "A_again"}, text, [sigmoid](const LayerData& d, const std::string& t) {
-            Words out;
-            each_element(d, values_of_h(d, t != "A"), t != "A",
-                         [&](std::size_t, std::size_t, const Element& e, Columns) {
-                           out.push_back(layer_bf16((e.g * sigmoid(e.g)) * e.u));
+  return {{"A", "A_again", "scaled_A", "dH", "dS"}, text, [sigmoid](const LayerData& d, const std::string& t) {
+            const bool backward = t != "A";
+            Words a, dh(backward ? static_cast<std::size_t>(d.rows() * 2 * d.shape.inner) : 0);
+            each_element(d, values_of_h(d, backward), backward,
+                         [&](std::size_t, std::size_t, const Element& e, Columns at) {
+                           const float q = sigmoid(e.g), da = e.s * e.p;
+                           a.push_back(layer_bf16((e.g * q) * e.u));
+                           if (!backward) return;
+                           dh[at.gate] = layer_bf16(da * (e.u * (q * std::fma(e.g, 1.0F - q, 1.0F))));
+                           dh[at.up] = layer_bf16(da * (e.g * q));
                          });
-            return to_bytes(out);
+            if (t == "dH") return to_bytes(dh);
+            if (t == "A" || t == "A_again") return to_bytes(a);
+            LayerData v = d;
+            v.backward.a = std::move(a);
+            return made_again(v, t);
           }};
 }
 
@@ -89,6 +98,14 @@ std::vector<LayerRow> sigmoid_slips() {
                  [](float g) { return std::fabs(g) < 0x1p-20F ? 0.5F : swiglu_sigmoid(g); }),
       of_sigmoid("a sigmoid of 1 from a gate of 16.5 on",
                  [](float g) { return g >= 16.5F ? 1.0F : swiglu_sigmoid(g); }),
+      of_sigmoid("a sigmoid of 0 for a gate of -0",
+                 [](float g) { return g == 0 && std::signbit(g) ? 0.0F : swiglu_sigmoid(g); }),
+      of_sigmoid("the sigmoid of a negative gate's BF16 neighbour, the one nearer to zero",
+                 [](float g) {
+                   const std::uint32_t word = std::bit_cast<std::uint32_t>(g);
+                   if (!std::signbit(g)) return swiglu_sigmoid(g);
+                   return swiglu_sigmoid((word & 0x7FFFFFFF) == 0 ? g : std::bit_cast<float>(word - 0x10000));
+                 }),
       word({"A", "A_again"}, "g divided by 1 + exp(-g), whose reciprocal is not rounded",
            [](const Element& e) { return layer_bf16(e.g / (1.0F + exp_fp32(-e.g)) * e.u); }),
       word({"A", "A_again"}, "the sigmoid multiplied by u first, then by g",
@@ -99,6 +116,8 @@ std::vector<LayerRow> sigmoid_slips() {
            [](const Element& e) {
              return layer_bf16(swiglu(e.g > 7 ? 7 : e.g, e.u > 7 ? 7 : e.u < -7 ? -7 : e.u));
            }),
+      word({"A", "A_again"}, "a NaN gate taken for 0",
+           [](const Element& e) { return layer_bf16(swiglu(std::isnan(e.g) ? 0.0F : e.g, e.u)); }),
       word({"A", "A_again"}, "a NaN gate taken for the least number, as by a clamp with max",
            [](const Element& e) { return layer_bf16(swiglu(std::fmax(e.g, -3e38F), e.u)); }),
       word({"A", "A_again"}, "values below 2^-126 taken for zero before A is rounded",

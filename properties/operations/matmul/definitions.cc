@@ -117,7 +117,7 @@ Bytes answer_in_parts(const Split& split, const Matmul& m) {
 
 // Contracts.
 
-void add_variants(const Contract& c, const Matmul& m, std::vector<std::string>& texts) {
+void add_variants(const Contract& c, const Matmul& m, std::int64_t longest, std::vector<std::string>& texts) {
   const std::string name(c.name);
   const bool scaled = m.a.scaled() || m.b.scaled();
   texts.push_back(name);
@@ -127,7 +127,7 @@ void add_variants(const Contract& c, const Matmul& m, std::vector<std::string>& 
   texts.push_back(name + "+descending");
   if (m.c != nullptr) texts.push_back(name + "+from_c+descending");
   if (scaled) texts.push_back(name + "+decode+descending");
-  for (std::int64_t every = c.step.terms; every <= m.a.depth; every += c.step.terms) {
+  for (std::int64_t every = c.step.terms; every <= longest; every += c.step.terms) {
     const std::string promoted = name + "+promote" + std::to_string(every);
     for (const char* order : {"", "+a_first", "+b_first"}) {
       if (!scaled && order[0] != '\0') continue;  // without scales all orders are one
@@ -137,10 +137,10 @@ void add_variants(const Contract& c, const Matmul& m, std::vector<std::string>& 
   }
 }
 
-// Those that take the operands and the output.
-std::vector<std::string> contract_texts(Matmul m) {
+// Those that take the operands and the output; promoted sums up to the longest.
+std::vector<std::string> contract_texts(Matmul m, std::int64_t longest) {
   std::vector<std::string> texts;
-  for (const Contract& c : all_contracts()) add_variants(c, m, texts);
+  for (const Contract& c : all_contracts()) add_variants(c, m, longest, texts);
   std::erase_if(texts, [&](const std::string& text) {
     try {
       m.contract = parse_matmul_contract(text);
@@ -214,6 +214,7 @@ class Slips {
     });
   }
   void of_epilogue();
+  void halves(const std::string& which, std::int64_t length);
   void of_groups();
   void of_codes(MatmulOperand Matmul::*side, const std::string& of);
   void of_scales(MatmulOperand Matmul::*side, const std::string& of);
@@ -237,9 +238,31 @@ void Slips::of_epilogue() {
       return cut;
     });
   }
+  if (m_.a.depth >= 2 && m_.grouping != Grouping::depth && m_.c == nullptr) {
+    halves("k in two halves", m_.a.depth / 2);
+    if (m_.a.depth >= 256) halves("k in two halves of whole blocks of 128", m_.a.depth / 256 * 128);
+  }
   if (m_.a.depth > 128 && m_.grouping != Grouping::depth) {
     changed("the last block of 128 of k left out", [](Matmul& m) { m = part_of(m, 0, (m.a.depth - 1) / 128 * 128); });
   }
+}
+
+// Split-k by way of a workspace in BF16.
+void Slips::halves(const std::string& which, std::int64_t length) {
+  add(which + ", whose sums are rounded to BF16 before they are added", [length](const Matmul& m) {
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      Matmul x = part_of(m, from, to);
+      x.output = Format::bf16;
+      return Tensor{"", Format::bf16, {}, answer_in_one(x)};
+    };
+    const Tensor first = part(0, length), second = part(length, m.a.depth);
+    Tensor d = make_tensor(m.output, {static_cast<std::int64_t>(first.size())});
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      const double sum = decode(Format::bf16, first.code(i)) + decode(Format::bf16, second.code(i));
+      d.set_code(i, encode(m.output, sum, Rounding::nearest_even, Overflow::non_saturate));
+    }
+    return std::move(d.data);
+  });
 }
 
 // A group along k without terms is zero.
@@ -374,9 +397,10 @@ std::uint32_t word_of_product(const std::string& name, const Matmul& m, std::int
   return explain_output(one, expert, i, j).word;
 }
 
-Table product_contracts(const Matmul& m) {
+Table product_contracts(const Matmul& m, std::int64_t longest) {
   Table table;
-  for (const std::string& text : contract_texts(m)) table.push_back(product_definition(text, m));
+  for (const std::string& text : contract_texts(m, std::max(longest, m.a.depth)))
+    table.push_back(product_definition(text, m));
   return table;
 }
 
@@ -385,7 +409,7 @@ Table product_splits(const Matmul& m) {
   Matmul whole = m;
   whole.output = Format::fp32;
   std::vector<std::string> texts;
-  for (const std::string& text : contract_texts(whole)) add_splits(text, m, texts);
+  for (const std::string& text : contract_texts(whole, m.a.depth)) add_splits(text, m, texts);
   Table table;
   for (const std::string& text : texts) table.push_back(product_definition(text, m));
   return table;
@@ -415,26 +439,30 @@ std::string other_words(const std::string& name, const Matmul& m) {
 
 namespace {
 
+constexpr std::int64_t kLongestPromotion = 512;
 constexpr std::int64_t kMostToMatch = std::int64_t{1} << 24;  // multiplications: as many as a drawn case has
 
-// Leaves the rows that have the first word right in which D is wrong, and the claim: the others need not be computed.
+// Rows that have the first word wrong in which D is, the claim apart, are not computed any further: they say nothing.
 void keep_possible(Table& table, const MatmulProblem& p, const Matmul& m, std::span<const std::byte> observed) {
   const ExpectedTensor expected = p.answer().front();
   if (observed.size() != expected.bytes.size()) return table.clear();
   const std::optional<Difference> wrong = compare(expected.info, expected.bytes, observed, 0);
-  if (!wrong) return table.clear();
+  if (!wrong) return;
   const Difference::Element& at = wrong->first;
   const std::int64_t of_expert = m.grouping == Grouping::depth ? std::max<std::int64_t>(1, m.m()) : expected.info.rows;
-  std::erase_if(table, [&](const Definition& row) {
-    if (row.name == to_text(m.contract)) return false;
+  const auto is_possible = [&](const Definition& row) {
+    if (row.name == to_text(m.contract)) return true;
     try {
       const std::uint32_t word = word_of_product(row.name, m, at.row / of_expert, at.row % of_expert, at.col);
-      return word != at.observed && !(std::isnan(decode(m.output, word)) && std::isnan(decode(m.output, at.observed)));
+      return word == at.observed || (std::isnan(decode(m.output, word)) && std::isnan(decode(m.output, at.observed)));
     } catch (const Error& e) {  // not defined for these values
       if (e.kind() != ErrorKind::usage) throw;
-      return true;
+      return false;
     }
-  });
+  };
+  for (Definition& row : table) {
+    if (!is_possible(row)) row.bytes = [](std::size_t) { return Bytes(); };
+  }
 }
 
 }  // namespace
@@ -442,7 +470,8 @@ void keep_possible(Table& table, const MatmulProblem& p, const Matmul& m, std::s
 Table MatmulProblem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() * matmul_case(c).depth > kMostToMatch) return {};
   const Matmul m = matmul(contract());
-  Table table = product_contracts(m);
+  // Sums that are longer than k differ in longer cases.
+  Table table = product_contracts(m, kLongestPromotion);
   std::ranges::move(product_splits(m), std::back_inserter(table));
   keep_possible(table, *this, m, observed.front());
   // A contract that adds C first is the same without a C: where other cases have one, its name tells them apart.

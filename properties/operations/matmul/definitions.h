@@ -28,8 +28,8 @@
 
 namespace mxcheck {
 
-// The contract that m states counts for nothing but the slips.
-Table product_contracts(const Matmul& m);
+// The contract that m states counts for nothing but the slips. longest: a promoted sum, where that is more than k.
+Table product_contracts(const Matmul& m, std::int64_t longest = 0);
 Table product_splits(const Matmul& m);
 Table product_slips(const Matmul& m);
 

@@ -172,6 +172,7 @@ Table QuantizeProblem::definitions_of(std::size_t at, BlockShape block, std::spa
   p->expected = quantize(p->view(), v.format, block, p->recipe, c.experts);
   p->own_scales =
       tensor_of(Format::e8m0, {g.rows, g.cols}, to_compact(g, values_in<std::uint8_t>(observed[at + 1]), v.layout));
+  p->own_codes = observed[at];
   Table rows = c.elements() <= kMostForSlips ? blocks_table(*p, at, at + 1) : recipe_rows(*p, at, at + 1);
   if (v.layout == MXCHECK_COMPACT) return owning(std::move(rows), p);
   for (Definition& row : rows) {

@@ -217,7 +217,33 @@ Table metadata_definitions(std::span<const std::int32_t> slot_experts, std::int6
     return bytes_of(metadata_descending(slot_experts, width, token_offsets, experts, tile));
   };
   const auto fault = std::ranges::find(all_router_faults(), &RouterFaults::descending, &RouterFault::on);
-  return {definition_of_all(std::string(fault->text), descending, std::make_shared<AnswerMemo>())};
+  const auto memo = std::make_shared<AnswerMemo>();
+  Table table{definition_of_all(std::string(fault->text), descending, memo)};
+  const auto changed = [&](const char* name, auto change) {
+    table.push_back(definition_of_all(
+        name,
+        [=] {
+          RouteMetadata m = route_metadata(slot_experts, width, token_offsets, experts, tile);
+          change(m);
+          return bytes_of(m);
+        },
+        memo));
+  };
+  changed("the last expert's rows not padded to a tile", [tile](RouteMetadata& m) {
+    if (!m.counts.empty()) m.offsets.back() -= (tile - m.counts.back() % tile) % tile;
+  });
+  changed("experts' rows not padded to tiles", [=](RouteMetadata& m) {
+    const std::size_t capacity = m.row_slot.size();
+    m = route_metadata(slot_experts, width, token_offsets, experts, 1);
+    for (std::vector<std::int32_t>* rows : {&m.row_slot, &m.row_token, &m.row_expert}) rows->resize(capacity, -1);
+  });
+  changed("padding of 0 in place of -1", [](RouteMetadata& m) {
+    for (std::vector<std::int32_t>* rows : {&m.row_slot, &m.row_token, &m.row_expert})
+      std::ranges::replace(*rows, -1, 0);
+  });
+  changed("the number of a slot in place of its token", [](RouteMetadata& m) { m.row_token = m.row_slot; });
+  changed("dropped routes in row 0", [](RouteMetadata& m) { std::ranges::replace(m.slot_row, -1, 0); });
+  return table;
 }
 
 Table gradient_definitions(const Router& router, const MatrixView& logits, std::span<const std::int32_t> experts,

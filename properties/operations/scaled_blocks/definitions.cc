@@ -176,6 +176,18 @@ std::vector<double> scaled(const BlocksProblem& p, const std::vector<std::int64_
   return v;
 }
 
+// The expected codes, and the candidate's own in blocks whose scale is wrong.
+Bytes codes_beside_scales(const BlocksProblem& p, const std::vector<std::int64_t>& index) {
+  Bytes codes = p.expected.codes.data;
+  const std::size_t width = size_of(p.element);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const auto block = static_cast<std::size_t>(index[i]);
+    if (p.own_scales->code(block) != p.expected.scales().code(block))
+      std::memcpy(codes.data() + i * width, p.own_codes.data() + i * width, width);
+  }
+  return codes;
+}
+
 class CodeRows {
  public:
   CodeRows(const BlocksProblem& p, std::size_t output)
@@ -243,6 +255,12 @@ void CodeRows::roundings() {
         return codes_of(f, values, [&](double x) { return encode(f, x, r.rounding, r.overflow); });
       },
       true);
+  if (p_.own_scales && p_.own_codes.size() == p_.expected.codes.data.size()) {
+    add(
+        "codes are wrong only where their scales are",
+        [&p = p_, index = index_] { return codes_beside_scales(p, *index); }, true);
+    all_.back().remark = "the codes of these blocks do not follow from their scales";
+  }
   for (const ElementSlip& slip : element_slips(f, r.rounding, r.overflow, "a product"))
     add(slip.name, [f, v = scaled_, slip] { return codes_of(f, *v, slip.code); });
 }
@@ -264,6 +282,8 @@ void CodeRows::scalings() {
   }
   const auto byte = [&p](std::size_t s) { return static_cast<int>(p.scales_of_codes().code(s)); };
   const auto shifted = [](float x, int by) { return static_cast<double>(x) * std::ldexp(1.0, by); };
+  with("a NaN scale taken for 1: codes are NaN only where x is",
+       [=](float x, std::size_t s) { return shifted(x, byte(s) == 255 ? 0 : 127 - byte(s)); });
   with("x times the scale (multiplied where division is due)",
        [=](float x, std::size_t s) { return shifted(x, byte(s) - 127); });
   for (const int by : {1, -1}) {
@@ -355,15 +375,8 @@ constexpr NearestRule kNearestRules[] = {
 std::vector<Bytes> nearest_answer(const BlocksProblem& p, const NearestRule& rule, std::size_t codes,
                                   std::size_t scales) {
   const std::vector<std::int64_t> index = p.scale_index();
-  const std::int64_t blocks = index.empty() ? 0 : std::ranges::max(index) + 1;
-  std::vector<float> amaxes(static_cast<std::size_t>(blocks));
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    float& amax = amaxes[static_cast<std::size_t>(index[i])];
-    const float x = std::fabs(p.at(static_cast<std::int64_t>(i)));
-    if (!(x <= amax) && !std::isnan(amax)) amax = x;
-  }
   std::vector<Bytes> answer(std::max(codes, scales) + 1);
-  for (const float amax : amaxes)
+  for (const float amax : p.amaxes())
     answer[scales].push_back(std::byte{std::isfinite(amax) ? rule.byte(p.element, amax) : std::uint8_t{255}});
   std::vector<double> v;
   for (std::size_t i = 0; i < index.size(); ++i) {
@@ -424,16 +437,20 @@ Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales
   return all;
 }
 
-Table coded_table(BlocksProblem of, bool is_transposed, std::size_t codes, std::size_t scales, const Bytes& own) {
+Table coded_table(BlocksProblem of, bool is_transposed, std::size_t codes, std::size_t scales,
+                  std::span<const Bytes> observed) {
   constexpr std::int64_t kMostForSlips = std::int64_t{1} << 18;
   const auto p = std::make_shared<BlocksProblem>(std::move(of));
   p->expected = quantize(p->view(), p->element, p->block, p->recipe, p->offsets);
-  const Tensor& right = p->expected.scales();
-  if (own.size() == right.data.size()) {
-    Tensor t{"", right.format, right.shape, own};
+  const auto as_quantized = [&](const Tensor& like, const Bytes& own) {
+    Tensor t{"", like.format, like.shape, own};
     if (is_transposed) std::swap(t.shape[0], t.shape[1]), t = transposed(t);
-    p->own_scales = std::move(t);
-  }
+    return t;
+  };
+  if (observed[scales].size() == p->expected.scales().data.size())
+    p->own_scales = as_quantized(p->expected.scales(), observed[scales]);
+  if (observed[codes].size() == p->expected.codes.data.size())
+    p->own_codes = as_quantized(p->expected.codes, observed[codes]).data;
   Table rows =
       p->rows() * p->cols() <= kMostForSlips ? blocks_table(*p, codes, scales) : recipe_rows(*p, codes, scales);
   for (Definition& row : rows) {
@@ -552,6 +569,12 @@ std::vector<DecodingSlip> slips_of_scales(Format f) {
           {"a scale byte of 255 taken for +Inf",
            [=](auto c, auto s) {
              return decode(f, c) * (s == 255 ? std::numeric_limits<double>::infinity() : scale_of(s));
+           }},
+          {"a scale byte of 255 that makes every element infinite, zeros and NaN too",
+           [=](auto c, auto s) {
+             const double infinity = std::numeric_limits<double>::infinity();
+             const bool is_negative = c >> (spec(f).bits - 1) != 0;
+             return s == 255 ? std::copysign(infinity, is_negative ? -1.0 : 1.0) : decode(f, c) * scale_of(s);
            }},
           {"a scale byte of 255 taken for 2^128",
            [=](auto c, auto s) { return decode(f, c) * std::ldexp(1.0, static_cast<int>(s) - 127); }},

@@ -37,6 +37,7 @@ struct BlocksProblem {
   // The candidate's own, where it has them in the right form: causes are looked for one at a time, so that wrong scales
   // are not held against codes that are right for them.
   std::optional<Tensor> own_scales;
+  Bytes own_codes = {};  // none: nothing is said of codes that do not follow from wrong scales
 
   [[nodiscard]] std::int64_t rows() const { return x.shape[0]; }
   [[nodiscard]] std::int64_t cols() const { return x.shape[1]; }
@@ -45,15 +46,18 @@ struct BlocksProblem {
   [[nodiscard]] const Tensor& scales_of_codes() const { return own_scales ? *own_scales : expected.scales(); }
   // The index of an element's scale, row-major in the compact shape.
   [[nodiscard]] std::vector<std::int64_t> scale_index() const;
+  // The largest magnitude of each block, row-major; NaN where an element is.
+  [[nodiscard]] std::vector<float> amaxes() const;
 };
 
 // Rows about codes, as output number `codes`, and compact scales, as output number `scales`.
 Table blocks_table(const BlocksProblem& p, std::size_t codes, std::size_t scales);
 // The other recipes of these rows, and rules of E8M0 scales that no recipe has: the nearest power of two.
 Table recipe_rows(const BlocksProblem& p, std::size_t codes, std::size_t scales);
-// The whole table of a matrix whose answer is not computed yet; own: the candidate's scales, compact. Outputs of codes
-// along tokens are the transposes of both. Rows keep alive what they need.
-Table coded_table(BlocksProblem p, bool is_transposed, std::size_t codes, std::size_t scales, const Bytes& own);
+// The whole table of a matrix whose answer is not computed yet; observed: the candidate's outputs, scales compact.
+// Outputs of codes along tokens are the transposes of both. Rows keep alive what they need.
+Table coded_table(BlocksProblem p, bool is_transposed, std::size_t codes, std::size_t scales,
+                  std::span<const Bytes> observed);
 Table scale_rows(const BlocksProblem& p, std::size_t scales);  // of these the rows about scales alone
 // Rows about the scales in a layout; none where the blocks have no such layout.
 Table layout_table(const BlocksProblem& p, ScaleLayout layout, std::size_t output);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
 #include "properties/operations/scaled_blocks/definitions.h"
@@ -23,6 +25,20 @@ Bytes scales_with(const BlocksProblem& p, const Change& change) {
   return quantize(changed, p.element, p.block, p.recipe, p.offsets).scales().data;
 }
 
+// Blocks begin where they should, and end after as many rows as a block has, whatever the expert.
+Bytes scales_across_ends(const BlocksProblem& p) {
+  const std::vector<std::int64_t> starts = block_row_starts(p.rows(), p.block.rows, p.offsets);
+  Bytes bytes;
+  for (std::size_t s = 0; s + 1 < starts.size(); ++s) {
+    MatrixView block = p.view();
+    block.data += static_cast<std::size_t>(starts[s] * p.cols()) * size_of(p.x.format);
+    block.rows = std::min(p.block.rows, p.rows() - starts[s]);
+    const Bytes scales = quantize(block, p.element, p.block, p.recipe).scales().data;
+    bytes.insert(bytes.end(), scales.begin(), scales.end());
+  }
+  return bytes;
+}
+
 float rounded(Format format, float value) {
   if (std::isnan(value)) return value;
   return static_cast<float>(decode(format, encode(format, value, Rounding::nearest_even, Overflow::non_saturate)));
@@ -34,6 +50,9 @@ class ScaleRows {
 
   void clamps();
   void bytes();
+  void limits();
+  void quotients();
+  void blocks_of_zeros();
   void amaxes();
   void amaxes_of_part_of_a_block();
   void coarser_blocks();
@@ -59,6 +78,16 @@ class ScaleRows {
     add(name, [&p = p_, map = std::move(map)] {
       Bytes bytes = p.expected.scales().data;
       for (std::byte& b : bytes) b = static_cast<std::byte>(map(std::to_integer<int>(b)));
+      return bytes;
+    });
+  }
+  // The same, of each block's amax too.
+  void of_amaxes(const std::string& name, std::function<int(float amax, int byte)> map) {
+    add(name, [&p = p_, map = std::move(map)] {
+      const std::vector<float> amaxes = p.amaxes();
+      Bytes bytes = p.expected.scales().data;
+      for (std::size_t i = 0; i < std::min(bytes.size(), amaxes.size()); ++i)
+        bytes[i] = static_cast<std::byte>(map(amaxes[i], std::to_integer<int>(bytes[i])));
       return bytes;
     });
   }
@@ -110,15 +139,20 @@ void ScaleRows::clamps() {
 
 void ScaleRows::bytes() {
   if (p_.expected.scales().format != Format::e8m0 || p_.expected.scales().empty()) return;
+  mapped("a byte of 1 written as 0", [](int b) { return b == 1 ? 0 : b; });
+  of_amaxes("a smallest byte of 1, but for blocks of zeros",
+            [](float amax, int b) { return amax == 0 ? b : std::max(b, 1); });
   for (const int by : {1, -1, 2, -2, 8, -8}) {
     const std::string count = std::to_string(std::abs(by));
-    const std::string how = count + (std::abs(by) == 1 ? " binade" : " binades");
-    mapped("a scale " + how + (by > 0 ? " too large" : " too small") + " (byte " + (by > 0 ? "+ " : "- ") + count + ")",
-           [by](int b) { return b == 255 ? 255 : std::clamp(b + by, 0, 254); });
+    const std::string how = count + (std::abs(by) == 1 ? " binade" : " binades") +
+                            (by > 0 ? " too large (byte + " : " too small (byte - ") + count + ")";
+    const auto moved_by = [by](int b) { return b == 255 ? 255 : std::clamp(b + by, 0, 254); };
+    mapped("a scale " + how, moved_by);
+    of_amaxes("a scale " + how + ", but for blocks of zeros",
+              [moved_by](float amax, int b) { return amax == 0 ? b : moved_by(b); });
   }
   mapped("the reciprocal of the scale (254 - byte)", [](int b) { return b == 255 ? 255 : 254 - b; });
   mapped("an exponent without its bias of 127", [](int b) { return (b - 127) & 0xFF; });
-  mapped("zeros that nobody wrote over", [](int) { return 0; });
   mapped("a scale of 1 (byte 127) everywhere", [](int) { return 127; });
   mapped("NaN scales (byte 255) written as 254", [](int b) { return std::min(b, 254); });
   mapped("NaN scales (byte 255) written as 0", [](int b) { return b == 255 ? 0 : b; });
@@ -138,12 +172,76 @@ void ScaleRows::bytes() {
              [most](int b) { return std::min(b, most); });
     }
   }
+  if (p_.recipe.rule == ScaleRule::rceil) limits();
   if (p_.recipe.rule != ScaleRule::fp32) {
     // The rule as if each amax were an ulp larger: what rounds up only above a limit rounds up at it too.
     of_values("rounding up at a limit, where only what is above it is rounded up",
               [](float v) { return std::isfinite(v) && v != 0 ? std::nextafter(v, std::copysign(INFINITY, v)) : v; });
   }
   mapped("a smallest byte of 1", [](int b) { return std::max(b, 1); });
+  mapped("zeros that nobody wrote over", [](int) { return 0; });
+}
+
+// amax / largest value lies above a power of two where the significand of amax is above that of the largest value.
+void ScaleRows::limits() {
+  const float largest = largest_value(p_.element);
+  const auto due = static_cast<double>(std::ldexp(largest, -std::ilogb(largest)));
+  for (const double limit : {1.0, 1.25, 1.5, 1.75, 1.875, 1.9375}) {
+    if (limit == due) continue;
+    of_amaxes(fmt::format("rounding up above a significand of {}, where that above {} is due", limit, due),
+              [limit, emax = std::ilogb(largest)](float amax, int b) {
+                if (!std::isfinite(amax) || amax == 0) return b;
+                const int exponent = std::ilogb(amax);
+                const bool is_above = std::ldexp(double{amax}, -exponent) > limit;
+                return std::clamp(exponent - emax + 127 + (is_above ? 1 : 0), 0, 254);
+              });
+  }
+}
+
+// Scales of FP32: a quotient that is made otherwise.
+void ScaleRows::quotients() {
+  const Tensor& right = p_.expected.scales();
+  if (right.format != Format::fp32 || right.empty()) return;
+  const auto of = [&](const char* name, float (*scale)(float amax, float largest)) {
+    add(name, [&p = p_, scale] {
+      Bytes bytes;
+      for (const float amax : p.amaxes()) {
+        const float right_scale = scale(amax, largest_value(p.element));
+        const auto* const word = reinterpret_cast<const std::byte*>(&right_scale);
+        bytes.insert(bytes.end(), word, word + sizeof(float));
+      }
+      return bytes;
+    });
+  };
+  of("amax times the rounded reciprocal of the largest value, where the quotient is due",
+     [](float amax, float largest) { return amax == 0 ? 1.0F : amax * (1.0F / largest); });
+  of("the reciprocal of the scale (largest value / amax)",
+     [](float amax, float largest) { return amax == 0 ? 1.0F : largest / amax; });
+  of("amax itself, not divided by the largest value", [](float amax, float) { return amax == 0 ? 1.0F : amax; });
+  of("a quotient cut to BF16", [](float amax, float largest) {
+    const float quotient = amax == 0 ? 1.0F : amax / largest;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(quotient) & 0xFFFF0000U);
+  });
+}
+
+// Blocks of zeros with a scale of the candidate's own choice, one for all of them.
+void ScaleRows::blocks_of_zeros() {
+  if (!p_.own_scales) return;
+  add("one other scale for every block of zeros", [&p = p_] {
+    const std::vector<float> amaxes = p.amaxes();
+    const std::size_t width = size_of(p.own_scales->format);
+    Bytes bytes = p.expected.scales().data;
+    const std::byte* other = nullptr;
+    for (std::size_t i = 0; i < amaxes.size() && i * width < bytes.size(); ++i) {
+      const std::byte* const own = p.own_scales->data.data() + i * width;
+      if (amaxes[i] != 0) continue;
+      if (other == nullptr && std::memcmp(own, bytes.data() + i * width, width) != 0) other = own;
+    }
+    for (std::size_t i = 0; other != nullptr && i < amaxes.size() && i * width < bytes.size(); ++i) {
+      if (amaxes[i] == 0) std::memcpy(bytes.data() + i * width, other, width);
+    }
+    return other == nullptr ? Bytes{} : bytes;
+  });
 }
 
 void ScaleRows::amaxes() {
@@ -171,10 +269,12 @@ void ScaleRows::amaxes() {
 void ScaleRows::amaxes_of_part_of_a_block() {
   const std::int64_t n = p_.block.rows == 1 ? p_.block.cols : p_.block.rows;
   if (n <= 1) return;
-  const auto place = [n, along_cols = p_.block.cols != 1](auto i, auto j) { return (along_cols ? j : i) % n; };
+  const auto starts = block_row_starts(p_.rows(), p_.block.rows, p_.offsets);
+  const auto place = [n, along_cols = p_.block.rows == 1, starts](auto i, auto j) {
+    return along_cols ? j % n : i - *std::prev(std::ranges::upper_bound(starts, i));
+  };
   without("an amax that leaves out each block's last element", [=](auto i, auto j) { return place(i, j) == n - 1; });
   without("an amax that leaves out each block's first element", [=](auto i, auto j) { return place(i, j) == 0; });
-  const auto starts = block_row_starts(p_.rows(), p_.block.rows, p_.offsets);
   if (p_.block.cols == 1 && starts.size() > 1) {
     without("an amax that leaves out the last row of each block, cut ones too",
             [starts](auto i, auto) { return std::ranges::binary_search(starts, i + 1); });
@@ -186,26 +286,36 @@ void ScaleRows::amaxes_of_part_of_a_block() {
   without("an amax over every other element", [=](auto i, auto j) { return place(i, j) % 2 == 1; });
 }
 
-// One amax for more than a block; 0 blocks: all.
+// One scale for more than a block, the largest of theirs; 0 blocks: all. Rows of blocks of an expert are its own.
 void ScaleRows::coarser(const std::string& name, std::int64_t row_blocks, std::int64_t col_blocks) {
   add(name, [&p = p_, row_blocks, col_blocks] {
     const QuantizedTensor& q = p.expected;
-    if (q.scales().format != Format::e8m0 || !p.offsets.empty()) return Bytes{};
-    Bytes bytes(q.scales().size());
-    const std::int64_t rows = row_blocks == 0 ? q.scale_rows() : row_blocks;
-    const std::int64_t cols = col_blocks == 0 ? q.scale_cols() : col_blocks;
-    for (std::int64_t i = 0; i < q.scale_rows(); ++i) {
-      for (std::int64_t j = 0; j < q.scale_cols(); ++j) {
+    const std::int64_t all_rows = q.scale_rows(), all_cols = q.scale_cols();
+    const std::int64_t cols = col_blocks == 0 ? std::max<std::int64_t>(1, all_cols) : col_blocks;
+    const std::vector<std::int64_t> starts = block_row_starts(p.rows(), p.block.rows, p.offsets);
+    const auto expert = [&](std::int64_t row) {
+      return std::ranges::upper_bound(p.offsets, starts[static_cast<std::size_t>(row)]) - p.offsets.begin();
+    };
+    Tensor scales = q.scales();
+    for (std::int64_t first = 0, end = 0; first < all_rows; first = end) {
+      for (end = first;
+           end < all_rows && expert(end) == expert(first) && (row_blocks == 0 || end < first + row_blocks);)
+        ++end;
+      for (std::int64_t left = 0; left < all_cols; left += cols) {
+        const std::int64_t right = std::min(all_cols, left + cols);
         std::uint32_t largest = 0;
-        for (std::int64_t r = i / rows * rows; r < std::min(q.scale_rows(), (i / rows + 1) * rows); ++r) {
-          for (std::int64_t c = j / cols * cols; c < std::min(q.scale_cols(), (j / cols + 1) * cols); ++c) {
-            largest = std::max(largest, q.scales().code(static_cast<std::size_t>(r * q.scale_cols() + c)));
+        const auto each = [&, first = first, end = end](auto visit) {
+          for (std::int64_t r = first; r < end; ++r) {
+            for (std::int64_t c = left; c < right; ++c) visit(static_cast<std::size_t>(r * all_cols + c));
           }
-        }
-        bytes[static_cast<std::size_t>(i * q.scale_cols() + j)] = static_cast<std::byte>(largest);
+        };
+        each([&](std::size_t at) { largest = std::max(largest, q.scales().code(at)); });
+        each([&](std::size_t at) {
+          std::memcpy(scales.data.data() + at * size_of(scales.format), &largest, size_of(scales.format));
+        });
       }
     }
-    return bytes;
+    return scales.data;
   });
 }
 
@@ -213,6 +323,9 @@ void ScaleRows::coarser_blocks() {
   if (!p_.offsets.empty()) {
     add("blocks that do not restart at the experts' offsets",
         [&p = p_] { return quantize(p.view(), p.element, p.block, p.recipe).scales().data; });
+    add("an expert's last block with the amax of rows of the next one too",
+        [&p = p_] { return scales_across_ends(p); });
+    coarser("one amax for each expert's rows of blocks", 0, 1);
   }
   coarser("one amax for the whole tensor", 0, 0);
   coarser("one amax for each row of blocks", 1, 0);
@@ -243,6 +356,8 @@ Table scale_rows(const BlocksProblem& p, std::size_t output) {
   ScaleRows rows(p, output);
   rows.clamps();
   rows.bytes();
+  rows.quotients();
+  rows.blocks_of_zeros();
   rows.amaxes();
   rows.coarser_blocks();
   rows.places();
@@ -262,6 +377,18 @@ std::vector<std::int64_t> BlocksProblem::scale_index() const {
     }
   }
   return index;
+}
+
+std::vector<float> BlocksProblem::amaxes() const {
+  const std::vector<std::int64_t> index = scale_index();
+  const std::int64_t blocks = index.empty() ? 0 : std::ranges::max(index) + 1;
+  std::vector<float> amaxes(static_cast<std::size_t>(blocks));
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    float& amax = amaxes[static_cast<std::size_t>(index[i])];
+    const float value = std::fabs(at(static_cast<std::int64_t>(i)));
+    if (!(value <= amax) && !std::isnan(amax)) amax = value;
+  }
+  return amaxes;
 }
 
 // Layouts of tcgen05 and of DeepGEMM: scales put in another place than where hardware reads them.

@@ -50,8 +50,13 @@ TEST(Causes, a_row_is_confined_to_where_it_shows) {
   EXPECT_EQ(Codes([](auto, auto c) { return c % 2 == 1; }).where(), "only in odd columns");
   EXPECT_EQ(Codes([](auto r, auto c) { return (r * 2 + c / 4) % 3 == 0; }).where(),
             "only in 6 of the 16 blocks that it would change");
-  // Elements here and there, and one that is as neither has it: no rule, no cause.
-  EXPECT_EQ(Codes([](auto r, auto c) { return (r * 5 + c * 3) % 7 == 0; }).where(), "0 rows");
+  EXPECT_EQ(Codes([](auto r, auto c) { return (r * 5 + c * 3) % 7 != 0; }).where(),
+            "only in 54 of the 64 elements that it would change");
+  // Elements here and there are a cause only where other cases bear it out; one that is as neither has it is none.
+  const std::vector<Explanation> here_and_there =
+      Codes([](auto r, auto c) { return (r * 5 + c * 3) % 7 == 0; }).explained();
+  ASSERT_EQ(here_and_there.size(), 1U);
+  EXPECT_TRUE(here_and_there[0].is_unruly);
   Codes odd([](auto, auto) { return true; });
   odd.observed[9] = std::byte{77};
   EXPECT_EQ(odd.where(), "0 rows");
@@ -99,6 +104,75 @@ TEST(Causes, what_is_confined_or_general_needs_elements_to_be_believed) {
   Causes here_and_there;
   here_and_there.add({scattered});
   EXPECT_TRUE(here_and_there.named().empty());
+}
+
+TEST(Causes, one_rule_in_several_cases_is_believed_of_few_elements) {
+  Explanation last = explanation("zeros", 1, "only in column 4", true);
+  last.hidden = 60, last.places = {"only in column 4", "only in the last element"};
+  Causes causes;
+  for (int i = 0; i < 3; ++i) causes.add({last});
+  EXPECT_TRUE(causes.named().empty());
+  last.where = "only in column 9", last.places = {"only in column 9", "only in the last element"};
+  causes.add({last});
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"zeros, only in the last element"});
+}
+
+TEST(Causes, a_row_that_would_change_a_right_case_stands_behind_one_that_would_not) {
+  Causes causes;
+  causes.add({explanation("cut", 9), explanation("floor", 9)}, 9);
+  causes.add({explanation("cut", 9), explanation("floor", 9)}, 9);
+  causes.add_right(std::vector<std::string>{"cut"});
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"floor"});
+  EXPECT_EQ(causes.extent().cases, 2);
+  EXPECT_EQ(causes.extent().elements, 18);
+  causes.add_right(std::vector<std::string>{"floor", "cut"});
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"floor, only in some of the cases that it would change"});
+}
+
+TEST(Causes, a_row_that_says_nothing_about_a_case_is_neither_borne_out_nor_refuted) {
+  Causes causes;
+  causes.add({explanation("cut", 9)}, 9);
+  causes.add({explanation("cut", 9)}, 9);
+  causes.add({{.name = "cut", .is_silent = true}}, 9);
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"cut"});
+  EXPECT_EQ(causes.extent().cases, 2);
+  for (int i = 0; i < 2; ++i) causes.add({{.name = "cut", .is_silent = true}}, 9);
+  EXPECT_TRUE(causes.named().empty());  // of most cases nothing is known
+}
+
+TEST(Causes, elements_without_a_rule_need_other_cases_that_are_exact) {
+  Explanation unruly = explanation("cut", 9, "only in some of the elements that it would change");
+  unruly.is_unruly = true;
+  Causes causes;
+  causes.add({unruly});
+  EXPECT_TRUE(causes.named().empty());
+  for (int i = 0; i < 3; ++i) causes.add({explanation("cut", 9)});
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"cut, only in some of the elements that it would change"});
+}
+
+// A row whose bits alone tell it comes before one that gives the same bits by a sum with them.
+TEST(Causes, memory_that_is_not_written_comes_first) {
+  Explanation unwritten = explanation("memory that is not written", 9, "only in row 3", true);
+  unwritten.is_told = true;
+  Causes causes;
+  causes.add({explanation("added to what was there", 9, "", true), unwritten});
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"memory that is not written, only in row 3"});
+}
+
+// Codes in blocks whose scale is wrong may be anything: the scale's cause is said, with the remark.
+TEST(Causes, a_remark_stands_beside_a_cause_that_does_not_give_every_output) {
+  const Codes scales([](auto, auto) { return true; });
+  std::vector<AnswerTensor> outputs{scales.tensor(), scales.tensor()};
+  const Bytes other(kRows * kCols, std::byte{9});
+  outputs[0].info.name = "codes", outputs[0].observed = other;
+  outputs[1].info.name = "scales";
+  Definition follows = definition_of_output(
+      0, "codes beside wrong scales", [&] { return other; }, "", true);
+  follows.remark = "codes do not follow";
+  const Definition plus = definition_of_output(1, "plus 100", [&] { return scales.of_row; });
+  Causes causes;
+  causes.add(explanations_of(outputs, {follows, plus}, {}));
+  EXPECT_EQ(causes.named(), std::vector<std::string>{"plus 100; codes do not follow"});
 }
 
 // Slips of any operation, of a case whose answer is changed so.

@@ -64,7 +64,7 @@ TEST(Gate, every_way_of_being_wrong_is_caught_by_name) {
       {"floor", kQuantize, "scales differ from the reference", FindingKind::mismatch, 1},
       {"ignores_byte_offset", kQuantize, "wrote", FindingKind::out_of_bounds, 1},
       {"never_writes_scales", kQuantize, "scales differ", FindingKind::mismatch, 1},
-      {"writes_past", kQuantize, "wrote before output 1", FindingKind::out_of_bounds, 1},
+      {"writes_past", kQuantize, "wrote past the end of output 0, codes", FindingKind::out_of_bounds, 1},
       {"writes_its_input", kQuantize, "wrote into input 0", FindingKind::out_of_bounds, 1},
       {"past_its_workspace", kQuantize, "past its workspace", FindingKind::out_of_bounds, 1},
       {"wants_everything", kQuantize, "could not allocate the workspace", FindingKind::refused, 1},

@@ -71,7 +71,7 @@ TEST(CandidateProcess, a_burst_shows_the_calls_that_are_not_as_expected_and_no_o
   EXPECT_EQ(wrong.outcomes.at(0).outputs.at(1), nine_rows()->answer().at(1).bytes);
   const Burst past = burst("writes_past", 2);
   ASSERT_EQ(past.numbers.size(), 2U);
-  EXPECT_EQ(past.outcomes.at(1).out_of_bounds, "before output 1");
+  EXPECT_EQ(past.outcomes.at(1).out_of_bounds, "past the end of output 0");
   const Burst refused = burst("multiples", 3);
   ASSERT_EQ(refused.numbers.size(), 3U);
   EXPECT_EQ(refused.outcomes.at(2).status, MXCHECK_INVALID);

@@ -189,7 +189,7 @@ TEST(Worker, an_access_past_a_guarded_tensor_ends_the_process) {
   Child child(MXCHECK_TOY);
   const std::unique_ptr<Problem> problem = some_problem();
   Call call = problem->call();
-  EXPECT_EQ(run(child, call).outcome.out_of_bounds, "before output 1");
+  EXPECT_EQ(run(child, call).outcome.out_of_bounds, "past the end of output 0");
   call.guard_pages = true;
   EXPECT_FALSE(run(child, call).lived);
   const int status = child.end();
