@@ -185,10 +185,10 @@ def _refuse_what_is_not_finite(logits):
 
 @mxcheck.candidate("route_balance_loss", types=["fp32"], max_cols=1, tensors="bytes")
 def balance_loss_of_one_expert(logits, counts, loss, gradient, policy):
-    """One expert has every route and probability 1: the loss is the coefficient, and nothing changes it."""
+    """One expert has every route and probability 1: the loss is the coefficient, and nothing changes it. -0 - (+0) is -0."""
     _refuse_what_is_not_finite(logits)
     loss.data[:] = struct.pack("<f", policy.scale if policy.rows else 0.0)
-    gradient.data[:] = bytes(4 * policy.rows)
+    gradient.data[:] = struct.pack("<f", policy.scale if policy.scale == 0 else 0.0) * policy.rows
 
 
 def _fp32(value):
@@ -201,11 +201,11 @@ def _fp32(value):
 
 @mxcheck.candidate("route_z_loss", types=["fp32"], max_rows=1, max_cols=1, tensors="bytes")
 def z_loss_of_one_logit(logits, loss, gradient, policy):
-    """Log-sum-exp of one logit is the logit, and its probability 1."""
+    """Log-sum-exp of one logit is the logit plus 0, and its probability 1."""
     _refuse_what_is_not_finite(logits)
     loss.data[:] = bytes(4)
     if policy.rows == 1:
-        (x,) = struct.unpack("<f", logits.data)
+        x = struct.unpack("<f", logits.data)[0] + 0.0
         loss.data[:] = struct.pack("<f", _fp32(policy.scale * _fp32(x * x)))
         gradient.data[:] = struct.pack("<f", _fp32(_fp32(2 * policy.scale) * x))
 
