@@ -2,7 +2,9 @@
 not a kernel: right ones, and those that do what no candidate may."""
 
 import ctypes
+import math
 import os
+import struct
 import sys
 import time
 
@@ -173,3 +175,39 @@ def not_declared(x, codes, scales, policy):
 @mxcheck.candidate("cast", formats=["e4m3"], types=["fp32"], tensors="bytes", supports=lambda policy, type_name: 1 // 0)
 def cannot_say(x, codes, policy):
     pass
+
+
+def _refuse_what_is_not_finite(logits):
+    for at, value in enumerate(struct.unpack(f"<{len(logits.data) // 4}f", logits.data)):
+        if not math.isfinite(value):
+            raise mxcheck.Refused(f"logit {at} is {value}")
+
+
+@mxcheck.candidate("route_balance_loss", types=["fp32"], max_cols=1, tensors="bytes")
+def balance_loss_of_one_expert(logits, counts, loss, gradient, policy):
+    """One expert has every route and probability 1: the loss is the coefficient, and nothing changes it. -0 - (+0) is -0."""
+    _refuse_what_is_not_finite(logits)
+    loss.data[:] = struct.pack("<f", policy.scale if policy.rows else 0.0)
+    gradient.data[:] = struct.pack("<f", policy.scale if policy.scale == 0 else 0.0) * policy.rows
+
+
+def _fp32(value):
+    """A product of two FP32 numbers, which float has exactly, rounded once."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+@mxcheck.candidate("route_z_loss", types=["fp32"], max_rows=1, max_cols=1, tensors="bytes")
+def z_loss_of_one_logit(logits, loss, gradient, policy):
+    """Log-sum-exp of one logit is the logit plus 0, and its probability 1."""
+    _refuse_what_is_not_finite(logits)
+    loss.data[:] = bytes(4)
+    if policy.rows == 1:
+        x = struct.unpack("<f", logits.data)[0] + 0.0
+        loss.data[:] = struct.pack("<f", _fp32(policy.scale * _fp32(x * x)))
+        gradient.data[:] = struct.pack("<f", _fp32(_fp32(2 * policy.scale) * x))
+
+
+losses = [balance_loss_of_one_expert, z_loss_of_one_logit]

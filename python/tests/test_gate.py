@@ -39,6 +39,16 @@ class Holds(unittest.TestCase):
         held = [one.name for one in report.statements if one.verdict == "held"]
         self.assertEqual(held, [EQUAL, "dequantize_equals_the_reference"])
 
+    def test_losses_of_routers(self):
+        report = run("losses", only="*loss*")
+        self.assertTrue(report, report.text())
+        held = [one.name for one in report.statements if one.verdict == "held"]
+        self.assertEqual(held, ["route_balance_loss_equals_the_reference", "route_z_loss_equals_the_reference",
+                                "permuting_tokens_permutes_a_loss_gradient_and_not_the_loss",
+                                "a_constant_added_to_a_tokens_logits_leaves_the_balance_loss"])
+        refused = run("losses", only="a_nan_logit_is_refused_and_nothing_is_written")
+        self.assertTrue(refused, refused.text())
+
     def test_options_that_are_not_taken_are_no_failure(self):
         report = run("right", only="experts_do_not_see_each_other")
         self.assertEqual(report.statements[0].verdict, "not offered")

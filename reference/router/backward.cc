@@ -192,10 +192,8 @@ float rounded(const ExactSum& sum) { return std::bit_cast<float>(sum.rounded(For
 
 void check_logits(const MatrixView& logits) {
   check_matrix(logits);
-  if (logits.rows == 0 || logits.cols == 0) {
-    throw Error(ErrorKind::usage, "logits of " + std::to_string(logits.rows) + " x " + std::to_string(logits.cols) +
-                                      ": a loss needs a token and an expert at least");
-  }
+  if (logits.cols != 0) return;
+  throw Error(ErrorKind::usage, "logits of " + std::to_string(logits.rows) + " x 0: a loss needs an expert at least");
 }
 
 void read_finite(const MatrixView& logits, std::int64_t row, std::span<float> values) {
@@ -207,7 +205,7 @@ void read_finite(const MatrixView& logits, std::int64_t row, std::span<float> va
   }
 }
 
-// f_e, from counts that must fit.
+// f_e, from counts that must fit; nothing where there are no tokens.
 std::vector<float> shares(const MatrixView& logits, std::span<const std::int32_t> counts) {
   if (static_cast<std::int64_t>(counts.size()) != logits.cols) {
     throw Error(ErrorKind::usage, "counts of " + std::to_string(counts.size()) +
@@ -218,6 +216,7 @@ std::vector<float> shares(const MatrixView& logits, std::span<const std::int32_t
     throw Error(ErrorKind::usage,
                 "count " + std::to_string(counts[e]) + " of expert " + std::to_string(e) + ": must be 0 or more");
   }
+  if (logits.rows == 0) return {};
   const std::int64_t routes = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (routes == 0) throw Error(ErrorKind::usage, "counts of 0 routes (top_k of 0): must have one at least");
   std::vector<float> f;
@@ -252,6 +251,7 @@ RouterLoss load_balancing_loss(const MatrixView& logits, std::span<const std::in
   const std::vector<float> f = shares(logits, counts);
   const std::size_t experts = f.size();
   RouterLoss loss;
+  if (logits.rows == 0) return loss;
   const std::int64_t elements = checked_product(logits.rows, logits.cols, "router loss");
   resize_or_throw(loss.gradient, elements, "router loss");  // the softmax at first
   parallel_ranges(logits.rows, elements, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -286,6 +286,7 @@ RouterLoss router_z_loss(const MatrixView& logits, float coefficient, int thread
   const auto experts = static_cast<std::size_t>(logits.cols);
   const auto tokens = static_cast<float>(logits.rows);
   RouterLoss loss;
+  if (logits.rows == 0) return loss;
   const std::int64_t elements = checked_product(logits.rows, logits.cols, "router loss");
   resize_or_throw(loss.gradient, elements, "router loss");
   std::vector<float> lse;

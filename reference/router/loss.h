@@ -4,9 +4,10 @@
 // Load balancing (Fedus, Zoph, Shazeer 2021, equation 4): coefficient * experts * sum_e f_e P_e, f_e the share of
 // routes that go to e, P_e the mean over tokens of softmax(logits)[e]. z (Zoph et al. 2022, equation 5): coefficient /
 // tokens * sum_t logsumexp(logits[t])^2. Sums over tokens and over experts are exact and rounded once
-// (numerics/accumulate/exact_sum.h).
+// (numerics/accumulate/exact_sum.h). Without tokens both are +0, whatever the counts and the coefficient.
 //
-// Errors: Error{usage} for sizes that do not fit or top_k of 0, Error{input} for a NaN or infinite logit, naming it.
+// Errors: Error{usage} for sizes that do not fit, no experts, negative counts or tokens without a route; Error{input}
+// for a NaN or infinite logit, naming it.
 
 #include <cstdint>
 #include <span>

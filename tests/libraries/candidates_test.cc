@@ -90,6 +90,7 @@ const Library kLibraries[] = {
      "not offered by moe_forward: d 8-31"},
     {"of_layers_of_any_nan", LAYERS ";any_nan=1", "--cases 20 --seed 3 --only 'moe_*'"},
     {"of_layers_of_at_most_64_x_64", LAYERS ";max_rows=64;max_cols=64", "--cases 20 --seed 3"},
+    {"of_losses_of_at_most_one_row", "operations=route_balance_loss,route_z_loss;max_rows=1", "--cases 20 --seed 3"},
     {"of_one_contract", "operations=matmul;contracts=sm90_bf16+decode;one_of=47"},
 };
 

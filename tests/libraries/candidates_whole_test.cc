@@ -11,7 +11,8 @@ TEST(RightLibrariesWhole, quantization) {
 }
 TEST(RightLibrariesWhole, matmul) { expect_right(gate_on_reference("operations=matmul", "--seed 1")); }
 TEST(RightLibrariesWhole, routers) {
-  expect_right(gate_on_reference("operations=route,route_round,route_metadata,route_backward", "--seed 1"));
+  expect_right(gate_on_reference(
+      "operations=route,route_round,route_metadata,route_backward,route_balance_loss,route_z_loss", "--seed 1"));
 }
 TEST(RightLibrariesWhole, layers) {
   expect_right(gate_on_reference("operations=moe_forward,moe_backward", "--seed 1"));

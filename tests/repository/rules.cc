@@ -160,9 +160,9 @@ std::vector<Finding> operation_names(std::string_view path, std::string_view tex
   if (path.starts_with("properties/diagnosis/")) return {};  // reads goldens, whose kinds have the same names
   // Knows what each operation's answers are compared with; a new operation is not identified until someone says that.
   if (path.starts_with("properties/identify/library/")) return {};
-  static constexpr std::array<std::string_view, 10> kNames{
-      "quantize", "quantize_dual", "dequantize",  "scale_layout",   "cast",
-      "matmul",   "route",         "route_round", "route_metadata", "route_backward"};
+  static constexpr std::array<std::string_view, 12> kNames{
+      "quantize",    "quantize_dual",  "dequantize",     "scale_layout",       "cast",        "matmul", "route",
+      "route_round", "route_metadata", "route_backward", "route_balance_loss", "route_z_loss"};
   std::vector<Finding> findings;
   std::size_t line = 1;
   const std::string code = code_only(text, true);

@@ -52,6 +52,40 @@ Routes in_order_of_experts(Routes routes) {
   return routes;
 }
 
+// The logits in FP32, each changed.
+using OtherLogit = std::function<float(float logit, std::size_t expert)>;
+std::vector<float> other_values(const MatrixView& x, const OtherLogit& change) {
+  std::vector<float> values(static_cast<std::size_t>(x.rows * x.cols));
+  for (std::int64_t t = 0; t < x.rows; ++t) {
+    const auto row = std::span(values).subspan(static_cast<std::size_t>(t * x.cols), static_cast<std::size_t>(x.cols));
+    x.read_row(t, row);
+    for (std::size_t e = 0; e < row.size(); ++e) row[e] = change(row[e], e);
+  }
+  return values;
+}
+
+// None for what a variant, a rule or a loss does not take.
+std::function<Answers()> where_taken(std::function<Answers()> make) {
+  return [make = std::move(make)] {
+    try {
+      return make();
+    } catch (const Error&) {
+      return Answers();
+    }
+  };
+}
+
+// Gradients in BF16 that are cut.
+Bytes cut_to_bf16(const std::vector<float>& gradient) {
+  std::vector<std::uint16_t> words;
+  for (const float g : gradient) {
+    const Rounding rounding = std::isnan(g) ? Rounding::nearest_even : Rounding::toward_zero;
+    words.push_back(
+        static_cast<std::uint16_t>(encode(Format::bf16, static_cast<double>(g), rounding, Overflow::non_saturate)));
+  }
+  return to_bytes(words);
+}
+
 // Rows of an operation that reads logits.
 class RouterRows {
  public:
@@ -61,14 +95,7 @@ class RouterRows {
       : router_(router), logits_(logits), answer_(std::move(answer)) {}
 
   void add(std::string name, std::function<Answers()> make, std::string source = {}) {
-    const auto made = [make = std::move(make)] {
-      try {
-        return make();
-      } catch (const Error&) {  // a variant or rule that does not take this
-        return Answers();
-      }
-    };
-    all_.push_back(definition_of_all(std::move(name), made, memo_, std::move(source)));
+    all_.push_back(definition_of_all(std::move(name), where_taken(std::move(make)), memo_, std::move(source)));
   }
   // The answer of another router.
   void changed(std::string name, const std::function<void(Router&)>& change, std::string source = {}) {
@@ -92,7 +119,6 @@ class RouterRows {
   Table take() { return std::move(all_); }
 
  private:
-  using OtherLogit = std::function<float(float logit, std::size_t expert)>;
   void other_logits(std::string name, const Router& router, const OtherLogit& change);
 
   Router router_;
@@ -104,13 +130,7 @@ class RouterRows {
 
 void RouterRows::other_logits(std::string name, const Router& router, const OtherLogit& change) {
   add(std::move(name), [answer = answer_, router, x = logits_, change] {
-    std::vector<float> values(static_cast<std::size_t>(x.rows * x.cols));
-    for (std::int64_t t = 0; t < x.rows; ++t) {
-      const auto row =
-          std::span(values).subspan(static_cast<std::size_t>(t * x.cols), static_cast<std::size_t>(x.cols));
-      x.read_row(t, row);
-      for (std::size_t e = 0; e < row.size(); ++e) row[e] = change(row[e], e);
-    }
+    const std::vector<float> values = other_values(x, change);
     return answer(router, {Format::fp32, std::as_bytes(std::span(values)).data(), x.rows, x.cols, x.cols});
   });
 }
@@ -255,19 +275,52 @@ Table gradient_definitions(const Router& router, const MatrixView& logits, std::
   rows.inputs();
   if (logits.dtype == Format::bf16) {
     rows.add("gradients cut to BF16, not rounded", [=]() -> Answers {
-      std::vector<std::uint16_t> words;
-      for (const float g : route_backward(router, logits, experts, gradient, router.top_k)) {
-        const Rounding rounding = std::isnan(g) ? Rounding::nearest_even : Rounding::toward_zero;
-        words.push_back(
-            static_cast<std::uint16_t>(encode(Format::bf16, static_cast<double>(g), rounding, Overflow::non_saturate)));
-      }
-      return {to_bytes(words)};
+      return {cut_to_bf16(route_backward(router, logits, experts, gradient, router.top_k))};
     });
   }
   if (router.scale != 1) rows.changed("no scale", [](Router& r) { r.scale = 1; });
   return rows.take();
 }
 
+RouterLoss loss_of(const RouterLossInputs& of) {
+  return of.counts.empty() ? router_z_loss(of.logits, of.coefficient)
+                           : load_balancing_loss(of.logits, of.counts, of.coefficient);
+}
+
+Table loss_definitions(const RouterLossInputs& of) {
+  Table rows;
+  const auto memo = std::make_shared<AnswerMemo>();
+  const Format dtype = of.logits.dtype;
+  const auto add = [&](std::string name, std::function<Answers()> answer, std::string source = {}) {
+    rows.push_back(definition_of_all(std::move(name), where_taken(std::move(answer)), memo, std::move(source)));
+  };
+  for (const LossFault& fault : all_loss_faults()) {
+    if (!fault.is_of(of)) continue;
+    LossFaults one;
+    one.*fault.on = true;
+    add(
+        std::string(fault.text), [=] { return bytes_of(model_loss(of, one), dtype); }, std::string(fault.source));
+  }
+  if (dtype == Format::bf16) {
+    add("gradients cut to BF16, not rounded", [=]() -> Answers {
+      const RouterLoss loss = loss_of(of);
+      return {bytes_of(loss, dtype)[0], cut_to_bf16(loss.gradient)};
+    });
+  } else {
+    add("logits rounded to BF16 first", [=] {
+      const std::vector<float> rounded = other_values(of.logits, [](float x, std::size_t) { return as_bf16(x); });
+      const std::byte* data = std::as_bytes(std::span(rounded)).data();
+      return bytes_of(
+          loss_of({{Format::fp32, data, of.logits.rows, of.logits.cols, of.logits.cols}, of.counts, of.coefficient}),
+          dtype);
+    });
+  }
+  return rows;
+}
+
+std::vector<Bytes> bytes_of(const RouterLoss& loss, Format dtype) {
+  return {to_bytes(std::vector<float>{loss.value}), gradient_bytes(dtype, loss.gradient)[0]};
+}
 std::vector<Bytes> bytes_of(const Routes& r) { return {to_bytes(r.experts), to_bytes(r.weights)}; }
 std::vector<Bytes> bytes_of(const RoundedTokens& a) {
   return {to_bytes(a.chosen),     to_bytes(a.offsets),       to_bytes(a.row_token),

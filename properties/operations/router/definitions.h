@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "properties/core/definitions.h"
+#include "reference/router/loss.h"
 #include "reference/router/metadata.h"
 #include "reference/router/router.h"
 #include "reference/router/token_rounding.h"
@@ -37,10 +38,20 @@ Table metadata_definitions(std::span<const std::int32_t> slot_experts, std::int6
 Table gradient_definitions(const Router& router, const MatrixView& logits, std::span<const std::int32_t> experts,
                            std::span<const float> gradient);
 
+// route_balance_loss; route_z_loss where there are no counts.
+struct RouterLossInputs {
+  MatrixView logits;
+  std::span<const std::int32_t> counts;
+  float coefficient = 1;
+};
+RouterLoss loss_of(const RouterLossInputs& of);
+Table loss_definitions(const RouterLossInputs& of);
+
 // The outputs' bytes of answers of the reference, or of a model of a fault.
 std::vector<Bytes> bytes_of(const Routes& routes);
 std::vector<Bytes> bytes_of(const RoundedTokens& rows);
 std::vector<Bytes> bytes_of(const RouteMetadata& metadata);
+std::vector<Bytes> bytes_of(const RouterLoss& loss, Format dtype);
 // The gradient of the logits, rounded to their type.
 std::vector<Bytes> gradient_bytes(Format dtype, const std::vector<float>& gradient);
 

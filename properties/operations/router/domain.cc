@@ -90,9 +90,10 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     experts_ = add("experts", expert_bins(), [](const Case& c) { return c.cols; });
     logits_ = add("tokens x experts", extent_bins(kLogits, std::int64_t{1} << 30),
                   [](const Case& c) { return c.elements(); });
-    top_k_ = add("top-k", extent_bins(metadata_ ? std::span(kTopK) : std::span(kTopK).subspan(1), 512),
-                 [](const Case& c) { return route_case(c).top_k; });
-    if (!metadata_)
+    if (!kind_.is_loss)
+      top_k_ = add("top-k", extent_bins(metadata_ ? std::span(kTopK) : std::span(kTopK).subspan(1), 512),
+                   [](const Case& c) { return route_case(c).top_k; });
+    if (kind_.has_router())
       every_ = add("chosen", word_bins({"some experts", "every expert"}),
                    [](const Case& c) { return route_case(c).top_k == c.cols ? 1 : 0; });
     if (std::ranges::any_of(variants(), [](const Variant& v) { return route_of(v).limited; })) add_groups();
@@ -101,38 +102,46 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
                   [](const Case& c) { return domain_has_tile(c.variant) ? route_case(c).tile : kNotOnAxis; });
     if (rounds_) add_rounding();
     if (!metadata_) add_scale();
-    if (!kind_.chooses)
+    if (kind_.name == kBalanceLoss.name)
+      loads_ = add("loads", word_bins({"equal", "of one expert", "drawn", "beyond 32 bits"}),
+                   [](const Case& c) { return static_cast<std::int64_t>(route_case(c).loads); });
+    if (!kind_.chooses && !kind_.is_loss)
       drops_ = add("dropped routes, %", extent_bins(kDrops, 100), [](const Case& c) { return route_case(c).drops; });
     if (!metadata_ && statement().strides) add_gap();
     const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
     const auto first_width = [=](const Variant& v) { return kind_of(v).reads_logits ? width(v) : 4; };
-    const auto output_width = [=](const Variant& v) { return kind_of(v).has_gradient ? width(v) : 4; };
+    const auto output_width = [=](const Variant& v) {
+      return kind_of(v).has_gradient && !kind_of(v).is_loss ? width(v) : 4;
+    };
+    const auto last_width = [=](const Variant& v) { return kind_of(v).is_loss ? width(v) : 4; };
     add_place("first input past a multiple of 64 bytes", {false, 0, 0}, first_width);
-    add_place("other inputs past it", {false, 1, 3}, 1, true);
+    if (kind_.name != kZLoss.name) add_place("other inputs past it", {false, 1, 3}, 1, true);
     add_place("first output past it", {true, 0, 0}, output_width);
-    add_place("other outputs past it", {true, 1, 3}, 4);
+    add_place("other outputs past it", {true, 1, 3}, last_width);
     add_threads();
     add_data();
     // A row in registers, in shared memory or in passes by the experts, a selection network by top-k, warps by tokens,
     // each compiled for a variant; rounding by its rule over counts of as many experts as share a tile.
-    interact({router, tokens_, experts_, top_k_});
+    interact({router, tokens_, experts_, top_k_, loads_});
     if (rounds_) interact({rule, experts_, tile_});
     if (metadata_) interact({tokens_, experts_, tile_});
-    add_layers(RouteLayers(limits(), !metadata_));
+    add_layers(RouteLayers(limits(), kind_));
   }
 
   [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick) / 4; }
   [[nodiscard]] std::string family_of(const Variant& v) const override {
     return route_of(v).router + (route_of(v).limited ? ", group-limited" : "");
   }
-  [[nodiscard]] std::int64_t small_work() const override { return metadata_ ? 20'000 : kMostRandomLogits; }
+  [[nodiscard]] std::int64_t small_work() const override {
+    return metadata_ ? 20'000 : kind_.is_loss ? kMostRandomLogits / 2 : kMostRandomLogits;
+  }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
-    return std::int64_t{1} << (suite == Suite::quick ? 19 : 22);
+    return std::int64_t{1} << ((suite == Suite::quick ? 19 : 22) - (kind_.is_loss ? 2 : 0));  // exact sums take longer
   }
 
  protected:
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
-    const std::int64_t slots = c.rows * (route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
+    const std::int64_t slots = c.rows * (metadata_ && route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
     const std::int64_t padding = domain_has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
     return std::max({c.rows * std::max(metadata_ ? 1 : c.cols, c.stride), slots, padding});
   }
@@ -140,7 +149,8 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
   bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     const bool high = seed_ >= 0 && (is_wanted(wanted, seed_) ? bin(wanted, seed_) == 1 : draw.chance(20));
     c.seed = high ? draw.word() | std::uint64_t{1} << 63 : draw.word() >> 16;
-    if (!draw_shape(c, wanted, most, attempt, draw) || !draw_choice(c, wanted, draw)) return false;
+    if (!draw_shape(c, wanted, most, attempt, draw)) return false;
+    if (!kind_.is_loss && !draw_choice(c, wanted, draw)) return false;
     if (rounds_) draw_rounding(c, wanted, draw);
     if (domain_has_tile(std::as_const(c).variant) && (is_wanted(wanted, tile_) || !rounds_ || draw.chance(90)))
       route_case(c).tile = draw_small_value(wanted, tile_, draw);
@@ -193,7 +203,8 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
   void add_scale() {
     std::vector<std::string> texts;
     for (const float scale : kScales) texts.push_back(fmt::format("{}", scale));
-    scale_ = add_option("scale", word_bins(texts), number_of_scale);
+    scale_ = kind_.is_loss ? add("coefficient", word_bins(texts), number_of_scale)
+                           : add_option("scale", word_bins(texts), number_of_scale);
   }
 
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const {
@@ -242,10 +253,11 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
   }
 
   void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
-    if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(20)))
+    if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(kind_.is_loss ? 80 : 20)))
       route_case(c).scale = kScales[static_cast<std::size_t>(draw_value(wanted, scale_, draw))];
     if (drops_ >= 0 && (is_wanted(wanted, drops_) || draw.chance(40)))
       route_case(c).drops = static_cast<int>(draw_value(wanted, drops_, draw));
+    if (loads_ >= 0) route_case(c).loads = static_cast<Loads>(draw_value(wanted, loads_, draw));
     draw_gap(c, wanted, draw);
     draw_places(c, wanted, draw);
     draw_threads(c, wanted, draw);
@@ -255,7 +267,7 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
   const RouteKind& kind_;
   bool metadata_, rounds_;
   int tokens_ = -1, experts_ = -1, logits_ = -1, top_k_ = -1, every_ = -1, groups_ = -1, kept_ = -1, tile_ = -1;
-  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1;
+  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, loads_ = -1;
 };
 
 }  // namespace
@@ -287,18 +299,21 @@ void draw_groups_of(const ProductionLayer& layer, RouteCase& c, Draw& draw) {
 
 }  // namespace
 
-RouteLayers::RouteLayers(const OperationInfo& limits, bool own_router) : limits_(limits) {
+RouteLayers::RouteLayers(const OperationInfo& limits, const RouteKind& kind) : limits_(limits) {
   for (const ProductionLayer& layer : production_layers()) {
     if (layer.experts % limits.cols_multiple != 0 || (limits.max_cols > 0 && layer.experts > limits.max_cols)) continue;
-    uses_.push_back({layer.model, fmt::format("{} of {} experts", layer.active, layer.experts), &layer, false});
-    if (own_router && layer.router)
+    const std::string experts = fmt::format("{} experts", layer.experts);
+    uses_.push_back(
+        {layer.model, kind.is_loss ? experts : fmt::format("{} of {}", layer.active, experts), &layer, false});
+    if (kind.has_router() && layer.router)
       uses_.push_back({layer.model, "its own router, " + layer.router->variant, &layer, true});
   }
 }
 
 bool RouteLayers::is(const Use& use, const Case& c) const {
   const RouteCase& own = route_case(c);
-  if (c.rows < 1 || c.cols != use.dimensions->experts || own.top_k != use.dimensions->active) return false;
+  if (c.rows < 1 || c.cols != use.dimensions->experts) return false;
+  if (own.top_k != use.dimensions->active && !is_loss(c.variant)) return false;
   if (!use.own_router) return true;
   const LayerRouter& router = *use.dimensions->router;
   const bool grouped =
@@ -318,7 +333,7 @@ std::optional<Case> RouteLayers::at(const Use& use, Case drawn, std::int64_t mos
   drawn.rows = *tokens, drawn.cols = layer.experts;
   drawn.stride = gap == 0 ? 0 : drawn.cols + gap;
   RouteCase& own = route_case(drawn);
-  own.top_k = layer.active;
+  if (!is_loss(drawn.variant)) own.top_k = layer.active;
   if (route_of(std::as_const(drawn).variant).limited) draw_groups_of(layer, own, draw);
   if (!use.own_router) return drawn;
   own.scale = layer.router->scale;
@@ -337,6 +352,15 @@ void require(bool holds, const char* what) {
   if (!holds) throw Error(ErrorKind::usage, std::string("a case of a router: ") + what);
 }
 
+void check_loss(const Case& c) {
+  const RouteVariant& v = route_of(c.variant);
+  const RouteCase& own = route_case(c);
+  require(v.router.empty() && v.rule.empty() && !v.nan_last && !v.bias && !v.limited && own.top_k == 0 &&
+              own.groups == 0 && own.groups_kept == 0 && own.drops == 0,
+          "a loss has neither a variant nor routes");
+  require(c.cols >= 1 && c.rows <= kMostRows / c.cols, "there is an expert, and no more logits than int32 can count");
+}
+
 void check_metadata(const Case& c) {
   const RouteCase& own = route_case(c);
   require(c.plants.empty() && c.stride == 0, "route_metadata has neither plants nor a stride");
@@ -353,6 +377,7 @@ std::vector<Variant> askable_routes(const std::string& operation) {
   Variant v{operation};
   const RouteKind& kind = kind_of(v);
   if (!kind.reads_logits) return {v};
+  if (kind.is_loss) return {v, {operation, Format::fp32, v.own}};
   const auto add_rules = [&] {
     if (!kind.rounds) return all.push_back(v);
     for (const TokenRoundingRuleSpec& rule : all_token_rounding_rules()) {
@@ -388,8 +413,10 @@ void check_route(const Case& c) {
   require(own.tile >= 1 && own.tile <= kMostTile && own.capacity >= 0 && own.drops >= 0 && own.drops <= 100,
           "tile is at least 1 and at most 2^20, capacity at least 0, drops a percentage");
   require(std::isfinite(own.scale), "scale is a number");
+  require(own.loads == Loads::equal || c.variant.operation == kBalanceLoss.name, "loads are of route_balance_loss");
   const RouteKind& kind = kind_of(c.variant);
   if (!kind.reads_logits) return check_metadata(c);
+  if (kind.is_loss) return check_loss(c);
   require(!v.router.empty(), "variant is missing");
   require(kind.rounds == !v.rule.empty(), "rule goes with route_round");
   require(own.top_k >= 1 && own.top_k <= c.cols, "k is 1 to the number of experts");
@@ -403,7 +430,7 @@ void check_route(const Case& c) {
 }
 
 bool is_route_option(const Case& c) {
-  return route_case(c).scale != 1 || c.stride > c.cols || route_case(c).top_k > 16;
+  return (route_case(c).scale != 1 && !is_loss(c.variant)) || c.stride > c.cols || route_case(c).top_k > 16;
 }
 
 // The limits that a router's case must keep to, and simpler cases in place of a failing one.
@@ -412,6 +439,10 @@ void fit_route(Case& c) {
   route_case(c).tile = std::max<std::int64_t>(1, route_case(c).tile);
   c.cols = std::max<std::int64_t>(1, c.cols);
   if (!reads_logits(c.variant)) return;
+  if (is_loss(c.variant)) {
+    route_case(c).top_k = 0;
+    return;
+  }
   std::int64_t most = c.cols;
   if (route_of(c.variant).limited) {
     route_case(c).groups = std::clamp<std::int64_t>(route_case(c).groups, 1, c.cols);
@@ -467,6 +498,7 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
   simpler.with([](Case& n) { route_case(n).step = 0; });
   simpler.with([](Case& n) { route_case(n).layer = 0; });
   simpler.with([](Case& n) { route_case(n).drops = 0; });
+  simpler.with([](Case& n) { route_case(n).loads = Loads::equal; });
   simpler.plainer_data();
   for (std::size_t i = 0; i < c.plants.size(); ++i)
     simpler.with([&](Case& n) { n.plants.erase(n.plants.begin() + static_cast<std::ptrdiff_t>(i)); });

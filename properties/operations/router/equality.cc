@@ -180,6 +180,36 @@ std::vector<Case> backward_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
+// Losses: no token, one expert, equal logits, every load, logits near the largest, each coefficient's kind.
+std::vector<Case> loss_corners(const Variant& v, Suite suite) {
+  std::vector<Case> cases;
+  const bool has_loads = v.operation == kBalanceLoss.name;
+  const auto add = [&](std::int64_t tokens, std::int64_t experts, Data data, Loads loads, float coefficient) {
+    if (!has_loads && loads == Loads::one) return;
+    cases.push_back(route_corner(v, tokens, experts, 0, data, cases.size()));
+    route_case(cases.back()).scale = coefficient;
+    if (has_loads) route_case(cases.back()).loads = loads;
+  };
+  for (const Loads loads : {Loads::equal, Loads::one, Loads::drawn, Loads::large}) {
+    if (!has_loads && loads != Loads::equal) break;
+    add(0, 4, Data::zeros, loads, -2.5F);
+    add(1, 1, Data::codes, loads, 0.01F);
+    add(5, 1, Data::specials, loads, 1);
+    add(16, 8, Data::zeros, loads, 0.125F);
+    add(29, 8, Data::specials, loads, 0.001F);
+    add(24, 16, Data::codes, loads, -3);
+    add(12, 33, Data::boundaries, loads, 0.01F);
+    add(16, 20, Data::bits, loads, 1e-30F);
+  }
+  for (const std::int64_t experts : expert_numbers()) add(3, experts, Data::normal, Loads::drawn, 0.01F);
+  cases.back().stride = cases.back().cols + 3;
+  if (suite == Suite::quick) return cases;
+  add(300, 64, Data::specials, Loads::drawn, 0.01F);
+  add(4099, 128, Data::normal, Loads::drawn, 0.001F);
+  add(70'001, 16, Data::sparse, Loads::drawn, 0.001F);
+  return cases;
+}
+
 Statement equality(std::string_view name, const RouteKind& kind, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/router.md";
@@ -259,7 +289,7 @@ Statement cpu_library() {
   s.device = Statement::Device::cuda;
   s.applies = [](const Variant& v, std::span<const Variant>) {
     const RouteKind* kind = find_route_kind(v.operation);
-    if (kind == nullptr) return false;
+    if (kind == nullptr || kind->is_loss) return false;  // the CPU library has none
     const bool usual = route_of(v).router == "topk-softmax" || route_of(v).router == "softmax-topk-renorm" ||
                        route_of(v).router == "sigmoid";
     return !kind->reads_logits ||
@@ -282,11 +312,17 @@ std::vector<Statement> route_equality_statements() {
                "the rows that slots go to, and the way back, are the reference's"),
       equality("route_backward_equals_the_reference", kRouteBackward,
                "the gradient of the logits has the reference's bits"),
+      equality("route_balance_loss_equals_the_reference", kBalanceLoss,
+               "the load-balancing loss and its gradient have the reference's bits, whatever the loads"),
+      equality("route_z_loss_equals_the_reference", kZLoss,
+               "the z-loss and its gradient have the reference's bits, at logits near the largest too"),
   };
   s[0].corners = choice_corners;
   s[1].corners = rounding_corners;
   s[2].corners = metadata_corners;
   s[3].corners = backward_corners;
+  s[4].corners = s[5].corners = loss_corners;
+  for (const std::size_t of_losses : {4U, 5U}) std::erase(s[of_losses].data, Data::slots);
   for (Statement& one : s) one.cases_per_variant = 10, one.covers_pairs = true;
   for (const std::size_t of_logits : {0U, 1U, 3U}) s[of_logits].shared_corners = every_pair;
 
@@ -483,6 +519,24 @@ void GradientProblem::tell(std::size_t, Finding& finding) const {
                                   : fmt::format("route     {}: expert {}, logit {}, gradient {}", n, e,
                                                 notations(c.variant.dtype, input.bits(token, e)), fp32(gradient[at])));
   }
+}
+
+void LossProblem::tell(std::size_t output, Finding& finding) const {
+  if (output == 0) {
+    finding.element.push_back(fmt::format("loss      of {} tokens and {} experts, coefficient {}", c.rows, c.cols,
+                                          fp32(route_case(c).scale)));
+    return;
+  }
+  const std::int64_t token = finding.difference->first.row;
+  const std::int64_t expert = finding.difference->first.col;
+  finding.element.push_back(fmt::format("input     logit({}, {}) = {}", token, expert,
+                                        notations(c.variant.dtype, input.bits(token, expert))));
+  if (is_balance()) {
+    finding.element.push_back(fmt::format("count     {} of {} routes", counts[static_cast<std::size_t>(expert)],
+                                          std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  }
+  for (std::int64_t e = 0; e < c.cols && c.cols <= static_cast<std::int64_t>(kMostRelevant); ++e)
+    finding.relevant.push_back(input.plant(token, e));
 }
 
 }  // namespace mxcheck

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "numerics/accumulate/exact_sum.h"
 #include "numerics/elementary/elementary.h"
 
 namespace mxcheck {
@@ -303,6 +304,161 @@ RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, st
     }
   }
   return m;
+}
+
+// The losses.
+
+namespace {
+
+using Of = LossFault::Of;
+
+constexpr LossFault kLossFaults[] = {
+    {Of::both, "largest_kept", "exponentials without the largest logit subtracted", &LossFaults::largest_kept},
+    {Of::both, "row_one_by_one", "a row's exponentials added one after the other", &LossFaults::row_one_by_one},
+    {Of::both, "tokens_one_by_one", "tokens added one after the other in FP32", &LossFaults::tokens_one_by_one},
+    {Of::both, "sums_not_means", "sums over tokens, not means", &LossFaults::sums_not_means},
+    {Of::both, "bf16_probabilities", "probabilities rounded to BF16", &LossFaults::bf16_probabilities},
+    {Of::both, "no_coefficient", "no coefficient", &LossFaults::no_coefficient},
+    {Of::balance, "no_experts", "not multiplied by the number of experts", &LossFaults::no_experts},
+    {Of::balance, "loads_of_tokens", "counts over tokens, not over routes", &LossFaults::loads_of_tokens,
+     "transformers, load_balancing_loss_func"},
+    {Of::balance, "loads_of_32_bits", "counts added in 32 bits", &LossFaults::loads_of_32_bits},
+    {Of::balance, "loads_have_gradient", "a gradient of the counts, as if they were probabilities",
+     &LossFaults::loads_have_gradient},
+    {Of::balance, "no_sum_in_gradient", "a gradient without the sum over experts", &LossFaults::no_sum_in_gradient},
+    {Of::balance, "routed_alone", "softmax over the experts that have routes", &LossFaults::routed_alone},
+    {Of::balance, "gradient_of_routed_alone", "no gradient for experts without routes",
+     &LossFaults::gradient_of_routed_alone},
+    {Of::z, "not_squared", "log-sum-exp, not squared", &LossFaults::not_squared},
+    {Of::z, "base_2", "a logarithm to base 2", &LossFaults::base_2},
+    {Of::z, "halved_gradient", "a gradient without the square's 2", &LossFaults::halved_gradient},
+    {Of::z, "largest_alone", "the largest logit in place of log-sum-exp", &LossFaults::largest_alone},
+};
+
+float one_by_one(std::span<const float> values) {
+  float sum = 0;
+  for (const float value : values) sum += value;
+  return sum;
+}
+
+// The products' sum, rounded once; where one is not finite, that of doubles.
+float sum_of_products(std::span<const float> a, std::span<const float> b, bool exactly) {
+  ExactSum exact;
+  float in_order = 0;
+  double wide = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double product = static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    in_order += static_cast<float>(product), wide += product;
+    if (!std::isfinite(product)) continue;
+    int exponent = 0;
+    const double fraction = std::frexp(std::fabs(product), &exponent);
+    exact.add(product < 0, static_cast<std::uint64_t>(std::ldexp(fraction, 53)), exponent - 53);
+  }
+  if (!exactly) return in_order;
+  return std::isfinite(wide) ? std::bit_cast<float>(exact.rounded(Format::fp32)) : static_cast<float>(wide);
+}
+
+float loss_as_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return std::isnan(value) ? value : std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
+}
+
+// Softmax and log-sum-exp of every token.
+struct LossRows {
+  LossRows(const RouterLossInputs& of, const LossFaults& faults);
+  [[nodiscard]] std::span<float> row(std::size_t t) { return std::span(p).subspan(t * experts, experts); }
+
+  std::size_t tokens, experts;
+  std::vector<float> p, lse;
+
+ private:
+  void compute(std::span<float> x, float& log_sum_exp, std::span<const std::int32_t> counts, const LossFaults& faults);
+};
+
+LossRows::LossRows(const RouterLossInputs& of, const LossFaults& faults)
+    : tokens(static_cast<std::size_t>(of.logits.rows)),
+      experts(static_cast<std::size_t>(of.logits.cols)),
+      p(tokens * experts),
+      lse(tokens) {
+  for (std::size_t t = 0; t < tokens; ++t) {
+    of.logits.read_row(static_cast<std::int64_t>(t), row(t));
+    compute(row(t), lse[t], of.counts, faults);
+  }
+}
+
+void LossRows::compute(std::span<float> x, float& log_sum_exp, std::span<const std::int32_t> counts,
+                       const LossFaults& faults) {
+  const auto is_left_out = [&](std::size_t e) { return faults.routed_alone && counts[e] == 0; };
+  float largest = -kInfinity;
+  for (std::size_t e = 0; e < experts; ++e) largest = is_left_out(e) ? largest : std::max(largest, x[e]);
+  const float shift = faults.largest_kept ? 0.0F : largest;
+  for (std::size_t e = 0; e < experts; ++e) x[e] = is_left_out(e) ? 0.0F : exp_rn(x[e] - shift);
+  const float sum = faults.row_one_by_one ? one_by_one(x) : pairwise_sum(x);
+  log_sum_exp = shift + log_rn(sum) * (faults.base_2 ? 1.44269504F : 1.0F);
+  if (faults.largest_alone) log_sum_exp = largest;
+  for (float& v : x) v = faults.bf16_probabilities ? loss_as_bf16(v / sum) : v / sum;
+}
+
+// f_e.
+std::vector<float> loads_of(const RouterLossInputs& of, const LossFaults& faults) {
+  std::int64_t routes = std::accumulate(of.counts.begin(), of.counts.end(), std::int64_t{0});
+  if (faults.loads_of_32_bits) routes = static_cast<std::int32_t>(static_cast<std::uint32_t>(routes));
+  if (faults.loads_of_tokens) routes = of.logits.rows;
+  std::vector<float> f;
+  for (const std::int32_t count : of.counts) f.push_back(static_cast<float>(count) / static_cast<float>(routes));
+  return f;
+}
+
+RouterLoss model_balance_loss(const RouterLossInputs& of, const LossFaults& faults) {
+  LossRows rows(of, faults);
+  const std::vector<float> f = loads_of(of, faults);
+  const float divisor = faults.sums_not_means ? 1.0F : static_cast<float>(rows.tokens);
+  const std::vector<float> ones(rows.tokens, 1.0F);
+  std::vector<float> mean;
+  for (std::size_t e = 0; e < rows.experts; ++e) {
+    std::vector<float> of_expert;
+    for (std::size_t t = 0; t < rows.tokens; ++t) of_expert.push_back(rows.row(t)[e]);
+    mean.push_back(sum_of_products(of_expert, ones, !faults.tokens_one_by_one) / divisor);
+  }
+  const float coefficient = faults.no_coefficient ? 1.0F : of.coefficient;
+  const float factor = faults.no_experts ? coefficient : coefficient * static_cast<float>(rows.experts);
+  RouterLoss loss{sum_of_products(f, mean, true) * factor, {}};
+  std::vector<float> c;
+  for (std::size_t e = 0; e < f.size(); ++e)
+    c.push_back(factor * (faults.loads_have_gradient ? f[e] + mean[e] : f[e]) / divisor);
+  for (std::size_t t = 0; t < rows.tokens; ++t) {
+    const std::span<const float> p = rows.row(t);
+    float sum = 0;
+    for (std::size_t e = 0; e < p.size() && !faults.no_sum_in_gradient; ++e) sum = std::fma(c[e], p[e], sum);
+    for (std::size_t e = 0; e < p.size(); ++e) {
+      const bool none = faults.gradient_of_routed_alone && of.counts[e] == 0;
+      loss.gradient.push_back(none ? 0.0F : p[e] * (c[e] - sum));
+    }
+  }
+  return loss;
+}
+
+RouterLoss model_z_loss(const RouterLossInputs& of, const LossFaults& faults) {
+  LossRows rows(of, faults);
+  const float divisor = faults.sums_not_means ? 1.0F : static_cast<float>(rows.tokens);
+  const float coefficient = faults.no_coefficient ? 1.0F : of.coefficient;
+  const std::vector<float> ones(rows.tokens, 1.0F);
+  const float sum = sum_of_products(rows.lse, faults.not_squared ? ones : rows.lse, !faults.tokens_one_by_one);
+  const float slope = (faults.halved_gradient || faults.not_squared ? coefficient : 2 * coefficient) / divisor;
+  for (std::size_t t = 0; t < rows.tokens; ++t) {
+    const float factor = faults.not_squared ? slope : slope * rows.lse[t];
+    for (float& v : rows.row(t)) v *= factor;
+  }
+  return {(coefficient / divisor) * sum, std::move(rows.p)};
+}
+
+}  // namespace
+
+std::span<const LossFault> all_loss_faults() { return kLossFaults; }
+
+RouterLoss model_loss(const RouterLossInputs& of, const LossFaults& faults) {
+  if (of.logits.rows == 0) return {};
+  return of.counts.empty() ? model_z_loss(of, faults) : model_balance_loss(of, faults);
 }
 
 }  // namespace mxcheck

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/operations/router/definitions.h"
 #include "reference/router/metadata.h"
 #include "reference/router/router.h"
 #include "reference/router/token_rounding.h"
@@ -48,5 +49,45 @@ RoundedTokens model_rows(const Router& router, const TokenRounding& token_roundi
 // Slots of an expert in descending order.
 RouteMetadata metadata_descending(std::span<const std::int32_t> slot_experts, std::int64_t width,
                                   std::span<const std::int64_t> token_offsets, std::int64_t experts, std::int64_t tile);
+
+// The losses once more, in the same way.
+struct LossFaults {
+  // Both.
+  bool largest_kept = false;
+  bool row_one_by_one = false;
+  bool tokens_one_by_one = false;
+  bool sums_not_means = false;
+  bool bf16_probabilities = false;
+  bool no_coefficient = false;
+  // Load balancing.
+  bool no_experts = false;
+  bool loads_of_tokens = false;
+  bool loads_of_32_bits = false;
+  bool loads_have_gradient = false;
+  bool no_sum_in_gradient = false;
+  bool routed_alone = false;
+  bool gradient_of_routed_alone = false;
+  // z.
+  bool not_squared = false;
+  bool base_2 = false;
+  bool halved_gradient = false;
+  bool largest_alone = false;
+  friend bool operator==(const LossFaults&, const LossFaults&) = default;
+};
+
+struct LossFault {
+  enum class Of : std::uint8_t { both, balance, z } of;
+  std::string_view name;
+  std::string_view text;
+  bool LossFaults::*on;
+  std::string_view source = {};
+  [[nodiscard]] bool is_of(const RouterLossInputs& inputs) const {
+    return of == Of::both || (of == Of::z) == inputs.counts.empty();
+  }
+};
+std::span<const LossFault> all_loss_faults();
+
+// Of what the reference takes.
+RouterLoss model_loss(const RouterLossInputs& of, const LossFaults& faults);
 
 }  // namespace mxcheck

@@ -5,6 +5,9 @@
 //   op=route_round variant=softmax-topk x=bf16 nan=last bias=1 limited=1 rule=nr-f weights=renorm rows=300 cols=16 k=4
 //   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10
 //   plant=...
+//
+//   op=route_balance_loss x=fp32 rows=300 cols=16 loads=drawn scale=0.01 data=normal seed=7;  optional: stride=20
+//   plant=...  (scale is the coefficient)
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +19,7 @@
 namespace mxcheck {
 
 struct RouteVariant {
-  std::string router;  // the variant's name: "softmax-topk", ...; none for route_metadata
+  std::string router;  // the variant's name: "softmax-topk", ...; none for route_metadata and the losses
   bool nan_last = false;
   bool bias = false;
   bool limited = false;     // group-limited choice
@@ -24,16 +27,24 @@ struct RouteVariant {
   bool renormalize = true;  // of route_round
   friend bool operator==(const RouteVariant&, const RouteVariant&) = default;
 };
+// The counts of route_balance_loss.
+enum class Loads : std::uint8_t {
+  equal,  // of all experts
+  one,    // one expert has all
+  drawn,  // of a quarter of the experts none
+  large,  // their sum is beyond int32
+};
 struct RouteCase {
   std::int64_t top_k = 0;
   std::int64_t groups = 0;  // group-limited choice
   std::int64_t groups_kept = 0;
   std::int64_t tile = 1;
   std::int64_t capacity = 0;
-  float scale = 1;
+  float scale = 1;         // of the losses: the coefficient
   std::uint64_t step = 0;  // with the case's seed
   std::uint32_t layer = 0;
   int drops = 0;  // route_metadata, route_backward: percent of the routes that are -1
+  Loads loads = Loads::equal;
   friend bool operator==(const RouteCase&, const RouteCase&) = default;
 };
 
@@ -42,22 +53,27 @@ inline RouteVariant& route_of(Variant& v) { return v.own.edit<RouteVariant>(); }
 inline const RouteCase& route_case(const Case& c) { return c.own.get<RouteCase>(); }
 inline RouteCase& route_case(Case& c) { return c.own.edit<RouteCase>(); }
 
-// One of the four operations, and which of the fields above are its own.
+// One of the operations, and which of the fields above are its own.
 struct RouteKind {
   std::string_view name;
   // Drawn as often as so many variants of others: there are thousands of variants of routers, which must not crowd out
   // the rest.
   std::size_t weight;
-  bool reads_logits;  // variant, nan, scale
+  bool reads_logits;  // scale; and but for the losses variant, nan
   bool chooses;       // bias, groups; else the routes are given, with drops
   bool rounds;        // rule, weights, capacity, seed, step, layer
-  bool has_gradient;  // its output has the logits' type
+  bool has_gradient;  // its last output has the logits' type
+  bool is_loss = false;
+  [[nodiscard]] constexpr bool has_router() const { return reads_logits && !is_loss; }
 };
 inline constexpr RouteKind kRoute{"route", 40, true, true, false, false};
 inline constexpr RouteKind kRouteRound{"route_round", 80, true, true, true, false};
 inline constexpr RouteKind kRouteMetadata{"route_metadata", 20, false, false, false, false};
 inline constexpr RouteKind kRouteBackward{"route_backward", 20, true, false, false, true};
-inline constexpr const RouteKind* kRouteKinds[] = {&kRoute, &kRouteRound, &kRouteMetadata, &kRouteBackward};
+inline constexpr RouteKind kBalanceLoss{"route_balance_loss", 10, true, false, false, true, true};
+inline constexpr RouteKind kZLoss{"route_z_loss", 10, true, false, false, true, true};
+inline constexpr const RouteKind* kRouteKinds[] = {&kRoute,         &kRouteRound,  &kRouteMetadata,
+                                                   &kRouteBackward, &kBalanceLoss, &kZLoss};
 
 // None for the name of another operation.
 inline const RouteKind* find_route_kind(std::string_view operation) {
@@ -70,6 +86,10 @@ inline const RouteKind& kind_of(const Variant& v) { return *find_route_kind(v.op
 inline bool reads_logits(const Variant& v) {
   const RouteKind* kind = find_route_kind(v.operation);
   return kind != nullptr && kind->reads_logits;
+}
+inline bool is_loss(const Variant& v) {
+  const RouteKind* kind = find_route_kind(v.operation);
+  return kind != nullptr && kind->is_loss;
 }
 
 }  // namespace mxcheck

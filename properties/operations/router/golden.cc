@@ -326,7 +326,8 @@ std::vector<const GoldenKind*> router_golden_kinds() {
                                  by_golden(rows_of_rounding));
   static const GoldenKind kMetadata("route_metadata", parse_rows, made_by(&RoutesMaker::route_metadata));
   static const GoldenKind kBackward("route_backward", parse_choice, made_by(&RoutesMaker::route_backward));
-  static const GoldenKind kLosses("route_losses", parse_losses, made_by(&RoutesMaker::route_losses));
+  static const GoldenKind kLosses("route_losses", parse_losses, made_by(&RoutesMaker::route_losses),
+                                  by_golden(rows_of_losses));
   return {&kRoute, &kRound, &kMetadata, &kBackward, &kLosses};
 }
 

@@ -29,9 +29,10 @@ struct RouteGolden {
 
 std::vector<const GoldenKind*> router_golden_kinds();
 
-// Definitions and slips for datasets of the kinds route and route_round.
+// Definitions and slips for datasets of the kinds route, route_round and route_losses.
 Table rows_of_choice(const GoldenTensors& golden, const DatasetInfo& dataset);
 Table rows_of_rounding(const GoldenTensors& golden, const DatasetInfo& dataset);
+Table rows_of_losses(const GoldenTensors& golden, const DatasetInfo& dataset);
 
 // The gradient of a layer golden's logits from that of each slot's weight, of token choice.
 std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<const float> slot_gradient);

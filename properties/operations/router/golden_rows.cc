@@ -100,6 +100,35 @@ std::optional<std::size_t> output_of(const std::string& dataset, std::span<const
   return static_cast<std::size_t>(at - names.begin());
 }
 
+constexpr std::string_view kBalance[] = {"balance_loss", "balance_gradient"};
+constexpr std::string_view kZ[] = {"z_loss", "z_gradient"};
+
+// A golden's losses, whose gradients are FP32 whatever the logits: these are taken in FP32.
+struct GoldenLosses {
+  explicit GoldenLosses(const GoldenTensors& golden) : counts(counts_of(golden)) {
+    const MatrixView given = GoldenRoutes(golden).logits;
+    logits.resize(static_cast<std::size_t>(given.rows * given.cols));
+    for (std::int64_t t = 0; t < given.rows; ++t) {
+      given.read_row(
+          t, std::span(logits).subspan(static_cast<std::size_t>(t * given.cols), static_cast<std::size_t>(given.cols)));
+    }
+    of.logits = {Format::fp32, std::as_bytes(std::span(logits)).data(), given.rows, given.cols, given.cols};
+    of.coefficient = std::bit_cast<float>(static_cast<std::uint32_t>(number(golden.info, "coefficient", 16)));
+  }
+  GoldenLosses(const GoldenLosses&) = delete;
+  GoldenLosses& operator=(const GoldenLosses&) = delete;
+
+  std::vector<float> logits;
+  std::vector<std::int32_t> counts;
+  RouterLossInputs of;  // without counts
+
+ private:
+  static std::vector<std::int32_t> counts_of(const GoldenTensors& golden) {
+    const std::int64_t experts = golden_tensor(golden, "logits").shape.at(1);
+    return values_in<std::int32_t>(golden_tensor(golden, "counts", Format::fp32, {experts}).data);
+  }
+};
+
 // A golden's lists by row end with the last row; outputs of the operation have room for more.
 Bytes cut_to_rows(const Definition& row, std::size_t output) {
   constexpr std::size_t kOffsets = 1, kTokenOffsets = 4, kWidth = 4;
@@ -132,6 +161,17 @@ Table rows_of_rounding(const GoldenTensors& golden, const DatasetInfo& dataset) 
   const TokenRounding rounding = rounding_of(golden.info, rule == nullptr ? TokenRoundingRule::none : rule->rule);
   Table rows = owning(rounding_definitions(routes->router, rounding, routes->logits), routes);
   for (Definition& row : rows) row.bytes = [row = row, n = *output](std::size_t) { return cut_to_rows(row, n); };
+  return rows;
+}
+
+Table rows_of_losses(const GoldenTensors& golden, const DatasetInfo& dataset) {
+  const std::optional<std::size_t> balance = output_of(dataset.name, kBalance);
+  const std::optional<std::size_t> output = balance ? balance : output_of(dataset.name, kZ);
+  if (!output) return {};
+  const auto losses = std::make_shared<GoldenLosses>(golden);
+  if (balance) losses->of.counts = losses->counts;
+  Table rows = owning(loss_definitions(losses->of), losses);
+  for (Definition& row : rows) row.bytes = [row = row, n = *output](std::size_t) { return row.bytes(n); };
   return rows;
 }
 

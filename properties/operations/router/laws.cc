@@ -16,25 +16,25 @@
 namespace mxcheck {
 namespace {
 
-// Tokens moved a third of the way round.
+// So many lines, moved a third of the way round.
+std::vector<std::byte> moved_round(std::int64_t rows, std::span<const std::byte> from, std::size_t line) {
+  std::vector<std::byte> to(from.begin(), from.end());
+  for (std::int64_t i = 0; i < rows && line != 0; ++i) {
+    const auto source = static_cast<std::size_t>((i + 1 + rows / 3) % rows) * line;
+    std::memcpy(to.data() + static_cast<std::size_t>(i) * line, from.data() + source, line);
+  }
+  return to;
+}
+
 void permutes(const Law& law, const Case& c) {
   const ChoiceProblem p(c);
   const Law::Outputs before = law.outputs(p);
   if (c.rows < 2) law.says_nothing();
-  const std::int64_t by = 1 + c.rows / 3;
-  const auto moved = [&](std::span<const std::byte> from, std::size_t line) {
-    std::vector<std::byte> to(from.begin(), from.end());
-    for (std::int64_t i = 0; i < c.rows; ++i) {
-      const auto source = static_cast<std::size_t>((i + by) % c.rows) * line;
-      if (line != 0) std::memcpy(to.data() + static_cast<std::size_t>(i) * line, from.data() + source, line);
-    }
-    return to;
-  };
   ChoiceProblem other = p;
-  other.input.bytes = moved(p.input.bytes, p.input.row_bytes());
+  other.input.bytes = moved_round(c.rows, p.input.bytes, p.input.row_bytes());
   const Law::Outputs after = law.outputs(other);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    const std::vector<std::byte> want = moved(before[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
+    const auto want = moved_round(c.rows, before[i], static_cast<std::size_t>(route_case(c).top_k) * 4);
     law.equal(p.outputs[i], want, after[i], p.outputs[i].name + " of tokens that moved are others");
   }
 }
@@ -454,6 +454,94 @@ std::vector<Statement> route_row_law_statements() {
   };
   s[3].applies = [](const Variant& v, All) { return v.operation == kRouteMetadata.name; };
   return s;
+}
+
+// Laws of the losses.
+
+namespace {
+
+// The loss, and the gradient of tokens moved a third of the way round.
+void permutes_gradients(const Law& law, const Case& c) {
+  if (c.rows < 2) law.says_nothing();
+  const LossProblem p(c);
+  const Law::Outputs before = law.outputs(p);
+  LossProblem other = p;
+  other.input.bytes = moved_round(c.rows, p.input.bytes, p.input.row_bytes());
+  const Law::Outputs after = law.outputs(other);
+  law.equal(p.outputs[0], before[0], after[0], "loss of tokens that moved is another");
+  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(c.variant.dtype);
+  law.equal(p.outputs[1], moved_round(c.rows, before[1], line), after[1], "gradient of tokens that moved is another");
+}
+
+// Whole numbers that BF16 holds, and others so far from them; differences of a row's logits stay.
+void moves_with_a_constant(const Law& law, const Case& c) {
+  Case drawn = c;
+  drawn.plants.clear();
+  const auto logits_with = [&](LossProblem& p, bool is_moved) {
+    p.input = expand_input(drawn, [&](std::int64_t i, std::int64_t j) {
+      const std::uint64_t word = random_word(c.seed, static_cast<std::uint64_t>(i * c.cols + j));
+      const std::uint64_t of_row = random_word(c.seed ^ 0x5417, static_cast<std::uint64_t>(i));
+      const double constant = is_moved ? static_cast<double>(of_row % 201) - 100 : 0;
+      return nearest_bits(c.variant.dtype, static_cast<double>(word % 25) - 12 + constant);
+    });
+  };
+  LossProblem p(c);
+  logits_with(p, false);
+  const Law::Outputs before = law.outputs(p);
+  logits_with(p, true);
+  law.all_equal(p, before, law.outputs(p), "of logits plus a number for each token is another");
+}
+
+// One expert, or equal loads and logits in powers of two: nothing is rounded.
+void costs_the_coefficient(const Law& law, const Case& c) {
+  constexpr std::uint64_t kMost = 1024;
+  Case one = c;
+  RouteCase& own = route_case(one);
+  one.plants.clear();
+  if (c.seed % 3 == 0) {
+    one.cols = 1;
+  } else {
+    one.cols = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(c.cols)));
+    one.data = Data::zeros, own.loads = Loads::equal;
+  }
+  one.rows = static_cast<std::int64_t>(
+      std::bit_floor(std::clamp<std::uint64_t>(static_cast<std::uint64_t>(c.rows), 1, kMost)));
+  one.stride = 0;
+  static constexpr float kCoefficients[] = {1, 0.0078125F, -0.75F, 3};
+  own.scale = kCoefficients[c.seed % 4];
+  const LossProblem p(one);
+  const Law::Outputs got = law.outputs(p);
+  law.equal(p.outputs[0], to_bytes(std::vector<float>{own.scale}), got[0],
+            "balanced loads do not cost the coefficient");
+  std::vector<float> dx(static_cast<std::size_t>(one.elements()));
+  MatrixView{one.variant.dtype, got[1].data(), 1, one.elements(), one.elements()}.read_row(0, dx);
+  if (std::ranges::any_of(dx, [](float v) { return v != 0; })) Law::broken("balanced loads have a gradient");
+}
+
+}  // namespace
+
+std::vector<Statement> route_loss_law_statements() {
+  using All = std::span<const Variant>;
+  const auto law = [](std::string_view name, std::string_view sentence, bool (*applies)(const Variant&, All),
+                      LawCheck* check) {
+    return law_statement(name, sentence, "docs/router.md", applies,
+                         {Data::normal, Data::codes, Data::boundaries, Data::specials, Data::wide}, 0, true, check);
+  };
+  const auto of_balance = [](const Variant& v, All) { return v.operation == kBalanceLoss.name; };
+  return {
+      law(
+          "permuting_tokens_permutes_a_loss_gradient_and_not_the_loss",
+          "sums over tokens are exact: losses are the same in any order of tokens, and so is each token's gradient",
+          [](const Variant& v, All) { return is_loss(v); }, permutes_gradients),
+      law("a_constant_added_to_a_tokens_logits_leaves_the_balance_loss",
+          "softmax knows differences of logits alone: whole numbers, plus a whole number for each token, have the same "
+          "balance loss and gradient",
+          of_balance, moves_with_a_constant),
+      law("balanced_loads_cost_the_coefficient_and_have_no_gradient",
+          "of one expert, and of equal loads and logits in powers of two, the balance loss is the coefficient and its "
+          "gradient 0",
+          of_balance, costs_the_coefficient),
+  };
 }
 
 }  // namespace mxcheck

@@ -22,8 +22,9 @@ namespace {
 constexpr std::string_view kNan[] = {"refuse", "last"};
 constexpr std::string_view kFlag[] = {"0", "1"};
 constexpr std::string_view kWeights[] = {"raw", "renorm"};
+constexpr std::string_view kLoads[] = {"equal", "one", "drawn", "large"};
 
-// What the four share.
+// Parts that all share.
 class RouteOperation : public Operation {
  public:
   explicit RouteOperation(const RouteKind& kind) : kind_(kind) {}
@@ -91,7 +92,7 @@ Policy RouteOperation::policy(const Case& c) const {
   p.renormalize = v.renormalize ? 1 : 0;
   p.rule = v.rule.c_str();
   if (has_tile()) p.tile = own.tile;
-  // All four are 0 in a question, as they are in a case without them.
+  // All of these are 0 in a question, as they are in a case without them.
   if (kind_.rounds) p.capacity = own.capacity, p.seed = c.seed, p.step = own.step, p.layer = own.layer;
   return pack(p, {offsetof(mxcheck_route_policy, rule)});
 }
@@ -99,7 +100,8 @@ Policy RouteOperation::policy(const Case& c) const {
 std::string RouteOperation::variant_text(const Variant& variant) const {
   const RouteVariant& v = route_of(variant);
   std::string text = "op=" + variant.operation;
-  if (!kind_.reads_logits) return text;
+  if (kind_.is_loss) text += fmt::format(" x={}", spec(variant.dtype).name);
+  if (!kind_.has_router()) return text;
   text += fmt::format(" variant={} x={} nan={}", v.router, spec(variant.dtype).name, kNan[v.nan_last ? 1 : 0]);
   if (kind_.chooses) text += fmt::format(" bias={:d} limited={:d}", v.bias, v.limited);
   if (kind_.rounds) text += fmt::format(" rule={} weights={}", v.rule, kWeights[v.renormalize ? 1 : 0]);
@@ -108,7 +110,7 @@ std::string RouteOperation::variant_text(const Variant& variant) const {
 
 std::string RouteOperation::shape_text(const Case& c) const {
   const RouteCase& own = route_case(c);
-  std::string text = fmt::format(" k={}", own.top_k);
+  std::string text = kind_.is_loss ? "" : fmt::format(" k={}", own.top_k);
   if (own.groups != 0 || own.groups_kept != 0) text += fmt::format(" groups={} kept={}", own.groups, own.groups_kept);
   if (own.tile != 1) text += fmt::format(" tile={}", own.tile);
   if (own.capacity != 0) text += fmt::format(" capacity={}", own.capacity);
@@ -116,6 +118,7 @@ std::string RouteOperation::shape_text(const Case& c) const {
   if (own.step != 0) text += fmt::format(" step={}", own.step);
   if (own.layer != 0) text += fmt::format(" layer={}", own.layer);
   if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
+  if (own.loads != Loads::equal) text += fmt::format(" loads={}", kLoads[static_cast<std::size_t>(own.loads)]);
   return text;
 }
 
@@ -132,20 +135,20 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
          f.word("weights", v.renormalize, kWeights) || f.number("k", own.top_k) || f.number("groups", own.groups) ||
          f.number("kept", own.groups_kept) || f.number("tile", own.tile) || f.number("capacity", own.capacity) ||
          f.number("scale", own.scale) || f.number("step", own.step) || f.number("layer", own.layer) ||
-         f.number("drops", own.drops);
+         f.number("drops", own.drops) || f.word("loads", own.loads, kLoads);
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
   std::vector<InvalidCall> all = disagreeing_extents({unknown_layout(), negative_layout()});
-  if (kind_.reads_logits) all.push_back(unknown_recipe());
+  if (kind_.has_router()) all.push_back(unknown_recipe());
   for (InvalidCall& invalid : invalid_routes()) all.push_back(std::move(invalid));
   return all;
 }
 
 std::vector<Case> RouteOperation::large_cases(const Variant& v, Suite suite) const {
   const RouteVariant& own = route_of(v);
-  const bool usual = v.dtype == Format::bf16 && own.router == "softmax-topk" && !own.bias && !own.limited &&
-                     !own.nan_last && (own.rule.empty() || own.rule == "nr-s");
+  const bool usual = v.dtype == Format::bf16 && (own.router == "softmax-topk" || kind_.is_loss) && !own.bias &&
+                     !own.limited && !own.nan_last && (own.rule.empty() || own.rule == "nr-s");
   if (suite == Suite::quick && !usual && kind_.reads_logits) return {};
   Case c = route_corner(v, 1031, 64, 6, Data::normal, 5);
   if (has_tile()) route_case(c).tile = 32;
@@ -159,8 +162,11 @@ OperationModule router_module() {
   static const OperationOf<RoundingProblem, RouteOperation> kRounding(kRouteRound);
   static const OperationOf<MetadataProblem, RouteOperation> kMetadata(kRouteMetadata);
   static const OperationOf<GradientProblem, RouteOperation> kGradient(kRouteBackward);
-  OperationModule module{{&kChoice, &kRounding, &kMetadata, &kGradient}, route_equality_statements()};
-  for (const auto& family : {route_law_statements(), route_row_law_statements(), route_refusal_statements()})
+  static const OperationOf<LossProblem, RouteOperation> kBalance(kBalanceLoss);
+  static const OperationOf<LossProblem, RouteOperation> kZ(kZLoss);
+  OperationModule module{{&kChoice, &kRounding, &kMetadata, &kGradient, &kBalance, &kZ}, route_equality_statements()};
+  for (const auto& family :
+       {route_law_statements(), route_row_law_statements(), route_loss_law_statements(), route_refusal_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   return module;
 }
@@ -173,7 +179,9 @@ using P = mxcheck_route_policy;
 
 const RouteKind& kind_of(const Call& c) { return *find_route_kind(c.operation); }
 bool chooses(const Call& c) { return kind_of(c).chooses; }
-bool has_top_k(const Call& c) { return kind_of(c).reads_logits; }
+bool has_router(const Call& c) { return kind_of(c).has_router(); }
+bool has_top_k(const Call& c) { return !kind_of(c).is_loss; }
+bool counts_routes(const Call& c) { return c.operation == kBalanceLoss.name; }
 bool rounds(const Call& c) { return kind_of(c).rounds; }
 bool places_slots(const Call& c) { return !kind_of(c).reads_logits; }
 bool has_tile(const Call& c) {
@@ -194,11 +202,11 @@ InvalidCall where(bool (*applies)(const Call&), const char* how, Change change) 
           }};
 }
 
-// The experts of routes, among the inputs of route_backward and route_metadata.
-bool with_last_expert(Call& c, std::int32_t expert) {
+// The experts of routes, among the inputs of route_backward and route_metadata; the counts of route_balance_loss.
+bool with_last_index(Call& c, std::int32_t value) {
   for (CallTensor& input : c.inputs) {
     if (input.is_index && input.bytes != 0)
-      return change_value(c, input, input.bytes / sizeof(std::int32_t) - 1, expert);
+      return change_value(c, input, input.bytes / sizeof(std::int32_t) - 1, value);
   }
   return false;
 }
@@ -216,10 +224,10 @@ std::size_t last_offset(const Call& c) { return static_cast<std::size_t>(read<P>
 
 std::vector<InvalidCall> invalid_policies() {
   std::vector<InvalidCall> all{
-      where(has_top_k, "top_k is 0", [](P& p) { p.top_k = 0; }),
+      where(has_router, "top_k is 0", [](P& p) { p.top_k = 0; }),
       {"top_k is above the number of experts",
        [](Call& c) {
-         if (!has_top_k(c)) return false;
+         if (!has_router(c)) return false;
          const std::int64_t too_many = c.inputs[0].shape[1] + 1;
          edit<P>(c.policy, [&](P& p) { p.top_k = too_many; });
          for (CallTensor& t : c.outputs) {
@@ -227,10 +235,10 @@ std::vector<InvalidCall> invalid_policies() {
          }
          return true;
        }},
-      where(has_top_k, "top_k is 2^63 - 1", [](P& p) { p.top_k = INT64_MAX; }),
-      wrapping_policy<P>("top_k is 2^32 more",
-                         [](P& p) { return p.policy.rows > 0 && (p.top_k += std::int64_t{1} << 32, true); }),
-      invalid_policy<P>("top_k is negative", [](P& p) { return p.top_k = -1, true; }),
+      where(has_router, "top_k is 2^63 - 1", [](P& p) { p.top_k = INT64_MAX; }),
+      where([](const Call& c) { return has_top_k(c) && read<P>(c.policy).policy.rows > 0; }, "top_k is 2^32 more",
+            [](P& p) { p.top_k += std::int64_t{1} << 32; }),
+      where(has_top_k, "top_k is negative", [](P& p) { p.top_k = -1; }),
       where(has_tile, "the tile is 0", [](P& p) { p.tile = 0; }),
       where(has_tile, "the tile is negative", [](P& p) { p.tile = -8; }),
       where(places_slots, "the tile is 2^63 - 1", [](P& p) { p.tile = INT64_MAX; }),
@@ -242,8 +250,8 @@ std::vector<InvalidCall> invalid_policies() {
          edit<P>(c.policy, [&](P& p) { p.rule = wrong.c_str(); });
          return true;
        }},
-      where(has_top_k, "what happens to NaN is unknown", [](P& p) { p.nan = 7; }),
-      where(has_top_k, "what happens to NaN is negative", [](P& p) { p.nan = -1; }),
+      where(has_router, "what happens to NaN is unknown", [](P& p) { p.nan = 7; }),
+      where(has_router, "what happens to NaN is negative", [](P& p) { p.nan = -1; }),
       {"bias is 2",
        [](Call& c) {
          if (!chooses(c) || read<P>(c.policy).bias == 0) return false;  // it is there
@@ -264,6 +272,7 @@ std::vector<InvalidCall> invalid_policies() {
       where([](const Call& c) { return is_limited(c) && read<P>(c.policy).top_k >= 2; },
             "top_k is above the experts of the groups kept", [](P& p) { p.groups = p.policy.cols, p.groups_kept = 1; }),
   };
+  std::ranges::find(all, std::string_view("top_k is 2^32 more"), &InvalidCall::how)->wraps = true;
   return all;
 }
 
@@ -300,12 +309,24 @@ std::vector<InvalidCall> invalid_tensors_of_routers() {
       {"the gradient has another type than the logits",
        [](Call& c) {
          if (!kind_of(c).has_gradient) return false;
-         c.outputs[0].dtype = c.outputs[0].dtype == Format::bf16 ? Format::fp32 : Format::bf16;
+         Format& dtype = c.outputs.back().dtype;
+         dtype = dtype == Format::bf16 ? Format::fp32 : Format::bf16;
          return true;
        }},
-      {"the last route's expert is -2", [](Call& c) { return with_last_expert(c, -2); }},
+      {"the loss is BF16", [](Call& c) { return kind_of(c).is_loss && (c.outputs[0].dtype = Format::bf16, true); }},
+      {"the last route's expert is -2", [](Call& c) { return !counts_routes(c) && with_last_index(c, -2); }},
       {"the last route's expert is the number of experts",
-       [](Call& c) { return with_last_expert(c, static_cast<std::int32_t>(read<P>(c.policy).policy.cols)); }},
+       [](Call& c) {
+         return !counts_routes(c) && with_last_index(c, static_cast<std::int32_t>(read<P>(c.policy).policy.cols));
+       }},
+      {"the last expert's count is -1", [](Call& c) { return counts_routes(c) && with_last_index(c, -1); }},
+      {"no expert has a route",
+       [](Call& c) {
+         if (!counts_routes(c) || read<P>(c.policy).policy.rows == 0) return false;
+         CallTensor& counts = c.inputs.back();
+         counts.data = c.own(std::vector<std::byte>(counts.bytes));
+         return true;
+       }},
   };
 }
 
@@ -329,12 +350,12 @@ std::vector<InvalidCall> invalid_token_offsets() {
 
 // A logit that is refused, planted at a place that the seed decides.
 std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
-  const bool packed = router_variant_named(route_of(c.variant).router).packed;
-  if (c.elements() == 0 || (route_of(c.variant).nan_last && !packed)) return not_applicable(context);
+  const bool finite = is_loss(c.variant) || router_variant_named(route_of(c.variant).router).packed;
+  if (c.elements() == 0 || (route_of(c.variant).nan_last && !finite)) return not_applicable(context);
   const FormatSpec& logit = spec(c.variant.dtype);
   const std::uint32_t sign = static_cast<std::uint32_t>(c.seed & 1) << (logit.bits - 1);
   const std::uint32_t infinity = logit.max_code + 1;
-  const bool plants_infinity = packed && (c.seed & 2) != 0;
+  const bool plants_infinity = finite && (c.seed & 2) != 0;
   const std::uint32_t bits =
       sign | (plants_infinity ? infinity : infinity + 1 + static_cast<std::uint32_t>(c.seed >> 8) % 64);
   const auto first = static_cast<std::int64_t>((c.seed >> 4) % static_cast<std::uint64_t>(c.elements()));
@@ -388,7 +409,7 @@ std::vector<Statement> route_refusal_statements() {
   Statement s;
   s.name = "a_nan_logit_is_refused_and_nothing_is_written";
   s.sentence =
-      "where NaN is to be refused, one NaN among the logits (in packed order an infinity too) is, with "
+      "where NaN is to be refused, one NaN among the logits (in packed order and by losses an infinity too) is, with "
       "MXCHECK_INVALID, its place where only the device sees it, and no output byte changed";
   s.source = "docs/router.md; kernels/candidate_route.h";
   s.applies = [](const Variant& v, std::span<const Variant>) {

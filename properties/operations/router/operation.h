@@ -1,6 +1,6 @@
 #pragma once
 // route: logits to experts and weights. route_round: to rows of whole tiles. route_metadata: slots to rows.
-// route_backward: gradients of the logits.
+// route_backward: gradients of the logits. route_balance_loss, route_z_loss: auxiliary losses and their gradients.
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@ namespace mxcheck {
 
 OperationModule router_module();
 
-// Everything that could be asked of one of the four.
+// Everything that could be asked of one of them.
 std::vector<Variant> askable_routes(const std::string& operation);
 
 // A case of the variant, brought to what can be: groups that divide, k within the experts.
@@ -39,10 +39,11 @@ std::vector<InvalidCall> invalid_routes();
 
 // Helpers shared by the statements about routers.
 
-// The families (equality.cc, laws.cc, row_laws.cc, refusals.cc).
+// The families (equality.cc, laws.cc, operation.cc).
 std::vector<Statement> route_equality_statements();
 std::vector<Statement> route_law_statements();
 std::vector<Statement> route_row_law_statements();
+std::vector<Statement> route_loss_law_statements();
 std::vector<Statement> route_refusal_statements();
 
 // A statement about drawn cases; what it applies to and its corners are the caller's.
@@ -66,8 +67,7 @@ class RouteLayers {
     bool own_router = false;
   };
   RouteLayers() = default;
-  // own_router: the operation has one, and not its metadata alone.
-  RouteLayers(const OperationInfo& limits, bool own_router);
+  RouteLayers(const OperationInfo& limits, const RouteKind& kind);
 
   [[nodiscard]] const std::vector<Use>& uses() const { return uses_; }
   [[nodiscard]] bool is(const Use& use, const Case& c) const;

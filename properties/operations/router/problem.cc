@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -167,6 +168,32 @@ std::vector<Bytes> GradientProblem::reference() const {
   return gradient_bytes(c.variant.dtype, route_backward(router(), input.view(), routes, gradient, route_case(c).top_k));
 }
 
+// Losses.
+
+LossProblem::LossProblem(const Case& from) : LogitsProblem(from) {
+  if (is_balance()) counts = expand_counts(from);
+  describe_outputs();
+}
+
+LossProblem::LossProblem(const Call& call) : LogitsProblem(call) {
+  if (is_balance()) counts = input_values<std::int32_t>(call, 1);
+  describe_outputs();
+}
+
+void LossProblem::describe_outputs() {
+  outputs = {values_info("loss", Format::fp32, 1, 1),
+             values_info("gradient of the logits", c.variant.dtype, c.rows, c.cols)};
+  outputs[0].is_vector = true;
+}
+
+std::vector<ProblemInput> LossProblem::inputs() const {
+  std::vector<ProblemInput> all = LogitsProblem::inputs();
+  if (is_balance()) all.push_back(vector_input("counts", counts));
+  return all;
+}
+
+std::vector<Bytes> LossProblem::reference() const { return bytes_of(loss_of(of()), c.variant.dtype); }
+
 // Metadata.
 
 MetadataProblem::MetadataProblem(const Case& from) : RouterProblem(from) {
@@ -219,8 +246,8 @@ Table MetadataProblem::table() const {
 //   every_word, every_amax, every_row   as in case.h
 //   every_bf16  normal, with a bias that leaves every score below -1 or, by the seed, above 1
 //   real        a window of the committed router logits of a trained model
-// A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed. The gap after each row
-// of strided logits holds NaN.
+// A NaN is drawn only where it comes last, and neither NaN nor infinity where order is packed and for losses. The gap
+// after each row of strided logits holds NaN.
 
 namespace {
 
@@ -234,7 +261,9 @@ std::uint32_t beside(Format dtype, double value, int steps) {
   return nearest_bits(dtype, value) + static_cast<std::uint32_t>(steps);
 }
 
-bool refuses_infinity(const Variant& v) { return router_variant_named(route_of(v).router).packed; }
+bool refuses_infinity(const Variant& v) {
+  return kind_of(v).is_loss || router_variant_named(route_of(v).router).packed;
+}
 bool problem_refuses_nan(const Variant& v) { return !route_of(v).nan_last || refuses_infinity(v); }
 
 // The logit that a router of the variant may be given in place of these bits.
@@ -430,6 +459,26 @@ std::vector<float> expand_gradient(const Case& c, std::span<const std::int32_t> 
         experts[i] < 0 ? std::bit_cast<float>(0x7FC00000U) : companion(c.data, random_word(c.seed ^ 0x96AD, i));
   }
   return gradient;
+}
+
+std::vector<std::int32_t> expand_counts(const Case& c) {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(c.cols));
+  const std::size_t one = c.seed % counts.size();
+  const auto tokens = static_cast<std::uint64_t>(c.rows);
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    const std::uint64_t word = random_word(c.seed ^ 0xC0047, e);
+    std::uint64_t count = 0;
+    switch (route_case(c).loads) {
+      case Loads::equal: count = 1 + c.seed % 1000; break;
+      case Loads::one: count = e == one ? tokens : 0; break;
+      case Loads::drawn: count = word % 4 == 0 ? 0 : (word >> 2) % (2 * tokens + 1); break;
+      case Loads::large: count = std::numeric_limits<std::int32_t>::max() - (word >> 40); break;
+    }
+    counts[e] = static_cast<std::int32_t>(count);
+  }
+  // Tokens have a route.
+  if (c.rows > 0 && std::ranges::all_of(counts, [](std::int32_t count) { return count == 0; })) counts[one] = 1;
+  return counts;
 }
 
 std::vector<std::int64_t> expand_token_offsets(const Case& c) {

@@ -14,7 +14,7 @@
 
 namespace mxcheck {
 
-// Parts that the four share.
+// Parts that all share.
 class RouterProblem : public Problem {
  public:
   using Problem::Problem;
@@ -29,13 +29,13 @@ class RouterProblem : public Problem {
   [[nodiscard]] virtual Table table() const = 0;
 };
 
-// Parts that the three which read logits share.
+// Parts that those which read logits share.
 class LogitsProblem : public RouterProblem {
  public:
   Input input;  // logits
   std::vector<float> bias;
 
-  // The router as the reference takes it; pointers into this.
+  // The router as the reference takes it; pointers into this. Losses have none.
   [[nodiscard]] Router router() const;
 
  protected:
@@ -90,6 +90,24 @@ class GradientProblem final : public LogitsProblem {
   [[nodiscard]] Table table() const override { return gradient_definitions(router(), input.view(), routes, gradient); }
 };
 
+// route_balance_loss, route_z_loss.
+class LossProblem final : public LogitsProblem {
+ public:
+  explicit LossProblem(const Case& c);
+  explicit LossProblem(const Call& call);
+
+  std::vector<std::int32_t> counts;  // of the balance loss: routes of each expert
+  [[nodiscard]] bool is_balance() const { return c.variant.operation == kBalanceLoss.name; }
+  [[nodiscard]] RouterLossInputs of() const { return {input.view(), counts, route_case(c).scale}; }
+
+ private:
+  void describe_outputs();
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
+  [[nodiscard]] std::vector<Bytes> reference() const override;
+  void tell(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table table() const override { return loss_definitions(of()); }
+};
+
 // route_metadata.
 class MetadataProblem final : public RouterProblem {
  public:
@@ -115,6 +133,7 @@ std::vector<std::int64_t> expand_token_offsets(const Case& c);
 std::vector<std::int32_t> expand_slot_experts(const Case& c, std::int64_t slots);
 std::vector<std::int32_t> expand_chosen_experts(const Case& c);  // tokens x top_k, of a token all different
 std::vector<float> expand_gradient(const Case& c, std::span<const std::int32_t> experts);
+std::vector<std::int32_t> expand_counts(const Case& c);  // by the case's loads
 // The values of data=every_row, as bits of the logits' type: seven, or fewer where a router refuses some.
 std::vector<std::uint32_t> small_alphabet(const Variant& v);
 

@@ -20,6 +20,8 @@ OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "route_round": _ROUTE,
     "route_metadata": _ROUTE,
     "route_backward": _ROUTE,
+    "route_balance_loss": _ROUTE,
+    "route_z_loss": _ROUTE,
     "swiglu": _SWIGLU,
     "swiglu_backward": _SWIGLU,
     "aggregate": (("weighted",), ()),

@@ -1,6 +1,6 @@
 // A host library of routers whose answers are the reference's, so that the gate's statements about routers run against
 // something that is right; and, named by ROUTE_FAULT, the faults that kernels make: those of
-// properties/operations/router/faults.h, and those below.
+// properties/operations/router/faults.h, of losses too, and those below.
 
 #include <algorithm>
 #include <cstring>
@@ -24,6 +24,14 @@ std::string_view fault() { return right::variable("ROUTE_FAULT"); }
 mxcheck::RouterFaults faults() {
   mxcheck::RouterFaults one;
   for (const mxcheck::RouterFault& modelled : mxcheck::all_router_faults()) {
+    if (modelled.name == fault()) one.*modelled.on = true;
+  }
+  return one;
+}
+
+mxcheck::LossFaults loss_faults() {
+  mxcheck::LossFaults one;
+  for (const mxcheck::LossFault& modelled : mxcheck::all_loss_faults()) {
     if (modelled.name == fault()) one.*modelled.on = true;
   }
   return one;
@@ -91,7 +99,7 @@ const mxcheck_route_policy& policy_of(const mxcheck_policy* p) {
   return *reinterpret_cast<const mxcheck_route_policy*>(p);
 }
 
-// The common part of the four operations; bias is kept by the caller.
+// The common part of the operations; bias is kept by the caller.
 struct Problem {
   explicit Problem(const mxcheck_call& call, bool gaps = true) : p(policy_of(call.policy)), tensors(call) {
     const char* problem = right::problem_of(call, sizeof(mxcheck_route_policy), gaps);
@@ -104,13 +112,16 @@ struct Problem {
     require(p.groups != 0 || p.groups_kept == 0, "no groups are kept where there are none");
     require(p.nan == MXCHECK_NAN_REFUSE || p.nan == MXCHECK_NAN_LAST, "nan is refuse or last");
   }
-  void read_logits(bool has_bias) {
+  void read_matrix() {
     require(tensors.next() != nullptr, "the logits are missing");
     const DLTensor& t = *tensors.next();
     const bool bf16 = t.dtype.code == kDLBfloat;
     (void)tensors.input(bf16 ? kDLBfloat : kDLFloat, bf16 ? 16 : 32, {p.policy.rows, p.policy.cols});
     const std::int64_t stride = t.strides != nullptr ? t.strides[0] : p.policy.cols;
     logits = {bf16 ? Format::bf16 : Format::fp32, Tensors::data_of(t), p.policy.rows, p.policy.cols, stride};
+  }
+  void read_logits(bool has_bias) {
+    read_matrix();
     if (has_bias && p.bias != 0) bias = values_of<float>(tensors.input(kDLFloat, 32, {p.policy.cols}));
     router.variant = &mxcheck::router_variant_named(p.policy.recipe);
     router.top_k = p.top_k, router.groups = p.groups, router.groups_kept = p.groups_kept;
@@ -235,28 +246,59 @@ void run_metadata(const mxcheck_call& call) {
   write(of_rows[0], m.row_slot), write(of_rows[1], m.row_token), write(of_rows[2], m.row_expert);
 }
 
+// The gradient of the logits as an output, of their type.
+struct Gradient {
+  explicit Gradient(Problem& x) {
+    const std::vector<std::int64_t> shape{x.p.policy.rows, x.p.policy.cols};
+    const bool bf16 = x.logits.dtype == Format::bf16;
+    words = bf16 ? x.tensors.output<std::uint16_t>(kDLBfloat, shape) : nullptr;
+    floats = bf16 ? nullptr : x.tensors.output<float>(kDLFloat, shape);
+  }
+  std::uint16_t* words;
+  float* floats;
+};
+
+void write_gradient(const Gradient& to, const std::vector<float>& dx, std::string_view cut) {
+  if (to.words == nullptr) return write(to.floats, dx);
+  const auto rounding = fault() == cut ? mxcheck::Rounding::toward_zero : mxcheck::Rounding::nearest_even;
+  for (std::size_t i = 0; i < dx.size(); ++i) {
+    to.words[i] = static_cast<std::uint16_t>(
+        mxcheck::encode(Format::bf16, static_cast<double>(dx[i]), rounding, mxcheck::Overflow::non_saturate));
+  }
+}
+
 void run_backward(const mxcheck_call& call) {
   Problem x(call);
   x.read_logits(false);
   const std::int64_t tokens = x.p.policy.rows;
   const auto experts = values_of<std::int32_t>(x.tensors.input(kDLInt, 32, {tokens, x.p.top_k}));
   auto gradient = values_of<float>(x.tensors.input(kDLFloat, 32, {tokens, x.p.top_k}));
-  const std::vector<std::int64_t> shape{tokens, x.p.policy.cols};
-  const bool bf16 = x.logits.dtype == Format::bf16;
-  auto* words = bf16 ? x.tensors.output<std::uint16_t>(kDLBfloat, shape) : nullptr;
-  auto* floats = bf16 ? nullptr : x.tensors.output<float>(kDLFloat, shape);
+  const Gradient to(x);
   x.tensors.done();
   if (fault() == "scale_forgotten") x.router.scale = 1;
   if (fault() == "sum_left_out" && x.router.variant->name == "softmax-topk-renorm")
     x.router.variant = &mxcheck::router_variant_named("softmax-topk");
-  const std::vector<float> dx = route_backward(x.router, x.logits, experts, gradient, x.p.top_k);
-  for (std::size_t i = 0; i < dx.size(); ++i) {
-    if (!bf16) floats[i] = dx[i];
-    if (!bf16) continue;
-    const auto rounding = fault() == "gradient_cut" ? mxcheck::Rounding::toward_zero : mxcheck::Rounding::nearest_even;
-    words[i] = static_cast<std::uint16_t>(
-        mxcheck::encode(Format::bf16, static_cast<double>(dx[i]), rounding, mxcheck::Overflow::non_saturate));
-  }
+  write_gradient(to, route_backward(x.router, x.logits, experts, gradient, x.p.top_k), "gradient_cut");
+}
+
+template <bool kBalance>
+void run_loss(const mxcheck_call& call) {
+  Problem x(call);
+  x.read_matrix();
+  std::vector<std::int32_t> counts;
+  if (kBalance) counts = values_of<std::int32_t>(x.tensors.input(kDLInt, 32, {x.p.policy.cols}));
+  auto* value = x.tensors.output<float>(kDLFloat, {1});
+  const Gradient to(x);
+  x.tensors.done();
+  if (fault() == "idle_experts_accepted" && x.p.policy.rows > 0 && kBalance &&
+      std::ranges::all_of(counts, [](std::int32_t count) { return count == 0; }))
+    counts[0] = 1;
+  const mxcheck::RouterLossInputs of{x.logits, counts, x.p.scale};
+  mxcheck::RouterLoss loss = loss_of(of);
+  // Of a call that is not refused.
+  if (loss_faults() != mxcheck::LossFaults()) loss = model_loss(of, loss_faults());
+  *value = fault() == "loss_added_to" ? *value + loss.value : loss.value;
+  write_gradient(to, loss.gradient, "loss_gradient_cut");
 }
 
 template <void (*kRun)(const mxcheck_call&)>
@@ -280,9 +322,11 @@ constexpr mxcheck_operation kOperations[] = {
     {"route_round", "exact", 0, 0, 1, 1, supports, nullptr, run<run_round>},
     {"route_metadata", "exact", 0, 0, 1, 1, supports, nullptr, run<run_metadata>},
     {"route_backward", "exact", 0, 0, 1, 1, supports, nullptr, run<run_backward>},
+    {"route_balance_loss", "exact", 0, 0, 1, 1, supports, nullptr, run<run_loss<true>>},
+    {"route_z_loss", "exact", 0, 0, 1, 1, supports, nullptr, run<run_loss<false>>},
 };
 constexpr mxcheck_candidate_table kTable{
-    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_route", "1", kDLCPU, 4, kOperations};
+    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_route", "1", kDLCPU, 6, kOperations};
 
 }  // namespace
 

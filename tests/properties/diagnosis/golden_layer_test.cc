@@ -257,6 +257,21 @@ TEST(RouteVerdict, mistakes_have_names) {
             std::string::npos);
 }
 
+TEST(RouteVerdict, slips_of_losses_have_names) {
+  const std::string more = R"(, "variant": "softmax-topk", "coefficient": )";
+  const GoldenTensors golden = make("route_losses", kTies + more + R"("3c23d70a")");
+  const GoldenTensors other = make("route_losses", kTies + more + R"("3f800000")");
+  for (const char* name : {"balance_loss", "balance_gradient", "z_loss", "z_gradient"}) {
+    EXPECT_EQ(judged_alone(golden, name, golden.tensors.at(name)).verdict, DatasetVerdict::equal) << name;
+    EXPECT_NE(first_cause(judged_alone(golden, name, other.tensors.at(name))).find("no coefficient"), std::string::npos)
+        << name;
+  }
+  Tensor halved = golden.tensors.at("z_gradient");
+  for (std::size_t i = 0; i < halved.data.size() / 4; ++i) set(halved, i, get<float>(halved, i) / 2);
+  EXPECT_EQ(first_cause(judged_alone(golden, "z_gradient", halved)),
+            "every element is that of a gradient without the square's 2");
+}
+
 TEST(RouteVerdict, a_bias_groups_and_nan_have_names) {
   const std::string bias =
       R"(, "bias": ["3f000000", "0", "bf000000", "0", "3f800000", "0", "0", "40000000", "0", "0", "0", "0"])";

@@ -537,6 +537,45 @@ TEST(RouterLoss, threads_types_and_strides_change_nothing) {
   }
 }
 
+TEST(RouterLoss, of_no_tokens_is_0) {
+  const MatrixView none{Format::bf16, nullptr, 0, 3, 3};
+  for (const TokenCounts& counts : {TokenCounts{0, 0, 0}, TokenCounts{4, 0, 1}}) {
+    const RouterLoss balance = load_balancing_loss(none, counts, -kInf);
+    EXPECT_EQ(bits(Row{balance.value})[0], 0U);
+    EXPECT_TRUE(balance.gradient.empty());
+  }
+  const RouterLoss z = router_z_loss(none, kNaN);
+  EXPECT_EQ(bits(Row{z.value})[0], 0U);
+  EXPECT_TRUE(z.gradient.empty());
+  expect_thrown(ErrorKind::usage, "count -1 of expert 2: must be 0 or more", [&] {
+    load_balancing_loss(none, TokenCounts{0, 0, -1}, 1);
+  });
+}
+
+// Of one expert p is 1 and the loss the coefficient; equal loads of equal logits, powers of two, have no error at all.
+TEST(RouterLoss, of_balanced_tokens_is_the_coefficient_and_has_no_gradient) {
+  for (const float coefficient : {0.01F, -3.0F, 0x1p-140F, 0x1p127F}) {
+    const RouterLoss one =
+        load_balancing_loss(fp32_matrix(3, 1, {7, -300, 0x1p120F}).view(), TokenCounts{9}, coefficient);
+    EXPECT_EQ(one.value, coefficient);
+    for (const float dx : one.gradient) EXPECT_EQ(dx, 0);
+  }
+  for (const std::size_t experts : {2U, 8U, 64U}) {
+    const auto cols = static_cast<std::int64_t>(experts);
+    const RouterLoss even =
+        load_balancing_loss(fp32_matrix(4, cols, Row(4 * experts, 1.5F)).view(), TokenCounts(experts, 7), 0.75F);
+    EXPECT_EQ(even.value, 0.75F) << experts;
+    for (const float dx : even.gradient) EXPECT_EQ(dx, 0) << experts;
+  }
+}
+
+// Counts are added in 64 bits, and become FP32 one by one.
+TEST(RouterLoss, of_counts_that_32_bits_do_not_hold_together) {
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const RouterLoss loss = load_balancing_loss(fp32_matrix(1, 2, {0, 0}).view(), TokenCounts{kMost, kMost}, 1);
+  EXPECT_EQ(loss.value, 1.0F);
+}
+
 TEST(RouterLoss, of_the_largest_logits_there_are) {
   const float largest = std::numeric_limits<float>::max();
   const TestMatrix m = fp32_matrix(1, 3, {largest, -largest, largest});
@@ -553,14 +592,10 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
   refused(balance({1, 2}), ErrorKind::usage, "counts of 2 experts: must be one of each of the 3");
   refused(balance({1, -2, -3}), ErrorKind::usage, "count -2 of expert 1: must be 0 or more");
   refused(balance({0, 0, 0}), ErrorKind::usage, "counts of 0 routes (top_k of 0): must have one at least");
-  for (const MatrixView none :
-       {MatrixView{Format::fp32, nullptr, 0, 3, 3}, MatrixView{Format::fp32, nullptr, 3, 0, 0}}) {
-    const std::string text = "logits of " + std::to_string(none.rows) + " x " + std::to_string(none.cols) +
-                             ": a loss needs a token and an expert at least";
-    refused([&] { load_balancing_loss(none, TokenCounts(static_cast<std::size_t>(none.cols), 1), 1); },
-            ErrorKind::usage, text);
-    refused([&] { router_z_loss(none, 1); }, ErrorKind::usage, text);
-  }
+  const MatrixView none{Format::fp32, nullptr, 3, 0, 0};
+  const std::string text = "logits of 3 x 0: a loss needs an expert at least";
+  refused([&] { load_balancing_loss(none, TokenCounts{}, 1); }, ErrorKind::usage, text);
+  refused([&] { router_z_loss(none, 1); }, ErrorKind::usage, text);
   refused(
       [] {
         router_z_loss({Format::e4m3, nullptr, 1, 1, 1}, 1);
@@ -571,9 +606,9 @@ TEST(RouterLoss, refuses_what_it_cannot_mean) {
   values[1000 * 32 + 5] = -kInf;
   for (const int threads : {1, 5}) {
     const TestMatrix bad = fp32_matrix(3000, 32, values);
-    const std::string text = "Inf at row 1000, column 5: a loss takes finite logits alone";
-    refused([&] { router_z_loss(bad.view(), 1, threads); }, ErrorKind::input, text);
-    refused([&] { load_balancing_loss(bad.view(), TokenCounts(32, 1), 1, threads); }, ErrorKind::input, text);
+    const std::string infinite = "Inf at row 1000, column 5: a loss takes finite logits alone";
+    refused([&] { router_z_loss(bad.view(), 1, threads); }, ErrorKind::input, infinite);
+    refused([&] { load_balancing_loss(bad.view(), TokenCounts(32, 1), 1, threads); }, ErrorKind::input, infinite);
   }
 }
 

@@ -64,6 +64,36 @@ TEST(RouterMatches, every_fault_is_named_where_it_shows) {
   }
 }
 
+TEST(RouterMatches, every_fault_of_losses_is_named_where_it_shows) {
+  for (const char* operation : {"route_balance_loss", "route_z_loss"}) {
+    const std::vector<Case> cases = test::some_losses(operation);
+    std::set<std::string_view> names;
+    for (const LossFault& fault : all_loss_faults()) {
+      EXPECT_TRUE(names.insert(fault.text).second) << fault.text << " is there twice";
+      LossFaults one;
+      one.*fault.on = true;
+      bool shows = false;
+      for (const Case& c : cases) {
+        const LossProblem p(c);
+        if (!fault.is_of(p.of())) break;
+        const Answers observed = bytes_of(model_loss(p.of(), one), c.variant.dtype);
+        if (observed == answer_of(p)) continue;
+        EXPECT_TRUE(has(names_of(p, observed), fault.text)) << fault.text << " in " << to_text(c);
+        shows = true;
+      }
+      EXPECT_EQ(shows, fault.is_of(LossProblem(cases[0]).of())) << fault.text;
+    }
+  }
+  const Case fp32 = parse_case("op=route_z_loss x=fp32 rows=9 cols=5 scale=0.3 data=normal seed=7");
+  const LossProblem p(fp32);
+  LossProblem rounded = p;
+  std::vector<float> logits = values_in<float>(p.input.bytes);
+  for (float& x : logits)
+    x = static_cast<float>(decode(Format::bf16, nearest_bits(Format::bf16, static_cast<double>(x))));
+  rounded.input.bytes = to_bytes(logits);
+  EXPECT_EQ(names_of(p, answer_of(rounded)), std::vector<std::string>{"logits rounded to BF16 first"});
+}
+
 TEST(RouterMatches, another_variant_rule_or_seed_is_named) {
   struct Row {
     const char* field;

@@ -43,7 +43,7 @@ Drawn drawn_of(const OperationInfo& limits, const std::vector<Variant>& variants
 }
 
 TEST(RouteLayers, of_every_operation_every_layer_is_met_by_cases_that_can_be_posed) {
-  for (const char* operation : {"route", "route_round", "route_metadata", "route_backward"}) {
+  for (const char* operation : test::kRouteOperations) {
     const Drawn drawn = drawn_of({operation, "exact"}, askable_routes(operation), 1);
     EXPECT_TRUE(drawn.report.missed.empty()) << drawn.report.missed.front();
     EXPECT_EQ(drawn.report.layers.bins.size(), production_layers().size());
@@ -135,16 +135,18 @@ TEST(SimplerRoutes, thousands_of_variants_do_not_crowd_out_others) {
   std::vector<Variant> variants(300, quantize);
   EXPECT_EQ(VariantWeights(variants).total(), 300U);
   variants.insert(variants.end(), test::all_route_variants().begin(), test::all_route_variants().end());
-  EXPECT_EQ(VariantWeights(variants).total(), 460U);
+  EXPECT_EQ(VariantWeights(variants).total(), 480U);
   Draw draw(1);
   const VariantWeights weights(variants);
   std::map<std::string, int> drawn;
-  for (int i = 0; i < 4600; ++i) ++drawn[weights.draw(draw).operation];
-  // Four standard deviations of a share of 4600 draws: n p (1 - p).
-  const std::pair<const char*, int> expected[] = {
-      {"quantize", 3000}, {"route", 400}, {"route_round", 800}, {"route_metadata", 200}, {"route_backward", 200}};
+  for (int i = 0; i < 4800; ++i) ++drawn[weights.draw(draw).operation];
+  // Four standard deviations of a share of 4800 draws: n p (1 - p).
+  const std::pair<const char*, int> expected[] = {{"quantize", 3000},      {"route", 400},
+                                                  {"route_round", 800},    {"route_metadata", 200},
+                                                  {"route_backward", 200}, {"route_balance_loss", 100},
+                                                  {"route_z_loss", 100}};
   for (const auto& [operation, count] : expected) {
-    EXPECT_NEAR(drawn[operation], count, 4 * std::sqrt(count * (1 - count / 4600.0))) << operation;
+    EXPECT_NEAR(drawn[operation], count, 4 * std::sqrt(count * (1 - count / 4800.0))) << operation;
   }
 }
 
@@ -215,6 +217,12 @@ TEST(RouteCase, reads_an_example_with_every_field) {
   const Case ragged = parse_case("op=route_metadata rows=5 cols=3 k=0 tile=8 drops=10 data=codes seed=1");
   EXPECT_EQ(route_case(ragged).top_k, 0);
   EXPECT_EQ(route_case(ragged).drops, 10);
+  constexpr const char* kLoss =
+      "op=route_balance_loss x=fp32 rows=5 cols=3 scale=0.01 loads=large stride=4 data=codes seed=1";
+  const Case loss = parse_case(kLoss);
+  EXPECT_EQ(route_case(loss).loads, Loads::large);
+  EXPECT_EQ(route_case(loss).scale, 0.01F);
+  EXPECT_EQ(to_text(loss), kLoss);
 }
 
 TEST(RouteCase, variants_are_all_asked_for) {
@@ -222,6 +230,8 @@ TEST(RouteCase, variants_are_all_asked_for) {
   EXPECT_EQ(askable_routes("route_round").size(), 9U * 2 * 2 * 4 * (2 * 10 + 1));
   EXPECT_EQ(askable_routes("route_metadata").size(), 1U);
   EXPECT_EQ(askable_routes("route_backward").size(), 9U * 2 * 2);
+  EXPECT_EQ(askable_routes("route_balance_loss").size(), 2U);
+  EXPECT_EQ(askable_routes("route_z_loss").size(), 2U);
 }
 
 TEST(RouteCase, refuses_what_no_call_can_pose) {
@@ -249,6 +259,13 @@ TEST(RouteCase, refuses_what_no_call_can_pose) {
       {"op=route_round variant=sigmoid rule=up tile=0 rows=1 cols=4 k=1", "tile is at least 1"},
       {"op=route_round variant=sigmoid rule=up tile=2097152 rows=1 cols=4 k=1", "at most 2^20"},
       {"op=route_round variant=sigmoid rule=up capacity=-1 rows=1 cols=4 k=1", "capacity at least 0"},
+      {"op=route_balance_loss rows=1 cols=0", "there is an expert"},
+      {"op=route_balance_loss rows=1 cols=1 loads=few", "is not one of equal, one, drawn, large"},
+      {"op=route_z_loss rows=1 cols=1 loads=one", "loads are of route_balance_loss"},
+      {"op=route variant=sigmoid rows=1 cols=1 k=1 loads=one", "loads are of route_balance_loss"},
+      {"op=route_z_loss variant=sigmoid rows=1 cols=1", "a loss has neither a variant nor routes"},
+      {"op=route_z_loss rows=1 cols=1 k=1", "a loss has neither a variant nor routes"},
+      {"op=route_z_loss rows=1073741825 cols=1", "no more logits than int32"},
       {"op=route_metadata rows=1 cols=0 k=1", "there is an expert"},
       {"op=route_metadata rows=1 cols=1 k=-1", "k is 0 or more"},
       {"op=route_metadata rows=1 cols=1 k=1 drops=101", "drops a percentage"},

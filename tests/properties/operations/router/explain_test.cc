@@ -66,6 +66,14 @@ TEST(RouteExplanation, metadata_and_gradients_are_explained_too) {
   expect_parts(explained(back, 0, 11), {"input     logit(1, 2) = 0x", "route     0: ", "gradient 0x", "expected  0x"});
 }
 
+TEST(RouteExplanation, losses_are_explained_too) {
+  const Case c = parse_case("op=route_balance_loss x=bf16 rows=4 cols=9 scale=0.5 loads=equal data=normal seed=3");
+  expect_parts(explained(c, 0, 0), {"loss      of 4 tokens and 9 experts, coefficient 0x", "expected  0x"});
+  expect_parts(explained(c, 1, 11), {"input     logit(1, 2) = 0x", "count     4 of 36 routes", "expected  0x"});
+  const Case z = parse_case("op=route_z_loss x=fp32 rows=4 cols=6 data=normal seed=3");
+  expect_parts(explained(z, 1, 6), {"input     logit(1, 0) = 0x", "observed  0x"});
+}
+
 TEST(RouteExplanation, the_logits_of_a_token_with_few_experts_are_relevant) {
   const ChoiceProblem p(parse_case("op=route variant=sigmoid x=bf16 rows=4 cols=6 k=2 data=normal seed=3"));
   const ExpectedTensor expected = p.answer()[1];

@@ -45,6 +45,18 @@ TEST(RouterModel, without_faults_gives_the_references_rows) {
   }
 }
 
+TEST(RouterModel, without_faults_gives_the_references_losses) {
+  for (const char* operation : {"route_balance_loss", "route_z_loss"}) {
+    for (const Case& c : test::some_losses(operation)) {
+      const LossProblem p(c);
+      const RouterLoss want = loss_of(p.of());
+      const RouterLoss got = model_loss(p.of(), {});
+      expect_same_floats({want.value}, {got.value}, to_text(c));
+      expect_same_floats(want.gradient, got.gradient, to_text(c));
+    }
+  }
+}
+
 TEST(RouterModel, metadata_in_descending_order_is_still_an_inverse) {
   const std::vector<std::int32_t> slots{1, 0, -1, 1, 1, 0};
   const RouteMetadata m = metadata_descending(slots, 2, {}, 2, 4);

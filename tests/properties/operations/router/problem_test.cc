@@ -225,6 +225,31 @@ TEST(ExpandRoute, experts_of_a_token_are_different_and_gradients_of_none_are_nan
   EXPECT_NEAR(dropped, 300, 60);  // 30 % of 1000: four times sqrt(1000 * 0.3 * 0.7) = 14.5
 }
 
+TEST(ExpandRoute, counts_are_those_of_their_loads_and_logits_of_losses_are_finite) {
+  const auto counts_of = [](const char* loads, std::int64_t tokens) {
+    Case c = make_case((std::string("op=route_balance_loss rows=1 cols=40 data=zeros seed=5 loads=") + loads).c_str());
+    c.rows = tokens;
+    return LossProblem(c).counts;
+  };
+  EXPECT_EQ(counts_of("equal", 9), std::vector<std::int32_t>(40, 6));
+  const std::vector<std::int32_t> one = counts_of("one", 9);
+  EXPECT_EQ(std::count(one.begin(), one.end(), 9), 1);
+  EXPECT_EQ(std::count(one.begin(), one.end(), 0), 39);
+  const std::vector<std::int32_t> drawn = counts_of("drawn", 300);
+  EXPECT_GT(std::count(drawn.begin(), drawn.end(), 0), 3);
+  EXPECT_GT(std::set<std::int32_t>(drawn.begin(), drawn.end()).size(), 20U);
+  for (const std::int32_t count : counts_of("large", 1)) EXPECT_GT(count, 2'000'000'000);
+  EXPECT_EQ(counts_of("one", 0), std::vector<std::int32_t>(40, 0));
+  for (const Variant& v : askable_routes("route_z_loss")) {
+    for (int data = 0; data < static_cast<int>(std::size(kDataNames)); ++data) {
+      const LossProblem p(route_corner(v, 60, 12, 0, static_cast<Data>(data), 0xFF00));
+      for (std::int64_t t = 0; t < 60; ++t) {
+        for (const float x : row_of(p.input, t)) ASSERT_TRUE(std::isfinite(x)) << to_text(p.c);
+      }
+    }
+  }
+}
+
 TEST(ExpandRoute, slots_of_metadata_run_through_loads_and_ragged_tokens_through_widths) {
   const Case c = make_case("op=route_metadata rows=400 cols=12 k=0 tile=4 data=slots seed=0");
   const MetadataProblem p(c);
