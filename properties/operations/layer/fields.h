@@ -44,9 +44,10 @@ inline LayerVariant& layer_of(Variant& v) { return v.own.edit<LayerVariant>(); }
 inline const LayerCase& layer_case(const Case& c) { return c.own.get<LayerCase>(); }
 inline LayerCase& layer_case(Case& c) { return c.own.edit<LayerCase>(); }
 
-inline bool is_backward(const Variant& v) { return v.operation == "swiglu_backward"; }
-inline bool is_swiglu(const Variant& v) { return v.operation == "swiglu" || is_backward(v); }
-inline bool is_aggregate(const Variant& v) { return v.operation == "aggregate"; }
+// Whatever claim they are held to.
+inline bool is_backward(const Variant& v) { return is_operation(v.operation, "swiglu_backward"); }
+inline bool is_swiglu(const Variant& v) { return is_operation(v.operation, "swiglu") || is_backward(v); }
+inline bool is_aggregate(const Variant& v) { return is_operation(v.operation, "aggregate"); }
 
 inline bool writes(const Variant& v, int what) { return is_swiglu(v) && (layer_of(v).outputs & what) != 0; }
 inline bool writes_codes(const Variant& v) { return writes(v, MXCHECK_ROWS_CODED | MXCHECK_COLUMNS_CODED); }
