@@ -44,7 +44,7 @@ std::optional<Finding> lies_within(CheckContext& context, const Case& c, const R
       const Format format = answer.info.format;
       const std::vector<std::uint8_t> differs = differing(answer.bytes, got.outputs[n], format);
       if (std::find(differs.begin(), differs.end(), 1) == differs.end()) continue;
-      const std::vector<OutputRange> of = ranges(p, n, differs);
+      const std::vector<OutputRange> of = ranges(p, n, got.outputs, differs);
       Bytes right = got.outputs[n];
       for (std::size_t i = 0; i < differs.size(); ++i) {
         if (differs[i] == 0 || of[i].holds(format, word_at(got.outputs[n], i, format))) continue;
@@ -53,6 +53,10 @@ std::optional<Finding> lies_within(CheckContext& context, const Case& c, const R
       auto finding = differ(answer.info, right, got.outputs[n], answer.info.name + std::string(outside));
       if (!finding) continue;
       p.explain(n, *finding);
+      const auto& first = finding->difference->first;
+      if (!operation_named(c.variant.operation).has_contracts())
+        finding->element.push_back("right     " +
+                                   to_text(of[static_cast<std::size_t>(first.row * answer.info.cols + first.col)]));
       if (context.thorough) tell_matches(p, posed.answer, got.outputs, *finding, {poison, context.causes});
       return finding;
     }

@@ -25,9 +25,10 @@ std::uint32_t word_at(const Bytes& bytes, std::size_t i, Format format);
 // Of each output not 0 where the words differ; one NaN is as good as another.
 std::vector<std::uint8_t> differing(const Bytes& x, const Bytes& y, Format format);
 
-// The ranges of an output of the problem, where `wanted` asks for them.
-using RangesOf =
-    std::function<std::vector<OutputRange>(const Problem&, std::size_t output, std::span<const std::uint8_t> wanted)>;
+// The ranges of an output of the problem, where `wanted` asks for them; observed: all outputs of the call, of which one
+// may decide what is right in another (a scale, of its codes).
+using RangesOf = std::function<std::vector<OutputRange>(
+    const Problem&, std::size_t output, const std::vector<Bytes>& observed, std::span<const std::uint8_t> wanted)>;
 // Every output lies in its range, over each poison; of large cases over one of them. The reference's own answer does,
 // so that outputs which are that need none. outside: what a finding says after the output's name.
 std::optional<Finding> lies_within(CheckContext& context, const Case& c, const RangesOf& ranges,

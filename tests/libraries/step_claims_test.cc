@@ -63,6 +63,28 @@ TEST(StepClaims, ask_for_no_bits_and_leave_the_other_steps_theirs) {
   EXPECT_EQ(claimed("slots_added_in_reverse", "aggregate=any_order", "permuting_tokens*").code, 4);
 }
 
+constexpr const char* kSwiglu = "swiglu_is_within_its_interval";
+constexpr const char* kGradient = "swiglu_backward_is_within_its_interval";
+
+TEST(StepClaims, hold_of_every_sigmoid_and_order_of_swiglu) {
+  for (const char* order : {"", "exp_by_exp2", "gate_divided"})
+    expect_held(claimed(order, "swiglu=any_order", kSwiglu), {kSwiglu});
+  expect_held(claimed("sigmoid_by_tanh", "swiglu=any_order+tanh", kSwiglu), {kSwiglu});
+  expect_held(claimed("derivative_as_a_sum", "swiglu_backward=any_order", kGradient), {kGradient});
+  const char* errors = "swiglu_is_as_accurate_as_the_reference";
+  expect_held(claimed("gate_times_q_times_u_first", "swiglu=as_accurate_as:exact", errors), {errors});
+}
+
+TEST(StepClaims, find_what_is_no_swiglu_and_no_gradient_of_it) {
+  const std::string text = " is outside of what any right sigmoid and order of operations gives";
+  for (const char* fault : {"silu_rounded_to_bf16", "a_truncated", "sigmoid_by_tanh"})
+    expect_outside(fault, "swiglu", kSwiglu, "a" + text);
+  for (const char* fault : {"da_without_weight", "du_of_rounded_silu"})
+    expect_outside(fault, "swiglu_backward", kGradient, "dh" + text);
+  for (const char* fault : {"a_not_rounded_before_codes", "largest_value_rounds_up", "column_amax_over_32_rows"})
+    expect_outside(fault, "swiglu", kSwiglu, text);
+}
+
 TEST(StepClaims, that_there_are_not_are_refused) {
   for (const auto& [claim, text] :
        {std::pair{"aggregate=any_oder", "'any_oder' is no claim about aggregate; known are any_order"},
@@ -83,11 +105,15 @@ struct Step {
   const char* interval;
   const char* accuracy;
 };
-constexpr Step kSteps[] = {{"aggregate", kRows, kRowErrors}};
+constexpr Step kSteps[] = {
+    {"aggregate", kRows, kRowErrors},
+    {"swiglu", kSwiglu, "swiglu_is_as_accurate_as_the_reference"},
+    {"swiglu_backward", kGradient, "swiglu_backward_is_as_accurate_as_the_reference"},
+};
 
 bool finds(const std::string& library, const std::string& claim, const char* statement) {
   mxcheck::GateOptions options;
-  options.tool = MXCHECK_TOOL, options.library = library, options.seed = 1;
+  options.tool = MXCHECK_TOOL, options.library = library, options.seed = 1, options.cases = 60;
   if (!claim.empty()) options.claims = {claim};
   const mxcheck::Statement* const s = mxcheck::find_statement(statement);
   if (s == nullptr) throw std::runtime_error(std::string("no statement ") + statement);

@@ -54,6 +54,9 @@ inline bool writes_codes(const Variant& v) { return writes(v, MXCHECK_ROWS_CODED
 inline bool has_coded_h(const Variant& v) { return is_swiglu(v) && v.dtype != Format::bf16; }
 inline bool has_scaled_format(const Variant& v) { return is_backward(v) && writes(v, MXCHECK_COLUMNS_CODED); }
 
+// A claim about swiglu and its gradient: the sigmoid may be made of tanh.approx.
+inline constexpr std::string_view kAnyOrderOrTanh = "any_order+tanh";
+
 // Elements from one row of h to the next.
 inline std::int64_t stride_of_h(const Case& c) { return c.cols + (c.stride > c.cols ? c.stride : c.cols); }
 

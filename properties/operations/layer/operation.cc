@@ -73,7 +73,7 @@ class StepOperation : public Operation {
   [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
   [[nodiscard]] std::vector<std::string_view> claims() const override {
     if (aggregates()) return {kAnyOrder, kAsAccurateAsExact};
-    return {};
+    return {kAnyOrder, kAnyOrderOrTanh, kAsAccurateAsExact};
   }
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
     return aggregates() ? aggregate_domain(request) : swiglu_domain(request);

@@ -13,7 +13,8 @@ namespace mxcheck {
 namespace {
 
 std::optional<Finding> is_a_sum_of_its_products(CheckContext& context, const Case& c) {
-  const auto ranges = [](const Problem& of, std::size_t, std::span<const std::uint8_t> wanted) {
+  const auto ranges = [](const Problem& of, std::size_t, const std::vector<Bytes>&,
+                         std::span<const std::uint8_t> wanted) {
     const auto& p = static_cast<const MatmulProblem&>(of);
     return any_order_ranges(p.matmul(p.contract()), wanted);
   };

@@ -175,5 +175,193 @@ TEST(AggregateRanges, exact_sums_have_the_magnitudes_of_their_terms) {
   EXPECT_THROW((void)exact_aggregate({rows.y, 1, 5, {}}, rows.slots(), 0, 0), Error);
 }
 
+// ---- SwiGLU: a kernel with the errors that CUDA documents, at their worst ------------------------------------------
+
+struct Kernel {
+  Fp32Unit unit;
+  int exp_ulps = 0;       // of 2 + floor(1.173 |x|), in percent and with its sign
+  int division_ulps = 0;  // -2 to 2
+  enum class Sigmoid { reciprocal, exp_of_the_gate, divided, tanh } sigmoid = Sigmoid::reciprocal;
+  bool up_first = false;
+
+  [[nodiscard]] static float moved(float x, int ulps) {
+    for (; ulps != 0 && std::isfinite(x) && x != 0; ulps += ulps < 0 ? 1 : -1)
+      x = std::nextafter(x, ulps < 0 ? 0.0F : std::numeric_limits<float>::infinity());
+    return x;
+  }
+  [[nodiscard]] float times(float x, float y) const { return unit.round(double{unit.in(x)} * double{unit.in(y)}); }
+  [[nodiscard]] float plus(float x, float y) const { return unit.round(double{unit.in(x)} + double{unit.in(y)}); }
+  [[nodiscard]] float exp(float x) const {
+    const int most = 2 + static_cast<int>(std::fabs(1.173 * double{x}));
+    const auto right = static_cast<float>(std::exp(double{x}));
+    return unit.in(moved(right, most * exp_ulps / 100));
+  }
+  // As __fdividef: a divisor beyond 2^126 gives 0.
+  [[nodiscard]] float over(float x, float y) const {
+    if (std::fabs(y) > 0x1p126F && std::isfinite(x)) return 0;
+    return unit.in(moved(unit.round(double{x} / double{y}), division_ulps));
+  }
+  [[nodiscard]] float sigmoid_of(float g) const {
+    if (sigmoid == Sigmoid::tanh) {
+      const float t = static_cast<float>(std::tanh(double{g} / 2) * (1 + exp_ulps * 0x1p-11 / 100));
+      return std::max(0.0F, times(0.5F, plus(1.0F, std::clamp(t, -1.0F, 1.0F))));
+    }
+    if (sigmoid == Sigmoid::exp_of_the_gate && g < 0) return over(exp(g), plus(1.0F, exp(g)));
+    return over(1.0F, plus(1.0F, exp(-g)));
+  }
+  [[nodiscard]] float silu(float g) const {
+    return sigmoid == Sigmoid::divided ? over(g, plus(1.0F, exp(-g))) : times(g, sigmoid_of(g));
+  }
+  [[nodiscard]] std::uint16_t a(float g, float u) const {
+    if (up_first && sigmoid != Sigmoid::divided) return layer_bf16(times(times(g, u), sigmoid_of(g)));
+    return layer_bf16(times(silu(g), u));
+  }
+  [[nodiscard]] std::uint16_t du(float g, float p, float w) const {
+    return layer_bf16(up_first ? times(times(w, silu(g)), p) : times(times(w, p), silu(g)));
+  }
+  [[nodiscard]] std::uint16_t dg(float g, float u, float p, float w) const {
+    const float q = sigmoid_of(g), rest = plus(1.0F, -q);
+    const float slope = up_first ? plus(q, times(silu(g), rest)) : times(q, plus(1.0F, times(g, rest)));
+    return layer_bf16(up_first ? times(times(times(w, p), u), slope) : times(times(w, p), times(u, slope)));
+  }
+};
+
+std::vector<Kernel> kernels(bool with_tanh) {
+  std::vector<Kernel> all;
+  for (const int exp_ulps : {-100, 0, 100}) {
+    for (const int division : {-2, 2}) {
+      for (int n = 0; n < 8; ++n) {
+        const Fp32Unit unit{(n & 1) != 0, (n & 2) != 0};
+        for (const auto sigmoid :
+             {Kernel::Sigmoid::reciprocal, Kernel::Sigmoid::exp_of_the_gate, Kernel::Sigmoid::divided})
+          all.push_back({unit, exp_ulps, division, sigmoid, (n & 4) != 0});
+        if (with_tanh) all.push_back({unit, exp_ulps, 0, Kernel::Sigmoid::tanh, (n & 4) != 0});
+      }
+    }
+  }
+  return all;
+}
+
+// Every finite gate of BF16 with some up values, gradients and weights: the reference, and every kernel.
+void expect_held(SigmoidKind kind) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  const auto all = kernels(kind == SigmoidKind::of_exp_or_tanh);
+  std::int64_t open = 0;
+  for (std::uint32_t word = 0; word < 0x10000; ++word) {
+    const float g = of_bf16(static_cast<std::uint16_t>(word));
+    const int spread = static_cast<int>(random() % 4) * 20;
+    const auto draw = [&] {
+      return std::ldexp(normal(random),
+                        spread == 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(2 * spread)) - spread);
+    };
+    const float u = of_bf16(layer_bf16(draw())), p = draw(), w = draw();
+    const OutputRange a = swiglu_range(g, u, kind);
+    const SwigluGradientRanges d = swiglu_gradient_ranges(g, u, p, w, kind);
+    const auto holds = [&](const OutputRange& range, std::uint16_t is, const char* what, const Kernel& k) {
+      ASSERT_TRUE(range.holds(Format::bf16, is))
+          << what << " of g " << g << " u " << u << " p " << p << " w " << w << ": " << of_bf16(is) << ", "
+          << to_text(range) << "; sigmoid " << static_cast<int>(k.sigmoid) << " exp " << k.exp_ulps;
+    };
+    const SwigluGradient own = swiglu_gradient(g, u, w * p);
+    holds(a, layer_bf16(swiglu(g, u)), "the reference's a", {});
+    holds(d.du, layer_bf16(own.du), "the reference's du", {});
+    holds(d.dg, layer_bf16(own.dg), "the reference's dg", {});
+    holds(d.scaled_a, layer_bf16(w * of_bf16(layer_bf16(swiglu(g, u)))), "the reference's A'", {});
+    open += a.unbounded ? 1 : 0;
+    if (testing::Test::HasFatalFailure() || !std::isfinite(g)) continue;
+    const Kernel& k = all[random() % all.size()];
+    const Kernel& k2 = all[word % all.size()];
+    for (const Kernel* one : {&k, &k2}) {
+      const std::uint16_t value = one->a(g, u);
+      holds(a, value, "a", *one);
+      holds(d.du, one->du(g, p, w), "du", *one);
+      holds(d.dg, one->dg(g, u, p, w), "dg", *one);
+      holds(d.scaled_a, layer_bf16(one->times(w, of_bf16(value))), "A'", *one);
+    }
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_LT(open, 30'000);
+}
+
+TEST(SwigluRanges, hold_kernels_with_every_error_that_cuda_documents) { expect_held(SigmoidKind::of_exp); }
+TEST(SwigluRanges, hold_those_of_tanh_too_where_it_is_allowed) { expect_held(SigmoidKind::of_exp_or_tanh); }
+
+// In a hundred of ordinary gates: how many outputs of a wrong kernel are outside.
+int outside(SigmoidKind kind, const std::function<std::uint16_t(float, float)>& a) {
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal;
+  int count = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const float g = of_bf16(layer_bf16(2 * normal(random))), u = of_bf16(layer_bf16(normal(random)));
+    count += swiglu_range(g, u, kind).holds(Format::bf16, a(g, u)) ? 0 : 1;
+  }
+  return count / 100;
+}
+
+TEST(SwigluRanges, lack_what_rounds_on_the_way_cuts_or_takes_another_gate) {
+  const auto exp = SigmoidKind::of_exp;
+  EXPECT_GT(outside(exp, [](float g, float u) { return layer_bf16(of_bf16(layer_bf16(g * swiglu_sigmoid(g))) * u); }),
+            20);
+  EXPECT_GT(outside(exp, [](float g, float u) { return layer_bf16(g * of_bf16(layer_bf16(swiglu_sigmoid(g))) * u); }),
+            20);
+  EXPECT_GT(outside(exp,
+                    [](float g, float u) {
+                      return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(swiglu(g, u)) >> 16);
+                    }),
+            45);
+  EXPECT_GT(outside(exp, [](float g, float u) { return layer_bf16(swiglu(u, g)); }), 95);
+  Kernel tanh;
+  tanh.sigmoid = Kernel::Sigmoid::tanh, tanh.exp_ulps = 100;
+  EXPECT_GT(outside(exp, [&](float g, float u) { return tanh.a(g, u); }), 5);
+  EXPECT_EQ(outside(SigmoidKind::of_exp_or_tanh, [&](float g, float u) { return tanh.a(g, u); }), 0);
+  EXPECT_GT(outside(SigmoidKind::of_exp_or_tanh, [](float g, float u) { return layer_bf16(swiglu(u, g)); }), 95);
+}
+
+TEST(SwigluRanges, are_narrow_say_nan_and_leave_open_what_overflows) {
+  constexpr auto kExp = SigmoidKind::of_exp;
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  int points = 0;
+  for (int i = 0; i < 1000; ++i) points += swiglu_range(normal(random), normal(random), kExp).is_point() ? 1 : 0;
+  EXPECT_GT(points, 980);  // of BF16, of which one has 2^-8 of its value
+  EXPECT_TRUE(swiglu_range(0, 3, kExp).is_point());
+  EXPECT_TRUE(swiglu_range(0, inf, kExp).is_nan);
+  EXPECT_TRUE(swiglu_range(nan, 0, kExp).is_nan);
+  EXPECT_TRUE(swiglu_range(inf, 1, kExp).unbounded);
+  EXPECT_EQ(swiglu_range(-2, inf, kExp).high, -inf);
+  EXPECT_TRUE(swiglu_range(0x1p100F, 0x1p30F, kExp).unbounded);
+  EXPECT_TRUE(swiglu_gradient_ranges(1, 1, nan, 1, kExp).du.is_nan);
+  EXPECT_TRUE(swiglu_gradient_ranges(1, nan, 1, 1, kExp).dg.is_nan);
+  EXPECT_FALSE(swiglu_gradient_ranges(1, nan, 1, 1, kExp).du.is_nan);
+  EXPECT_TRUE(swiglu_gradient_ranges(1, 1, 1, nan, kExp).scaled_a.is_nan);
+  EXPECT_TRUE(swiglu_gradient_ranges(1, 0, inf, 1, kExp).dg.is_nan);
+}
+
+TEST(SwigluRanges, of_the_weights_gradient_hold_every_order_of_the_row) {
+  std::mt19937 random(10);
+  std::normal_distribution<float> normal;
+  for (const std::size_t n : {0U, 1U, 2U, 7U, 64U, 300U}) {
+    std::vector<float> h, p;
+    std::vector<std::uint16_t> a(n), scaled(n), dh(2 * n);
+    for (std::size_t j = 0; j < 2 * n; ++j) h.push_back(of_bf16(layer_bf16(normal(random))));
+    for (std::size_t j = 0; j < n; ++j) p.push_back(normal(random));
+    const OutputRange range =
+        swiglu_weight_gradient_range(std::span(h).first(n), std::span(h).last(n), p, SigmoidKind::of_exp);
+    const auto holds = [&](float sum) { return range.holds(Format::fp32, std::bit_cast<std::uint32_t>(sum)); };
+    EXPECT_TRUE(holds(swiglu_row_gradient(h, GateUp::halves, p, 1, {a, scaled, dh})));
+    float backwards = 0, size = 0, most = 0;
+    for (std::size_t j = n; j-- > 0;) {
+      const float term = p[j] * of_bf16(a[j]);
+      backwards += term, size += std::fabs(term);
+      if (std::fabs(term) > std::fabs(most)) most = term;
+    }
+    EXPECT_TRUE(holds(backwards)) << n;
+    EXPECT_LE(range.high - range.low, size * 0x1p-12F) << n;
+    EXPECT_TRUE(n < 2 || !holds(backwards - most)) << n;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck
