@@ -1,6 +1,7 @@
 /* Routers behind the candidate interface (kernels/candidate.h): the operations "route", "route_round",
  * "route_metadata" and "route_backward", each optional. docs/router.md defines every variant and rule to the bit; the
- * contract of all four is "exact".
+ * contract of all four is "exact". Of route it may be "any_order" or "as_accurate_as:exact", where no bits are promised
+ * (docs/contracts.md).
  *
  *   route           in  logits [tokens, experts] fp32 or bf16 (row stride allowed); bias [experts] fp32 where
  *                       policy.bias

@@ -85,6 +85,26 @@ TEST(StepClaims, find_what_is_no_swiglu_and_no_gradient_of_it) {
     expect_outside(fault, "swiglu", kSwiglu, text);
 }
 
+constexpr const char* kRoutes = "route_is_within_its_intervals";
+
+ShellAnswer routed(const std::string& fault, const std::string& claim, const std::string& only) {
+  return mxcheck::test::gate_on(MXCHECK_HOST_ROUTE, "ROUTE_FAULT=" + fault,
+                                "--claim route=" + claim + " --cases 200 --seed 1 --only '" + only + "' 2>&1");
+}
+
+TEST(StepClaims, hold_of_right_routes_and_find_wrong_experts_and_weights) {
+  expect_held(routed("", "as_accurate_as:exact", "route_*"), {kRoutes, "route_is_as_accurate_as_the_reference"});
+  for (const auto& [fault, text] :
+       {std::pair{"bias_in_weights", "weights are outside of what any right exp and order of sums gives"},
+        std::pair{"not_renormalized", "weights are outside"},
+        std::pair{"larger_index", "experts are those of no right"},
+        std::pair{"duplicate_route", "experts are those of no right scores and order"}}) {
+    const ShellAnswer ran = routed(fault, "any_order", kRoutes);
+    EXPECT_EQ(ran.code, 1) << fault << ran.out;
+    EXPECT_TRUE(ran.says(text)) << fault << ran.out;
+  }
+}
+
 TEST(StepClaims, that_there_are_not_are_refused) {
   for (const auto& [claim, text] :
        {std::pair{"aggregate=any_oder", "'any_oder' is no claim about aggregate; known are any_order"},
@@ -104,16 +124,19 @@ struct Step {
   const char* operation;
   const char* interval;
   const char* accuracy;
+  const char* catalogue = "layer";
+  int cases = 60;  // drawn ones of each statement; 0: as many as the suite has
 };
 constexpr Step kSteps[] = {
-    {"aggregate", kRows, kRowErrors},
+    {"aggregate", kRows, kRowErrors, "layer", 0},
     {"swiglu", kSwiglu, "swiglu_is_as_accurate_as_the_reference"},
     {"swiglu_backward", kGradient, "swiglu_backward_is_as_accurate_as_the_reference"},
+    {"route", kRoutes, "route_is_as_accurate_as_the_reference", "route", 400},
 };
 
-bool finds(const std::string& library, const std::string& claim, const char* statement) {
+bool finds(const Step& step, const std::string& library, const std::string& claim, const char* statement) {
   mxcheck::GateOptions options;
-  options.tool = MXCHECK_TOOL, options.library = library, options.seed = 1, options.cases = 60;
+  options.tool = MXCHECK_TOOL, options.library = library, options.seed = 1, options.cases = step.cases;
   if (!claim.empty()) options.claims = {claim};
   const mxcheck::Statement* const s = mxcheck::find_statement(statement);
   if (s == nullptr) throw std::runtime_error(std::string("no statement ") + statement);
@@ -126,12 +149,17 @@ TEST_P(ClaimsTable, has_of_each_step_what_the_page_says) {
   const Step& step = GetParam();
   const std::string name = step.operation, equality = name + "_equals_the_reference";
   int count = -1, found[3] = {};
-  for (const WrongLibrary& one : mxcheck::test::wrong_libraries("layer")) {
+  const bool is_of_routes = std::string_view(step.catalogue) == "route";
+  std::vector<WrongLibrary> libraries = mxcheck::test::wrong_libraries(step.catalogue);
+  if (is_of_routes) libraries.push_back({"", "control", "", "", "", "0", "", "nothing is changed"});
+  for (const WrongLibrary& one : libraries) {
     const bool is_right = one.name == "control";
-    if (one.found_by != equality && !is_right) continue;
-    const std::string library = library_of(one.name);
-    bool is[3] = {finds(library, "", equality.c_str()), finds(library, name + "=any_order", step.interval), false};
-    is[2] = is[1] || finds(library, name + "=as_accurate_as:exact", step.accuracy);
+    if (one.statements()[0] != equality && !is_right) continue;
+    setenv("ROUTE_FAULT", is_right ? "" : one.name.c_str(), 1);
+    const std::string library = is_of_routes ? MXCHECK_HOST_ROUTE : library_of(one.name);
+    bool is[3] = {finds(step, library, "", equality.c_str()), finds(step, library, name + "=any_order", step.interval),
+                  false};
+    is[2] = is[1] || finds(step, library, name + "=as_accurate_as:exact", step.accuracy);
     std::printf("| %s | %s | %s | %s |\n", one.what.c_str(), is[0] ? "found" : "-", is[1] ? "found" : "-",
                 is[2] ? "found" : "-");
     std::fflush(stdout);

@@ -59,10 +59,10 @@ inline constexpr RouteKind kRouteMetadata{"route_metadata", 20, false, false, fa
 inline constexpr RouteKind kRouteBackward{"route_backward", 20, true, false, false, true};
 inline constexpr const RouteKind* kRouteKinds[] = {&kRoute, &kRouteRound, &kRouteMetadata, &kRouteBackward};
 
-// None for the name of another operation.
+// None for the name of another operation. Whatever claim it is held to.
 inline const RouteKind* find_route_kind(std::string_view operation) {
   for (const RouteKind* kind : kRouteKinds) {
-    if (kind->name == operation) return kind;
+    if (is_operation(operation, kind->name)) return kind;
   }
   return nullptr;
 }

@@ -9,7 +9,7 @@ from .policy import OWN_FIELDS, Policy
 # Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
 OPTIONS = ("offsets", "row_index", "row_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
 # Operations beside matmul that may promise no bits: contract="any_order" or "as_accurate_as:exact" (docs/contracts.md).
-CLAIMED = ("aggregate", "swiglu", "swiglu_backward")
+CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
 TENSORS = ("numpy", "torch", "bytes")
 TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64")
 
