@@ -50,7 +50,7 @@ std::optional<Finding> lies_within(CheckContext& context, const Case& c, const R
         if (differs[i] == 0 || of[i].holds(format, word_at(got.outputs[n], i, format))) continue;
         std::memcpy(right.data() + i * size_of(format), answer.bytes.data() + i * size_of(format), size_of(format));
       }
-      auto finding = differ(answer.info, right, got.outputs[n], answer.info.name + std::string(outside));
+      auto finding = differ(answer.info, right, got.outputs[n], fmt::format(fmt::runtime(outside), answer.info.name));
       if (!finding) continue;
       p.explain(n, *finding);
       const auto& first = finding->difference->first;

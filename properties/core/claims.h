@@ -30,7 +30,7 @@ std::vector<std::uint8_t> differing(const Bytes& x, const Bytes& y, Format forma
 using RangesOf = std::function<std::vector<OutputRange>(
     const Problem&, std::size_t output, const std::vector<Bytes>& observed, std::span<const std::uint8_t> wanted)>;
 // Every output lies in its range, over each poison; of large cases over one of them. The reference's own answer does,
-// so that outputs which are that need none. outside: what a finding says after the output's name.
+// so that outputs which are that need none. outside: what a finding says, with {} for the output's name.
 std::optional<Finding> lies_within(CheckContext& context, const Case& c, const RangesOf& ranges,
                                    std::string_view outside);
 

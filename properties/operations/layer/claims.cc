@@ -44,7 +44,7 @@ std::optional<Finding> adds_its_rows(CheckContext& context, const Case& c) {
     const auto& p = static_cast<const AggregateProblem&>(of);
     return aggregate_ranges(added_rows(p), added_slots(p), wanted);
   };
-  return lies_within(context, c, ranges, " is outside of what any order of its sums can give");
+  return lies_within(context, c, ranges, "{} is outside of what any order of its sums can give");
 }
 
 // Places that are not 0, in an order that the case draws.
@@ -276,7 +276,8 @@ std::vector<OutputRange> swiglu_ranges(const Problem& of, std::size_t output, co
 }
 
 std::optional<Finding> swiglu_lies_within(CheckContext& context, const Case& c) {
-  return lies_within(context, c, swiglu_ranges, " is outside of what any right sigmoid and order of operations gives");
+  return lies_within(context, c, swiglu_ranges,
+                     "{} is outside of what any right sigmoid and order of operations gives");
 }
 
 // One of a row: the weight is that of a row.

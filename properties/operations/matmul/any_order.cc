@@ -18,7 +18,7 @@ std::optional<Finding> is_a_sum_of_its_products(CheckContext& context, const Cas
     const auto& p = static_cast<const MatmulProblem&>(of);
     return any_order_ranges(p.matmul(p.contract()), wanted);
   };
-  return lies_within(context, c, ranges, " is outside of what any order of its sums can give");
+  return lies_within(context, c, ranges, "D is outside of what any order of its sums can give");
 }
 
 }  // namespace
