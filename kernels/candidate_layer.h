@@ -1,6 +1,8 @@
 /* Elementwise steps of a mixture-of-experts layer behind the candidate interface (kernels/candidate.h): the operations
  * "swiglu", "swiglu_backward", "aggregate" and "quantize_transposed", each optional. docs/layer.md defines every step
- * to the bit; the contract of all four is "exact".
+ * to the bit; the contract of all four is "exact". Of the first three it may be "any_order" or
+ * "as_accurate_as:exact", where no bits are promised (docs/contracts.md); of swiglu and swiglu_backward
+ * "any_order+tanh" too.
  *
  *   swiglu               in  h; offsets [experts + 1] int64, optional
  *                        out MXCHECK_VALUES         a [rows, n] bf16

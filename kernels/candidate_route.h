@@ -1,6 +1,7 @@
 /* Routers behind the candidate interface (kernels/candidate.h): the operations "route", "route_round",
  * "route_metadata", "route_backward", "route_balance_loss" and "route_z_loss", each optional. docs/router.md defines
- * every variant, rule and loss to the bit; the contract of all is "exact".
+ * every variant, rule and loss to the bit; the contract of all is "exact". Of route it may be "any_order" or
+ * "as_accurate_as:exact", where no bits are promised (docs/contracts.md).
  *
  *   route           in  logits [tokens, experts] fp32 or bf16 (row stride allowed); bias [experts] fp32 where
  *                       policy.bias

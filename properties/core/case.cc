@@ -197,7 +197,18 @@ std::vector<std::size_t> Problem::order() const {
   return all;
 }
 
-std::string Operation::variant_name(std::string_view) const { return std::string(name()); }
+std::string Operation::variant_name(std::string_view contract) const {
+  const bool is_claim = contract.starts_with("any_order") || contract.starts_with("as_accurate_as");
+  if (is_claim) check_claim(contract);
+  return std::string(name()) + (is_claim ? ":" + std::string(contract) : "");
+}
+
+void Operation::check_claim(std::string_view claim) const {
+  const auto known = claims();
+  if (std::find(known.begin(), known.end(), claim) != known.end()) return;
+  const std::string said = "'" + std::string(claim) + "' is no claim about " + std::string(name());
+  throw Error(ErrorKind::usage, said + (known.empty() ? ", which promises bits" : "; known are " + join(known)));
+}
 
 Policy Operation::question(const Variant& v) const {
   Case c;

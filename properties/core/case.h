@@ -28,6 +28,16 @@ struct Variant {
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
+// True for "aggregate" and for "aggregate:any_order" of "aggregate".
+inline bool is_operation(std::string_view operation, std::string_view name) {
+  return operation.substr(0, operation.find(':')) == name;
+}
+// What stands behind the name: the contract of a product, the claim about another operation; "" where there is none.
+inline std::string_view claim_of(std::string_view operation) {
+  const std::size_t colon = operation.find(':');
+  return colon == std::string_view::npos ? std::string_view() : operation.substr(colon + 1);
+}
+
 // How the elements are drawn. Each operation's expand.cc says what its tensors hold under each of these.
 enum class Data : std::uint8_t {
   zeros,       // +0 everywhere: background for plants

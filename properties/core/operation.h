@@ -87,10 +87,15 @@ class Operation {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Variant::operation of a table's entry with this contract. Error{usage} for a contract that cannot be checked.
   [[nodiscard]] virtual std::string variant_name(std::string_view contract) const;
-  // True if entries of the table name contracts; true if an operation of one promises bits: where it does not, two
-  // runs of a call may differ.
+  // True if entries of the table name contracts that are part of the variant's name; the claims that may stand in place
+  // of bits elsewhere ("aggregate:any_order"); true if an operation of one promises bits: where it does not, two runs
+  // of a call may differ.
   [[nodiscard]] virtual bool has_contracts() const { return false; }
-  [[nodiscard]] virtual bool promises_bits(std::string_view /*operation*/) const { return true; }
+  [[nodiscard]] virtual std::vector<std::string_view> claims() const { return {}; }
+  void check_claim(std::string_view claim) const;  // Error{usage} for another than those
+  [[nodiscard]] virtual bool promises_bits(std::string_view operation) const {
+    return operation.find(':') == std::string_view::npos;
+  }
 
   // Variants: everything that could be queried, and the policy that `supports` is called with.
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;

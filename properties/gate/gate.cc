@@ -418,7 +418,7 @@ namespace {
 // What a library with a contract of its own can be asked is asked under a claim too, and nothing else.
 std::vector<Variant> askable(const Operation& operation, const OperationInfo& info) {
   std::vector<Variant> variants;
-  if (!info.listed.empty()) {
+  if (!info.listed.empty() && operation.has_contracts()) {
     try {
       variants = operation.askable(operation.variant_name(info.listed));
     } catch (const Error&) {  // a contract that mxcheck does not know

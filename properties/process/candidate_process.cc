@@ -214,8 +214,9 @@ void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
                                         join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
     }
-    if (known->has_contracts()) contract = claimed(listed, used);
+    contract = claimed(*known, listed, used);
     try {
+      if (contract != listed && !known->has_contracts()) known->check_claim(contract);
       name = known->variant_name(contract);
     } catch (const Error& e) {
       throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
@@ -234,21 +235,26 @@ void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
   }
   const auto idle = std::find(used.begin(), used.end(), false);
   if (idle == used.end()) return;
-  std::string contracts;
+  std::string contracts, named;
   for (const wire::Operation& o : table) {
     const Operation* known = find_operation(printable(o.name));
-    if (known != nullptr && known->has_contracts())
-      contracts += (contracts.empty() ? "" : ", ") + printable(o.contract);
+    if (known == nullptr) continue;
+    if (known->has_contracts()) contracts += (contracts.empty() ? "" : ", ") + printable(o.contract);
+    if (!known->claims().empty()) named += (named.empty() ? "" : ", ") + std::string(known->name());
   }
   throw Error(ErrorKind::usage, "--claim " + claims_[static_cast<std::size_t>(idle - used.begin())] + ": candidate " +
                                     library_ + " has no such operation; the contracts of its operations are " +
-                                    (contracts.empty() ? "none" : contracts));
+                                    (contracts.empty() ? "none" : contracts) +
+                                    (named.empty() ? "" : "; by name " + named));
 }
 
-std::string CandidateProcess::claimed(const std::string& contract, std::vector<bool>& used) const {
+std::string CandidateProcess::claimed(const Operation& operation, const std::string& contract,
+                                      std::vector<bool>& used) const {
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     const std::size_t sign = claims_[i].find('=');
-    if (sign != std::string::npos && claims_[i].substr(0, sign) != contract) continue;
+    const std::string of = claims_[i].substr(0, sign == std::string::npos ? 0 : sign);
+    const bool is_of_contract = operation.has_contracts() && (sign == std::string::npos || of == contract);
+    if (!is_of_contract && of != operation.name()) continue;
     used[i] = true;
     return sign == std::string::npos ? claims_[i] : claims_[i].substr(sign + 1);
   }

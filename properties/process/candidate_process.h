@@ -30,12 +30,15 @@
 
 namespace mxcheck {
 
+class Operation;
+
 class CandidateProcess final : public CandidateRunner {
  public:
   // tool: the executable that has the __worker entry; library: path of the shared object, or "python:..." (launch.h);
   // gpu_model: as for find_gpu_model.
-  // claims: contracts to hold its products to in place of those that the library names, of all ("any_order") or of
-  // those of one contract ("sm90_fp8=any_order+f13"). Error{usage} for one that is of none of its operations.
+  // claims: contracts to hold its operations to in place of those that the library names: of all products
+  // ("any_order"), of those of one contract ("sm90_fp8=any_order+f13"), of an operation ("aggregate=any_order").
+  // Error{usage} for one that is of none of its operations.
   CandidateProcess(std::string tool, std::string library, TimeLimits limits, const std::string& gpu_model = "",
                    std::vector<std::string> claims = {});
   ~CandidateProcess() override;
@@ -60,7 +63,8 @@ class CandidateProcess final : public CandidateRunner {
  private:
   void start();
   void take_operations(std::span<const wire::Operation> table);
-  [[nodiscard]] std::string claimed(const std::string& contract, std::vector<bool>& used) const;
+  [[nodiscard]] std::string claimed(const Operation& operation, const std::string& contract,
+                                    std::vector<bool>& used) const;
   void stop();
   int end_process(bool at_once);
   bool takes_too_much();  // memory

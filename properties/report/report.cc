@@ -40,6 +40,16 @@ std::string extent_text(const Difference& d) {
   return text;
 }
 
+namespace {
+
+// The left side of the claim: the contract of a product, the name of another operation.
+std::string claimed_for(const OperationInfo& o) {
+  const Operation& operation = operation_named(o.name);
+  return operation.has_contracts() ? o.listed : std::string(operation.name());
+}
+
+}  // namespace
+
 std::string candidate_argument(const GateReport& report) {
   std::string path = report.candidate.path;  // quoted where a shell would not take it as one word
   if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@") != path.npos) {
@@ -47,7 +57,7 @@ std::string candidate_argument(const GateReport& report) {
     path = "'" + path + "'";
   }
   for (const OperationInfo& o : report.candidate.operations) {
-    if (!o.listed.empty()) path += " --claim " + o.listed + "=" + o.contract;
+    if (!o.listed.empty()) path += " --claim " + claimed_for(o) + "=" + o.contract;
   }
   return path;
 }
@@ -121,7 +131,9 @@ std::string report_header(const GateReport& report) {
   for (const OperationInfo& o : report.candidate.operations) {
     if (const std::string text = limits_text(o); !text.empty())
       limits += fmt::format("limits of {}: {}\n", o.name, text);
-    if (!o.listed.empty()) limits += fmt::format("held to {} in place of {}, which it names\n", o.contract, o.listed);
+    if (!o.listed.empty())
+      limits += fmt::format("{}held to {} in place of {}, which it names\n",
+                            claimed_for(o) == o.listed ? "" : claimed_for(o) + " is ", o.contract, o.listed);
   }
   return fmt::format(
       "seed {}  suite {}{}\ncandidate {} {} ({}, digest {})\noffers {} in {} variants\n{}{}\n", report.seed,

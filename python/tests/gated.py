@@ -1,6 +1,7 @@
 """Candidates for test_gate.py, which the gate's process imports. They ask the reference, so that what is tested is the way to it and
 not a kernel: right ones, and those that do what no candidate may."""
 
+import array
 import ctypes
 import math
 import os
@@ -211,3 +212,40 @@ def z_loss_of_one_logit(logits, loss, gradient, policy):
 
 
 losses = [balance_loss_of_one_expert, z_loss_of_one_logit]
+
+
+def _bf16(words):
+    return [struct.unpack("<f", struct.pack("<I", word << 16))[0] for word in memoryview(words.data).cast("B").cast("H")]
+
+
+def _word(value):
+    """The BF16 word nearest to a number of FP64, by way of FP32."""
+    try:
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        bits = 0x7F800000 if value > 0 else 0xFF800000
+    return 0x7FFF if bits & 0x7FFFFFFF > 0x7F800000 else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+@mxcheck.candidate("aggregate", contract="any_order", tensors="bytes", max_rows=48, max_cols=80)
+def adds_backwards(y, *others):
+    """Sums of a token's rows from the last slot to the first, in FP64."""
+    o, policy = others[-2:]
+    weights = memoryview(others[0].data).cast("B").cast("f") if policy.weighted else None
+    offsets, rows = (memoryview(t.data).cast("B").cast(kind) for t, kind in zip(others[-4:-2], "qi"))
+    values, out = _bf16(y), memoryview(o.data).cast("B").cast("H")
+    for token in range(policy.rows):
+        named = [row for row in reversed(rows[offsets[token]:offsets[token + 1]]) if row >= 0]
+        for j in range(policy.cols):
+            total = 0.0
+            for row in named:
+                total += values[row * policy.cols + j] * (weights[row] if weights else 1.0)
+            out[token * policy.cols + j] = _word(total)
+
+
+@mxcheck.candidate("aggregate", contract="any_order", tensors="bytes", max_rows=48, max_cols=80)
+def writes_twos(y, *others):
+    adds_backwards.function(y, *others)
+    o, policy = others[-2:]
+    if policy.rows > 4:
+        memoryview(o.data).cast("B").cast("H")[:policy.cols] = array.array("H", [0x4000] * policy.cols)

@@ -68,6 +68,12 @@ class Holds(unittest.TestCase):
         self.assertIn("first calls of a kind", report.text())
 
 
+    def test_a_claim_of_no_bits_holds(self):
+        report = run("adds_backwards", "aggregate*", cases=20)
+        self.assertTrue(report, report.text())
+        self.assertEqual([one.name for one in report.statements if one.verdict == "held"], ["aggregate_is_a_sum_of_its_products"])
+
+
 class Fails(unittest.TestCase):
     def fails(self, name, code, *texts, only=EQUAL, **options):
         report = run(name, only, **options)
@@ -81,6 +87,9 @@ class Fails(unittest.TestCase):
         report = self.fails("wrong_in_the_last_code", 1, "codes differ from the reference", "1 of 41 elements of codes (1 x 41) differ")
         self.assertEqual(report.failures[0].counterexample["cols"], 41)
         self.assertIn("--candidate python:gated:wrong_in_the_last_code --reproduce", report.text())
+
+    def test_what_is_no_order_of_sums_is_found(self):
+        self.fails("writes_twos", 1, "o is outside of what any order of its sums can give", only="aggregate_is*", cases=20)
 
     def test_an_exception_is_told_with_its_places(self):
         self.fails("raises", 1, "raised ValueError: no kernel for this", "in helper: raise ValueError", "in raises: helper(x)")
@@ -245,7 +254,7 @@ class Declarations(unittest.TestCase):
     def test_claims_are_needed(self):
         self.refused("needs blocks=", "quantize", recipes=["te"], formats=["e4m3"])
         self.refused("needs contract=", "matmul")
-        self.refused("only a matmul has one", "cast", contract="sm90_fp8")
+        self.refused("only a matmul has one, and claims are made about aggregate", "cast", contract="sm90_fp8")
 
     def test_a_candidate_can_be_called(self):
         self.assertEqual(mxcheck.candidate("cast")(lambda a, b: a + b)(1, 2), 3)

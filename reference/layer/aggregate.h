@@ -26,6 +26,7 @@ struct TokenSlots {
   std::span<const std::int32_t> token_rows;     // [slots] the row of each slot; -1 for a route that was dropped
 };
 
+void check_aggregation(const AggregatedRows& from, const TokenSlots& slots);
 std::vector<std::uint16_t> aggregate(const AggregatedRows& from, const TokenSlots& slots, int threads = 0);
 
 }  // namespace mxcheck

@@ -35,8 +35,12 @@ std::vector<T> sized(std::int64_t rows, std::int64_t cols, std::string_view what
 
 // Part [row * cols, (row + 1) * cols) of a tensor.
 template <class T>
+std::span<T> row_of(std::span<T> v, std::int64_t row, std::int64_t cols) {
+  return v.subspan(static_cast<std::size_t>(row * cols), static_cast<std::size_t>(cols));
+}
+template <class T>
 std::span<T> row_of(std::vector<T>& v, std::int64_t row, std::int64_t cols) {
-  return std::span(v).subspan(static_cast<std::size_t>(row * cols), static_cast<std::size_t>(cols));
+  return row_of(std::span(v), row, cols);
 }
 
 struct Run {

@@ -103,9 +103,13 @@ void check_slots(const TokenSlots& slots, std::int64_t rows) {
 
 }  // namespace
 
-std::vector<std::uint16_t> aggregate(const AggregatedRows& from, const TokenSlots& slots, int threads) {
+void check_aggregation(const AggregatedRows& from, const TokenSlots& slots) {
   check_rows(from);
   check_slots(slots, from.rows);
+}
+
+std::vector<std::uint16_t> aggregate(const AggregatedRows& from, const TokenSlots& slots, int threads) {
+  check_aggregation(from, slots);
   const auto tokens = std::ssize(slots.token_offsets) - 1;
   const auto cols = static_cast<std::size_t>(from.cols);
   std::vector<std::uint16_t> out;

@@ -10,6 +10,7 @@
 
 #include "numerics/error.h"
 #include "reference/common/parallel.h"
+#include "reference/layer/run.h"
 
 namespace mxcheck {
 
@@ -44,11 +45,5 @@ inline std::vector<std::uint16_t> rounded_to_bf16(std::span<const float> values,
 // RN(1 / sqrt(n)) for 0 < n <= 2^24: a root and a quotient in double precision, rounded once more, are as good for
 // every one of these n; the tests compare each with exact integers.
 inline float one_over_root(std::int64_t n) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(n))); }
-
-// Row `row` of a tensor with `cols` columns.
-template <class T>
-std::span<T> row_of(std::span<T> tensor, std::int64_t row, std::int64_t cols) {
-  return tensor.subspan(static_cast<std::size_t>(row * cols), static_cast<std::size_t>(cols));
-}
 
 }  // namespace mxcheck

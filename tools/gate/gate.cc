@@ -240,7 +240,7 @@ void add_gate(Command& app) {
           "--claim", options->claims,
           "hold products to this in place of the contract that the library names: any_order (or any_order+f13) where "
           "it promises no order of sums, as_accurate_as:CONTRACT where it promises no larger errors than a contract's; "
-          "CONTRACT=CLAIM for those of one contract")
+          "CONTRACT=CLAIM for those of one contract; OPERATION=any_order and OPERATION=as_accurate_as:exact for others")
       .not_empty();
   gate.option("--only", options->only, "run the statements whose names match this glob").shows_default();
   gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");

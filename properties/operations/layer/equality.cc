@@ -178,9 +178,11 @@ std::vector<Statement> step_equality_statements() {
                  special_products),
   };
   s[4].applies = [](const Variant& v, std::span<const Variant>) {
-    return is_swiglu(v) && !writes_codes(v) && !has_coded_h(v);
+    return promises_bits(v) && is_swiglu(v) && !writes_codes(v) && !has_coded_h(v);
   };
-  s[5].applies = [](const Variant& v, std::span<const Variant>) { return is_swiglu(v) && !has_coded_h(v); };
+  s[5].applies = [](const Variant& v, std::span<const Variant>) {
+    return promises_bits(v) && is_swiglu(v) && !has_coded_h(v);
+  };
   return s;
 }
 

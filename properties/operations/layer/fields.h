@@ -44,14 +44,18 @@ inline LayerVariant& layer_of(Variant& v) { return v.own.edit<LayerVariant>(); }
 inline const LayerCase& layer_case(const Case& c) { return c.own.get<LayerCase>(); }
 inline LayerCase& layer_case(Case& c) { return c.own.edit<LayerCase>(); }
 
-inline bool is_backward(const Variant& v) { return v.operation == "swiglu_backward"; }
-inline bool is_swiglu(const Variant& v) { return v.operation == "swiglu" || is_backward(v); }
-inline bool is_aggregate(const Variant& v) { return v.operation == "aggregate"; }
+// Whatever claim they are held to.
+inline bool is_backward(const Variant& v) { return is_operation(v.operation, "swiglu_backward"); }
+inline bool is_swiglu(const Variant& v) { return is_operation(v.operation, "swiglu") || is_backward(v); }
+inline bool is_aggregate(const Variant& v) { return is_operation(v.operation, "aggregate"); }
 
 inline bool writes(const Variant& v, int what) { return is_swiglu(v) && (layer_of(v).outputs & what) != 0; }
 inline bool writes_codes(const Variant& v) { return writes(v, MXCHECK_ROWS_CODED | MXCHECK_COLUMNS_CODED); }
 inline bool has_coded_h(const Variant& v) { return is_swiglu(v) && v.dtype != Format::bf16; }
 inline bool has_scaled_format(const Variant& v) { return is_backward(v) && writes(v, MXCHECK_COLUMNS_CODED); }
+
+// A claim about swiglu and its gradient: the sigmoid may be made of tanh.approx.
+inline constexpr std::string_view kAnyOrderOrTanh = "any_order+tanh";
 
 // Elements from one row of h to the next.
 inline std::int64_t stride_of_h(const Case& c) { return c.cols + (c.stride > c.cols ? c.stride : c.cols); }

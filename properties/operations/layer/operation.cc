@@ -10,6 +10,7 @@
 #include "numerics/scale/recipe.h"
 #include "numerics/text.h"
 #include "properties/core/case_text.h"
+#include "properties/core/claims.h"
 #include "properties/core/limits.h"
 #include "properties/operations/layer/problem.h"
 
@@ -70,6 +71,10 @@ class StepOperation : public Operation {
   void check(const Case& c) const override { check_step(c); }
 
   [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
+  [[nodiscard]] std::vector<std::string_view> claims() const override {
+    if (aggregates()) return {kAnyOrder, kAsAccurateAsExact};
+    return {kAnyOrder, kAnyOrderOrTanh, kAsAccurateAsExact};
+  }
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
     return aggregates() ? aggregate_domain(request) : swiglu_domain(request);
   }
@@ -120,8 +125,8 @@ Policy StepOperation::policy(const Case& c) const {
 
 std::string StepOperation::variant_text(const Variant& variant) const {
   const LayerVariant& v = layer_of(variant);
-  if (aggregates()) return fmt::format("op=aggregate weighted={:d}", v.weighted);
-  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", name_, spec(variant.dtype).name,
+  if (aggregates()) return fmt::format("op={} weighted={:d}", variant.operation, v.weighted);
+  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", variant.operation, spec(variant.dtype).name,
                                  kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
   if (writes_codes(variant))
     text += fmt::format(" format={} recipe={} block={}", spec(v.format).name, v.recipe, v.block);
@@ -174,13 +179,17 @@ OperationModule layer_module() {
   static const OperationOf<AggregateProblem, StepOperation> kAggregate("aggregate", 20);
   OperationModule module{{&kSwiglu, &kBackward, &kAggregate, &quantize_transposed_operation()},
                          step_equality_statements()};
-  for (const auto& family : {swiglu_law_statements(), expert_law_statements(), aggregate_law_statements()})
+  for (const auto& family : {step_claim_statements(step_equality_statements()), swiglu_law_statements(),
+                             expert_law_statements(), aggregate_law_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   return module;
 }
 
 Statement step_law(std::string_view name, std::string_view sentence, Applies* applies, LawCheck* check) {
-  return law_statement(name, sentence, "docs/layer.md", applies,
+  const auto promised = [applies](const Variant& v, std::span<const Variant> all) {
+    return promises_bits(v) && applies(v, all);  // two right calls may differ where it does not
+  };
+  return law_statement(name, sentence, "docs/layer.md", promised,
                        {Data::normal, Data::boundaries, Data::slots, Data::specials, Data::wide, Data::sparse}, 30,
                        true, check);
 }

@@ -31,8 +31,9 @@ const Operation& quantize_transposed_operation();
 
 // Helpers shared by the statements about the steps of a layer.
 
-// The families (equality.cc, swiglu_laws.cc, expert_laws.cc, aggregate_laws.cc).
+// The families (equality.cc, claims.cc, swiglu_laws.cc).
 std::vector<Statement> step_equality_statements();
+std::vector<Statement> step_claim_statements(const std::vector<Statement>& equality);
 std::vector<Statement> swiglu_law_statements();
 std::vector<Statement> expert_law_statements();
 std::vector<Statement> aggregate_law_statements();

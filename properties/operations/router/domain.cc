@@ -18,6 +18,7 @@
 #include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/router/fields.h"
+#include "reference/router/any_order.h"
 #include "reference/router/router.h"
 #include "reference/router/token_rounding.h"
 
@@ -389,6 +390,7 @@ std::vector<Variant> askable_routes(const std::string& operation) {
     }
   };
   for (const RouterVariant& router : all_router_variants()) {
+    if (!promises_bits(v) && !has_weight_ranges(router)) continue;
     route_of(v).router = router.name;
     for (const Format dtype : {Format::bf16, Format::fp32}) {
       v.dtype = dtype;

@@ -289,7 +289,7 @@ Statement cpu_library() {
   s.device = Statement::Device::cuda;
   s.applies = [](const Variant& v, std::span<const Variant>) {
     const RouteKind* kind = find_route_kind(v.operation);
-    if (kind == nullptr || kind->is_loss) return false;  // the CPU library has none
+    if (kind == nullptr || kind->is_loss || !promises_bits(v)) return false;  // the CPU library has no losses
     const bool usual = route_of(v).router == "topk-softmax" || route_of(v).router == "softmax-topk-renorm" ||
                        route_of(v).router == "sigmoid";
     return !kind->reads_logits ||
@@ -326,6 +326,8 @@ std::vector<Statement> route_equality_statements() {
   for (Statement& one : s) one.cases_per_variant = 10, one.covers_pairs = true;
   for (const std::size_t of_logits : {0U, 1U, 3U}) s[of_logits].shared_corners = every_pair;
 
+  const std::vector<Statement> claims = route_claim_statements(s[0]);
+  s.insert(s.end(), claims.begin(), claims.end());
   Statement rows = equality("every_row_of_a_small_alphabet_is_routed_as_the_reference", kRoute,
                             "every row of 4 experts (6 in the full suite) over -Inf, -1, -0, +0, 1, +Inf and NaN, for "
                             "every k, has the reference's experts and weights");
@@ -353,7 +355,7 @@ std::vector<Statement> route_equality_statements() {
   biases.data.clear();
   biases.applies = [](const Variant& v, std::span<const Variant>) {
     const RouteKind* kind = find_route_kind(v.operation);
-    return kind != nullptr && kind->chooses && route_of(v).bias;
+    return kind != nullptr && promises_bits(v) && kind->chooses && route_of(v).bias;
   };
   biases.corners = far_biases;
   s.push_back(std::move(biases));

@@ -75,10 +75,10 @@ inline constexpr RouteKind kZLoss{"route_z_loss", 10, true, false, false, true, 
 inline constexpr const RouteKind* kRouteKinds[] = {&kRoute,         &kRouteRound,  &kRouteMetadata,
                                                    &kRouteBackward, &kBalanceLoss, &kZLoss};
 
-// None for the name of another operation.
+// None for the name of another operation. Whatever claim it is held to.
 inline const RouteKind* find_route_kind(std::string_view operation) {
   for (const RouteKind* kind : kRouteKinds) {
-    if (kind->name == operation) return kind;
+    if (is_operation(operation, kind->name)) return kind;
   }
   return nullptr;
 }

@@ -12,6 +12,7 @@
 #include "numerics/format/codec.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
+#include "properties/core/claims.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/operations/router/problem.h"
@@ -32,6 +33,10 @@ class RouteOperation : public Operation {
   [[nodiscard]] std::string_view name() const override { return kind_.name; }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
     return askable_routes(operation);
+  }
+  [[nodiscard]] std::vector<std::string_view> claims() const override {
+    if (kind_.name != kRoute.name) return {};
+    return {kAnyOrder, kAsAccurateAsExact};
   }
   [[nodiscard]] Policy question(const Variant& v) const override;
   [[nodiscard]] Policy policy(const Case& c) const override;
@@ -231,7 +236,7 @@ std::vector<InvalidCall> invalid_policies() {
          const std::int64_t too_many = c.inputs[0].shape[1] + 1;
          edit<P>(c.policy, [&](P& p) { p.top_k = too_many; });
          for (CallTensor& t : c.outputs) {
-           if (c.operation == kRoute.name) t.shape[1] = too_many;
+           if (is_operation(c.operation, kRoute.name)) t.shape[1] = too_many;
          }
          return true;
        }},

@@ -41,6 +41,7 @@ std::vector<InvalidCall> invalid_routes();
 
 // The families (equality.cc, laws.cc, operation.cc).
 std::vector<Statement> route_equality_statements();
+std::vector<Statement> route_claim_statements(const Statement& equality);
 std::vector<Statement> route_law_statements();
 std::vector<Statement> route_row_law_statements();
 std::vector<Statement> route_loss_law_statements();

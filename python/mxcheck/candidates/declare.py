@@ -8,6 +8,8 @@ from .policy import OWN_FIELDS, Policy
 
 # Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
 OPTIONS = ("offsets", "row_index", "row_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
+# Operations beside matmul that may promise no bits: contract="any_order" or "as_accurate_as:exact" (docs/contracts.md).
+CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
 TENSORS = ("numpy", "torch", "bytes")
 TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64")
 
@@ -79,8 +81,8 @@ def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contr
     if op == "matmul" and contract is None:
         raise UsageError('a candidate of matmul needs contract="...", such as "sm90_fp8+promote128", or "any_order" where it promises no order of '
                          'sums, or "as_accurate_as:CONTRACT" (docs/contracts.md)')
-    if op != "matmul" and contract is not None:
-        raise UsageError(f"contract is {contract!r}: only a matmul has one")
+    if op not in ("matmul", *CLAIMED) and contract is not None:
+        raise UsageError(f"contract is {contract!r}: only a matmul has one, and claims are made about {', '.join(CLAIMED)}")
 
 
 def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any = None, layouts: Any = "compact", types: Any = None,
