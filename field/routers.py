@@ -33,14 +33,13 @@ def sigmoid(logits, k):
     return experts, values / (values.sum(-1, keepdim=True) + 1e-20) if k > 1 else values
 
 
-def _declare(name, function, variant):
+def _declare(name, function, variant, contract=None):
     def route(logits, experts, weights, policy):
         chosen, made = function(logits, policy.top_k)
         return chosen.int().contiguous(), made.contiguous()
 
-    return mxcheck.candidate("route", recipes=[variant], nan=["refuse"], types=["fp32", "bf16"], supports=lambda policy, type_name: not policy.bias and not policy.groups,
+    return mxcheck.candidate("route", contract=contract, recipes=[variant], nan=["refuse"], types=["fp32", "bf16"], supports=lambda policy, type_name: not policy.bias and not policy.groups,
                              name=name, **ON)(route)
-
 
 
 
@@ -51,3 +50,5 @@ CLAIMS = {"topk_then_softmax": (after, ("topk-softmax", "softmax-topk-renorm")),
 for _name, (_function, _variants) in CLAIMS.items():
     for _variant in _variants:
         globals()[f"{_name}__{_variant}"] = _declare(_name, _function, _variant)
+        for _contract in ("any_order", "as_accurate_as:exact"):
+            globals()[f"{_name}__{_contract} {_variant}"] = _declare(_name, _function, _variant, _contract)

@@ -8,9 +8,11 @@ from typing import Any, Dict, List
 import mxcheck
 from mxcheck import Candidate
 
-MODULES = ("casts", "mx_recipes", "matmuls", "triton_dot", "routers", "adapters")
+MODULES = ("casts", "mx_recipes", "torchao_groups", "triton_tiles", "matmuls", "triton_dot", "routers", "layers", "adapters")
 EQUAL = {"cast": "*cast*", "quantize": "quantize_equals_the_reference", "matmul": "matmul_equals_its_contract", "route": "route_equals_the_reference"}
-WITHOUT_CONTRACT = {"any_order": "matmul_is_a_sum_of_its_products", "as_accurate_as": "matmul_is_*"}  # of a product: by the beginning of the claim
+WITHOUT_CONTRACT = {"any_order": {"matmul": "matmul_is_a_sum_of_its_products", "route": "route_is_within_its_intervals",  # by the beginning of the claim
+                                  "swiglu": "swiglu_is_within_its_interval"},
+                    "as_accurate_as": {"matmul": "matmul_is_*", "route": "route_is_*", "swiglu": "swiglu_is_*"}}
 
 
 @dataclass
@@ -65,7 +67,7 @@ def _short(counterexample: Dict[str, Any]) -> str:
 
 
 def _statements(claim: Claim) -> str:
-    return next((only for start, only in WITHOUT_CONTRACT.items() if claim.claim.startswith(start)), EQUAL[claim.op])
+    return next((only[claim.op] for start, only in WITHOUT_CONTRACT.items() if claim.claim.startswith(start)), EQUAL.get(claim.op, "*"))
 
 
 def run(claim: Claim, deadline: float, timeout: float, seed: int) -> Result:

@@ -232,8 +232,12 @@ std::vector<Explanation> explanations(std::span<const AnswerTensor> outputs, con
     const bool is_general = table == &general;
     Table rows = *table;
     if (!by_place) std::erase_if(rows, [](const Definition& row) { return !row.remark.empty(); });
-    for (std::string& name : names_that_explain(outputs, rows))
-      all.push_back({.name = std::move(name), .remark = remark, .shown = wrong, .is_general = is_general});
+    for (std::string& name : names_that_explain(outputs, rows)) {
+      const auto row = std::ranges::find(rows, name, &Definition::name);
+      const bool is_told = row != rows.end() && row->is_told_anywhere;
+      all.push_back(
+          {.name = std::move(name), .remark = remark, .shown = wrong, .is_general = is_general, .is_told = is_told});
+    }
     for (const Definition& row : rows) {
       if (row.derived) continue;
       std::optional<Explanation> e;
