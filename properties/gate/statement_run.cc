@@ -431,15 +431,17 @@ void StatementRun::compare_cases_like(const Case& original, const Case& minimal,
                                       const std::vector<std::string>& names,
                                       const std::function<bool(const Case&)>& add) {
   constexpr int kEnoughFailing = 8, kEnoughOfSeveral = 48, kEnoughRight = 32, kMostTried = 160;
-  constexpr std::int64_t kMostWorkOfRight = std::int64_t{1} << 20;
+  constexpr std::int64_t kMostWorkOfRight = std::int64_t{1} << 20, kMostWork = std::int64_t{1} << 28;
   constexpr std::chrono::seconds kMostTime{15};
   const auto end = std::chrono::steady_clock::now() + kMostTime;
   int tried = 0, right = 0;
+  std::int64_t work = 0;  // of the reference: an answer of its own for each row
   for (const Case& c : cases_like(original, minimal)) {
     const int enough = names.size() == 1 ? kEnoughFailing : kEnoughOfSeveral;
     if (names.empty() || causes.cases() > enough || tried == kMostTried || stop()) return;
     if (causes.is_settled() && causes.cases() > 3) return;
-    if (std::chrono::steady_clock::now() > end) return;
+    work += operation_named(c.variant.operation).work(c) * (2 + std::ssize(names));
+    if (work > kMostWork || std::chrono::steady_clock::now() > end) return;
     try {
       const bool fails = add(c);
       const bool is_right =

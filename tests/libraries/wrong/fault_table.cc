@@ -47,7 +47,9 @@ const Json* failed_statement(const Json& report) {
   return nullptr;
 }
 
+// How a call ended is its cause, where it is not the bytes that are wrong.
 std::string matches_of(const Json& counterexample) {
+  if (counterexample.at("kind") != "mismatch") return counterexample.at("summary").get<std::string>();
   std::string text;
   for (const Json& match : counterexample.at("matches")) text += (text.empty() ? "" : ", ") + match.get<std::string>();
   return text;
