@@ -8,7 +8,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "numerics/text.h"
+#include "numerics/names.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
 
@@ -125,8 +125,9 @@ int run(const Options& options) {
   if (options.name.empty()) return list_formats(options.json);
   const std::optional<Format> format = find_format(options.name);
   if (format) return print_codes(*format, options.json);
-  const std::string names = join(kAllFormats, ", ", [](Format f) { return spec(f).name; });
-  throw Error(ErrorKind::usage, "unknown format '" + options.name + "'; known are " + names);
+  const auto name_of = [](Format f) { return spec(f).name; };
+  throw Error(ErrorKind::usage,
+              "unknown format '" + options.name + "'" + known_names(options.name, kAllFormats, name_of));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
@@ -258,9 +259,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
     throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
-  const Statement* s = find_statement(name);
-  if (s == nullptr)
-    throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  const Statement* s = &statement_named(name);
   std::vector<Preceding> after;
   for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
@@ -356,7 +355,8 @@ std::vector<const Statement*> statements_named(const std::string& only) {
     if (fnmatch(only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
   }
   if (!selected.empty()) return selected;
-  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement; mxcheck gate --list prints them");
+  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement; mxcheck gate --list prints them" +
+                                    did_you_mean(only, names_in(all_statements())));
 }
 
 bool is_about(const Statement& s, const CandidateInfo& candidate) {

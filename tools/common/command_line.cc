@@ -2,11 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -16,6 +18,41 @@ template <class T>
 constexpr bool kIsOptional = false;
 template <class T>
 constexpr bool kIsOptional<std::optional<T>> = true;
+
+constexpr const char* kWords = "words";  // the check of one_of
+
+const CLI::App& chosen_app(const CLI::App& top) {
+  const auto chosen = top.get_subcommands();
+  return chosen.empty() ? top : chosen_app(*chosen.front());
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+// The option or subcommand that the command lacks; what CLI11 says where there is no such word.
+std::string refusal(const CLI::App& top, const std::string& otherwise) {
+  const CLI::App& app = chosen_app(top);
+  std::string name = app.get_name();
+  for (const CLI::App* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
+    name = parent->get_name() + " " + name;
+  const auto about = [&](const char* kind, const std::string& word, const std::vector<std::string>& known) {
+    const std::string near = did_you_mean(word, known);
+    return std::string("unknown ") + kind + " '" + word + "'" +
+           (near.empty() ? "; " + name + " --help lists them" : near);
+  };
+  const std::vector<std::string> words = top.remaining(true);
+  const auto option = std::find_if(words.begin(), words.end(), is_option);
+  if (option != words.end()) {
+    std::vector<std::string> known;
+    for (const CLI::Option* o : app.get_options()) {
+      for (const std::string& long_name : o->get_lnames()) known.push_back("--" + long_name);
+    }
+    return about("option", option->substr(0, option->find('=')), known);
+  }
+  std::vector<std::string> known;
+  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  if (known.empty()) return otherwise;
+  return words.empty() ? "no subcommand given; " + name + " --help lists them" : about("subcommand", words[0], known);
+}
 
 }  // namespace
 
@@ -30,7 +67,12 @@ CommandOption CommandOption::shows_default() {
 }
 
 CommandOption CommandOption::one_of(const std::vector<std::string>& words) {
-  option_->check(CLI::IsMember(words));
+  option_->check(CLI::Validator(
+      [words](const std::string& text) {
+        const bool known = std::find(words.begin(), words.end(), text) != words.end();
+        return known ? "" : text + " not in {" + join(words, ",") + "}" + did_you_mean(text, words);
+      },
+      "{" + join(words, ",") + "}", kWords));
   return *this;
 }
 
@@ -152,10 +194,7 @@ int CommandLine::run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    if (!app.get_subcommands().empty()) throw Error(ErrorKind::usage, e.what());
-    const std::string help = "; " + app.get_name() + " --help lists them";
-    if (argc < 2) throw Error(ErrorKind::usage, "no subcommand given" + help);
-    throw Error(ErrorKind::usage, "unknown subcommand or option '" + std::string(argv[1]) + "'" + help);
+    throw Error(ErrorKind::usage, refusal(app, e.what()));
   }
   return state_->chosen();
 }

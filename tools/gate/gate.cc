@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -19,6 +20,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
@@ -59,10 +61,12 @@ std::atomic<bool> interrupted{false};
 void on_signal(int) { interrupted.store(true); }
 
 Suite parse_suite(const std::string& name) {
-  for (Suite suite : {Suite::quick, Suite::full, Suite::exhaustive}) {
+  constexpr std::array kSuites{Suite::quick, Suite::full, Suite::exhaustive};
+  const auto name_of = [](Suite suite) { return to_text(suite); };
+  for (Suite suite : kSuites) {
     if (name == to_text(suite)) return suite;
   }
-  throw Error(ErrorKind::usage, "unknown suite '" + name + "'; known are quick, full, exhaustive");
+  throw Error(ErrorKind::usage, "unknown suite '" + name + "'" + known_names(name, kSuites, name_of));
 }
 
 std::uint64_t parse_seed(const std::string& text) {

@@ -15,6 +15,7 @@
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
@@ -242,7 +243,8 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
                                       "; codes are U8, F8_E4M3, F8_E5M2, F4 or U16, values BF16, F16 or F32");
   }
   const auto format = find_format(name);
-  if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
+  if (!format)
+    refuse_usage("'" + name + "' is no format" + known_names(name, kAllFormats, [](Format f) { return spec(f).name; }));
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
   const bool integers = t.format == Format::uint8 || t.format == Format::uint16 || t.format == Format::uint32;
   const bool itself = t.format == *format;  // BF16, F16, F32, F8_E4M3, F8_E5M2, F4

@@ -190,9 +190,15 @@ TEST(CommandLine, runs_the_chosen_subcommand_with_its_options) {
 TEST(CommandLine, refuses_what_fits_no_subcommand) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> table{
       {{}, "no subcommand given; tool --help lists them"},
-      {{"walk"}, "unknown subcommand or option 'walk'; tool --help lists them"},
-      {{"--flag"}, "unknown subcommand or option '--flag'"},
-      {{"run", "--walk"}, "--walk"},
+      {{"walk"}, "unknown subcommand 'walk'; tool --help lists them"},
+      {{"rnu", "a"}, "unknown subcommand 'rnu'; did you mean 'run'?"},
+      {{"--flag"}, "unknown option '--flag'; tool --help lists them"},
+      {{"--vesion"}, "unknown option '--vesion'; did you mean '--version'?"},
+      {{"run", "--walk"}, "unknown option '--walk'; tool run --help lists them"},
+      {{"run", "--flga"}, "unknown option '--flga'; did you mean '--flag'?"},
+      {{"run", "--Limit=3"}, "unknown option '--Limit'; did you mean '--limit'?"},
+      {{"strict", "--mdoe", "x"}, "unknown option '--mdoe'; did you mean '--mode'?"},
+      {{"run", "--mode", "solw"}, "--mode: solw not in {slow,fast}; did you mean 'slow'?"},
       {{"run", "--mode", "medium"}, "--mode: medium not in {slow,fast}"},
       {{"run", "--level", "10"}, "--level: Value 10 not in range 0 to 9"},
       {{"run", "--level", "x"}, "--level: Value x not in range 0 to 9"},
