@@ -140,7 +140,7 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
 TEST_F(Gate, exits_with_2_when_the_candidate_is_none) {
   write_file(dir / "text.so", "no library");
   expect_refused(2, "candidate ./none.so does not exist", "gate --candidate ./none.so");
-  expect_refused(2, "no candidate named 'gpu9'; looked for", "gate --candidate gpu9");
+  expect_refused(2, "no candidate named 'gpu9'; searched 7 folders beside mxcheck", "gate --candidate gpu9");
   expect_refused(2, "cannot be loaded", "gate --candidate ./text.so");
   expect_refused(2, "has no function mxcheck_candidate", "gate --candidate '" MXCHECK_NO_CANDIDATE "'");
   expect_toy_refused(2, "speaks interface version 99", "other_version", "");
