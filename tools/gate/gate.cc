@@ -170,7 +170,7 @@ Progress progress_of(const Options& o) {
     if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
     if (!finished) return;
     if (terminal) std::fputs("\x1b[2K", stderr);
-    if (o.outputs.json) return;
+    if (o.outputs.json || r.verdict == Verdict::not_offered) return;
     std::fputs(statement_line(r).c_str(), stdout);
     std::fflush(stdout);
   };
@@ -220,6 +220,7 @@ int run_gate_command(const Options& o) {
   // The results of the statements are printed even where their files cannot be written any more.
   if (std::ferror(stdout) != 0 && exit_code(report) == 0)
     throw Error(ErrorKind::environment, "standard output cannot be written");
+  if (!o.outputs.json && !report.one_case) std::fputs(not_offered_text(report).c_str(), stdout);
   const std::map<std::string, ExamplePictures> pictures = pictures_of(o, report, options);
   keep_record(o, report);
   write_outputs(o.outputs, report, pictures);
@@ -437,7 +438,8 @@ void write_outputs(const OutputOptions& o, GateReport& report, const std::map<st
     const std::string saved = found == pictures.end() ? "" : found->second.saved;
     std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
   }
-  std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
+  std::fputs((machine_text(report) + (o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(),
+             stdout);
   if (o.github) std::fputs(github_annotations(report).c_str(), stdout);
 }
 

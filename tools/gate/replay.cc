@@ -183,7 +183,10 @@ int run_merge(const MergeOptions& o) {
   GateReport report = merged(std::move(shards));
   if (!o.outputs.json) {
     std::fputs(report_header(report).c_str(), stdout);
-    for (const StatementResult& r : report.statements) std::fputs(statement_line(r).c_str(), stdout);
+    for (const StatementResult& r : report.statements) {
+      if (r.verdict != Verdict::not_offered) std::fputs(statement_line(r).c_str(), stdout);
+    }
+    std::fputs(not_offered_text(report).c_str(), stdout);
   }
   write_outputs(o.outputs, report, {});
   return end_code(report);
