@@ -301,10 +301,10 @@ std::string advice_for(const TreeLibrary& library) {
 
 // The names of candidates that this tree builds, and of the libraries that are there.
 std::vector<std::string> candidate_names(const std::string& tool) {
-  std::vector<std::string> names;
-  std::set<std::string> others;
+  std::vector<std::string> names = tree_candidates();
+  std::set<std::string_view> others;
   for (const TreeLibrary& library : kTreeLibraries) {
-    library.is_candidate ? (void)names.emplace_back(library.name) : (void)others.emplace(library.name);
+    if (!library.is_candidate) others.insert(library.name);
   }
   std::error_code unreadable;
   for (const char* place : kPlaces) {
@@ -319,6 +319,14 @@ std::vector<std::string> candidate_names(const std::string& tool) {
 }
 
 }  // namespace
+
+std::vector<std::string> tree_candidates() {
+  std::vector<std::string> names;
+  for (const TreeLibrary& library : kTreeLibraries) {
+    if (library.is_candidate) names.emplace_back(library.name);
+  }
+  return names;
+}
 
 std::string own_executable() { return fs::read_symlink("/proc/self/exe").string(); }
 

@@ -1,5 +1,6 @@
 // mxcheck gate: a kernel library in, a verdict and the smallest counterexamples out.
 
+#include "properties/process/candidate_process.h"
 #include "tools/gate/outputs.h"
 
 #include <unistd.h>
@@ -238,8 +239,10 @@ void add_gate(Command& app) {
   gate.option("--candidate", options->candidate,
               "cpu, sm90, the path of a shared library that implements kernels/candidate.h, or python:MODULE:NAME, "
               "python:FILE.py:NAME")
+      .completes(tree_candidates())
       .shows_default();
   gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
+      .completes({"quick", "full", "exhaustive"})
       .shows_default();
   gate.option(
           "--claim", options->claims,
@@ -274,9 +277,13 @@ void add_gate(Command& app) {
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);
   gate.flag("--list", options->list, "print the statements and exit");
+  gate.exits({{0, "every statement held"},
+              {1, "a counterexample"},
+              {2, "the command line, or the library is no candidate: nothing ran"},
+              {3, "the machine: no memory, a device that is not there or that this build does not drive"},
+              {4, "inconclusive: nothing ran, a class of inputs was not reached, or interrupted"},
+              {6, "the candidate crashed or hung"}});
   gate.footer(
-      "Exit codes: 0 every statement held; 1 a counterexample; 2 usage; 3 environment; 4 inconclusive (nothing ran, a\n"
-      "class of inputs was not reached, interrupted); 6 the candidate crashed or hung; 70 a defect of mxcheck.\n\n"
       "Examples:\n"
       "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"

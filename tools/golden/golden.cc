@@ -30,6 +30,7 @@ void add_golden(Command& app) {
   add_golden_verify(sub);
   add_golden_show(sub);
   add_golden_suites(sub);
+  sub.exits({{1, "verify: different"}, {5, "a golden that is missing, corrupt or not in its manifest"}});
   sub.footer(
       "Examples:\n"
       "  mxcheck golden suites                                   the suites that come with mxcheck\n"
@@ -266,6 +267,7 @@ void add_golden_show(Command& golden) {
   sub.option("--first", o->first, "How many elements").between(0, 1 << 20).shows_default();
   add_trust_options(sub, o->trust);
   sub.flag("--json", o->json, "Print attributes and datasets as JSON");
+  sub.exits({{5, "a golden that is missing, corrupt or not in its manifest"}});
   sub.footer(
       "Examples:\n"
       "  mxcheck golden show goldens/layer0_x_1x32.h5                      attributes, datasets, their shapes\n"

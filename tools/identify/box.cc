@@ -137,9 +137,7 @@ int finish(const Json& answer, bool explained) {
 Format format_of(const std::string& name, Format otherwise) {
   if (name.empty()) return otherwise;
   const std::optional<Format> found = find_format(name);
-  if (!found)
-    refuse_usage("unknown format '" + name + "'" +
-                 known_names(name, kAllFormats, [](Format f) { return spec(f).name; }));
+  if (!found) refuse_usage("unknown format '" + name + "'" + known_names(name, names_of(kAllFormats)));
   return *found;
 }
 
