@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,7 @@
 #include "properties/gate/soak.h"
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
+#include "tools/common/progress.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -165,17 +167,58 @@ ShardChoice dealt_shard(const Options& o) {
   return choice;
 }
 
-// One line on the terminal for the statement that runs, one on standard output for each that has run.
-Progress progress_of(const Options& o) {
-  return [&o, terminal = isatty(STDERR_FILENO) != 0](const StatementResult& r, bool finished) {
-    if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
-    if (!finished) return;
-    if (terminal) std::fputs("\x1b[2K", stderr);
-    if (o.outputs.json || r.verdict == Verdict::not_offered) return;
-    std::fputs(statement_line(r).c_str(), stdout);
-    std::fflush(stdout);
-  };
+// The line of a statement; its verdict has a colour where the terminal takes one.
+std::string coloured_line(const StatementResult& r) {
+  const std::string line = statement_line(r);
+  if (!shows_colours(STDOUT_FILENO)) return line;
+  const char* const colour = r.verdict == Verdict::held ? "32" : r.verdict == Verdict::failed ? "1;31" : "33";
+  const std::size_t end = line.find(' ');
+  return fmt::format("\x1b[{}m{}\x1b[0m{}", colour, line.substr(0, end), line.substr(end));
 }
+
+// A line on the terminal for what runs, one on standard output for each statement that has run.
+class Display {
+ public:
+  explicit Display(const Options& o) : o_(o) {}
+
+  void begin(const GateReport& begun) {
+    planned_ = begun.planned;
+    above([&] { std::fputs(report_header(begun).c_str(), stdout); });
+    if (!o_.soaks()) return;
+    line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
+      return std::min(1.0, passed.count() / (60 * o_.soak));
+    });
+  }
+  void count_case() { ++cases_; }
+  void statement(const StatementResult& r, bool finished) {
+    if (!o_.soaks() && planned_ > 0) show(r, finished);
+    if (!finished || r.verdict == Verdict::not_offered) return;
+    above([&] { std::fputs(coloured_line(r).c_str(), stdout); });
+  }
+
+ private:
+  void above(const std::function<void()>& write) {
+    if (o_.outputs.json) return;
+    line_.above([&] {
+      write();
+      std::fflush(stdout);
+    });
+  }
+
+  // Statements are of unlike length: what is left is a guess, and the cases show that something happens.
+  void show(const StatementResult& r, bool finished) {
+    ended_ += finished ? 1 : 0;
+    line_.now(fmt::format("{} of {} statements, {}", ended_, planned_, r.statement->name),
+              static_cast<double>(ended_) / static_cast<double>(planned_));
+    line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+  }
+
+  const Options& o_;
+  std::size_t planned_ = 0, ended_ = 0;
+  std::atomic<std::int64_t> cases_{0};
+  Progress line_{"starting the candidate"};
+};
 
 // The tensors of each failure, as far as they are asked for: the candidate is called again for them.
 std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
@@ -209,15 +252,14 @@ int run_gate_command(const Options& o) {
   options.shard = dealt_shard(o).shard;
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  options.begun = [&](const GateReport& begun) {
-    if (o.outputs.json) return;
-    std::fputs(report_header(begun).c_str(), stdout);
-    std::fflush(stdout);
-  };
-  const Progress progress = progress_of(o);
-  GateReport report = o.soaks()             ? run_soak(options, progress)
-                      : o.reproduce.empty() ? run_gate(options, progress)
+  std::optional<Display> display(std::in_place, o);
+  options.begun = [&](const GateReport& begun) { display->begin(begun); };
+  options.checked = [&](const Statement&, const Case&) { display->count_case(); };
+  const StatementWatch watch = [&](const StatementResult& r, bool finished) { display->statement(r, finished); };
+  GateReport report = o.soaks()             ? run_soak(options, watch)
+                      : o.reproduce.empty() ? run_gate(options, watch)
                                             : reproduce(options, o.reproduce);
+  display.reset();
   // The results of the statements are printed even where their files cannot be written any more.
   if (std::ferror(stdout) != 0 && exit_code(report) == 0)
     throw Error(ErrorKind::environment, "standard output cannot be written");

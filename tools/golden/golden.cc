@@ -108,6 +108,7 @@ int run_make(const Options& o) {
   const auto all = static_cast<double>(suite.goldens.size());
   const std::string what = fmt::format("making {} goldens of suite {}", suite.goldens.size(), suite.name);
   std::optional<Progress> progress(std::in_place, what);
+  progress->rate("goldens", all);
   std::size_t at = 0;  // goldens that are made
   options.progress = [&](std::int64_t done, std::int64_t rows) {
     const double of_this = static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(1, rows));

@@ -196,6 +196,7 @@ int verify_run(const VerifyOptions& o) {
     return static_cast<double>(done) / std::max(1.0, static_cast<double>(all));
   };
   progress->watch("hashing " + o.golden, [&] { return share_of(hashed, entry.size); });
+  progress->rate("MB", static_cast<double>(entry.size) * 1e-6);
   const GoldenReader golden(o.golden, entry, GoldenReader::kMostInMemory, &hashed);
   if (golden.file_kind() != "golden")
     throw Error(ErrorKind::golden, o.golden + ": is no golden; mxcheck quantize wrote it");
@@ -204,6 +205,7 @@ int verify_run(const VerifyOptions& o) {
     if (is_asked(o, info)) outputs += checked_bytes(info.shape, size_of(info.dtype), o.golden);
   }
   progress->watch("comparing " + o.candidate, [&] { return share_of(compared, outputs); });
+  progress->rate("MB", static_cast<double>(outputs) * 1e-6);
   const GoldenVerdict verdict = verify(o, golden, compared);
   progress.reset();
   const bool unreadable = std::all_of(verdict.results.begin(), verdict.results.end(),

@@ -78,7 +78,8 @@ void over_combinations(std::size_t count, std::int64_t work, int threads, Progre
   parallel_ranges(workers, work * static_cast<std::int64_t>(count), static_cast<int>(workers),
                   [&](std::int64_t, std::int64_t) {
                     for (std::size_t i = next++; i < count; i = next++) {
-                      progress.now(fmt::format("{}: recipe {} of {}", what, i + 1, count));
+                      progress.now(fmt::format("{}: recipe {} of {}", what, i + 1, count),
+                                   static_cast<double>(i) / static_cast<double>(count));
                       body(i);
                     }
                   });
@@ -390,6 +391,7 @@ class TensorStudy {
       measure(panels);
       progress_.now(fmt::format("pass {} over {} x {}", pass, head_.rows, head_.cols),
                     static_cast<double>(row) / static_cast<double>(head_.rows));
+      progress_.rate("M elements", 1e-6 * static_cast<double>(head_.rows) * static_cast<double>(head_.cols));
     }
   }
 
