@@ -309,8 +309,8 @@ TEST_F(Gate, the_help_states_the_defaults_that_the_code_has) {
   EXPECT_EQ(GateOptions{}.suite, Suite::quick);
   EXPECT_EQ(GateOptions{}.only, "*");
   expect_contains(std::regex_replace(help.out, std::regex("\\s+"), " "),
-                  {"0 every statement held", "1 a counterexample", "2 usage", "3 environment", "4 inconclusive",
-                   "6 the candidate crashed or hung", "70 a defect of mxcheck"});
+                  {"0 every statement held", "1 a counterexample", "2 the command line", "3 the machine",
+                   "4 inconclusive", "6 the candidate crashed or hung", "70 a defect of mxcheck"});
   // The default suite and candidate are the ones that a run without options names.
   const Answer run = mxcheck("gate --only scale_layout_equals_the_reference --seed 1 --json");
   const auto j = nlohmann::json::parse(run.out);
