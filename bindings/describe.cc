@@ -125,7 +125,7 @@ Format named(std::string_view name, const char* what, const Wanted& wanted) {
   for (const FormatSpec& f : kNumberFormats) {
     if (wanted(f)) known.emplace_back(f.name);
   }
-  refuse("unknown " + std::string(what) + " '" + std::string(name) + "'; known are " + join(known));
+  refuse("unknown " + std::string(what) + " '" + std::string(name) + "'" + known_names(name, known));
 }
 
 }  // namespace

@@ -84,6 +84,27 @@ foreach(target mxcheck mxcheck_cpu mxcheck_cpu_layer mxcheck_sm90 mxcheck_sm90_g
 endforeach()
 mxcheck_carry_libraries()
 
+# Completions and the manual page, which the tool prints.
+set(shell_dir ${PROJECT_BINARY_DIR}/shell)
+set(shell_files)
+foreach(file "mxcheck completion bash" "_mxcheck completion zsh" "mxcheck.fish completion fish" "mxcheck.1 man")
+  separate_arguments(arguments UNIX_COMMAND ${file})
+  list(POP_FRONT arguments name)
+  add_custom_command(
+    OUTPUT ${shell_dir}/${name}
+    COMMAND mxcheck ${arguments} > ${shell_dir}/${name}
+    DEPENDS mxcheck
+    COMMENT "Writing ${name} for shells"
+    VERBATIM)
+  list(APPEND shell_files ${shell_dir}/${name})
+endforeach()
+file(MAKE_DIRECTORY ${shell_dir})
+add_custom_target(mxcheck_shell_files ALL DEPENDS ${shell_files})
+install(FILES ${shell_dir}/mxcheck DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${shell_dir}/_mxcheck DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${shell_dir}/mxcheck.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(FILES ${shell_dir}/mxcheck.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/mxcheck)
 install(
   EXPORT mxcheck_targets

@@ -5,7 +5,8 @@
 //   inline constexpr std::array<Named<Overflow>, 2> kOverflows{{{"saturate", Overflow::saturate}, ...}};
 //   name_in(kOverflows, Overflow::saturate) == "saturate"
 //   value_in(kOverflows, "saturate")        == Overflow::saturate
-//   entry_named(all_contracts(), "contract", "sm90_fp9")  throws "unknown contract 'sm90_fp9'; known are exact, ..."
+//   entry_named(all_contracts(), "contract", "sm90_fp9")  throws "unknown contract 'sm90_fp9'; known are exact, ...;
+//                                                         did you mean 'sm90_fp8'?"
 //
 // Errors: Error{usage} of entry_named alone.
 
@@ -51,6 +52,19 @@ std::vector<std::string> names_in(const Table& table) {
   return names;
 }
 
+// "; did you mean 'gate'?" for a given 'gaet': the first of the known names with the fewest slips of the keyboard, at
+// most one for every three letters. Empty where none is so near.
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
+
+// "; known are a, b, c", and then what did_you_mean has to say.
+std::string known_names(std::string_view given, const std::vector<std::string>& known);
+template <class Range, class Name>
+std::string known_names(std::string_view given, const Range& range, const Name& name) {
+  std::vector<std::string> known;
+  for (const auto& one : range) known.emplace_back(name(one));
+  return known_names(given, known);
+}
+
 // `kind` is what the table holds, for the message: "unknown <kind> '<name>'; known are <all names>".
 template <class Table>
 const auto& entry_named(const Table& table, std::string_view kind, std::string_view name) {
@@ -58,7 +72,7 @@ const auto& entry_named(const Table& table, std::string_view kind, std::string_v
     if (entry.name == name) return entry;
   }
   throw Error(ErrorKind::usage,
-              "unknown " + std::string(kind) + " '" + std::string(name) + "'; known are " + join(names_in(table)));
+              "unknown " + std::string(kind) + " '" + std::string(name) + "'" + known_names(name, names_in(table)));
 }
 
 }  // namespace mxcheck

@@ -20,8 +20,7 @@ void add_commands(Command& app) {
       "  mxcheck layer --list                            recipes of a mixture-of-experts layer; and the layer "
       "itself\n"
       "  mxcheck parity run --recipe mxfp8 -o run.h5     train, every step recorded; parity audit computes it again\n\n"
-      "Exit codes: 0 done; 2 usage or input; 3 environment (no memory, disk full); 5 golden missing or corrupt;\n"
-      "70 a defect of mxcheck. Every refusal is one line on standard error, and leaves no output file.");
+      "Every refusal is one line on standard error, and leaves no output file.");
   add_gate(app);
   add_merge(app);
   add_replay(app);
@@ -37,6 +36,7 @@ void add_commands(Command& app) {
   add_layer(app);
   add_golden(app);
   add_parity(app);
+  add_terminal(app);
 }
 
 }  // namespace mxcheck

@@ -8,7 +8,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "numerics/text.h"
+#include "numerics/names.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
 
@@ -125,8 +125,8 @@ int run(const Options& options) {
   if (options.name.empty()) return list_formats(options.json);
   const std::optional<Format> format = find_format(options.name);
   if (format) return print_codes(*format, options.json);
-  const std::string names = join(kAllFormats, ", ", [](Format f) { return spec(f).name; });
-  throw Error(ErrorKind::usage, "unknown format '" + options.name + "'; known are " + names);
+  throw Error(ErrorKind::usage,
+              "unknown format '" + options.name + "'" + known_names(options.name, names_of(kAllFormats)));
 }
 
 }  // namespace
@@ -134,7 +134,8 @@ int run(const Options& options) {
 void add_formats(Command& app) {
   auto options = std::make_shared<Options>();
   Command sub = app.subcommand("formats", "Number formats, and the code table of one");
-  sub.option("NAME", options->name, "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them");
+  sub.option("NAME", options->name, "A format's name (e4m3) or dtype name (float8_e4m3fn); without it, all of them")
+      .completes(names_of(kAllFormats));
   sub.flag("--json", options->json, "Print JSON; NaN and infinities are strings");
   sub.footer(
       "Examples:\n"

@@ -34,6 +34,13 @@ int run_command_line(int argc, char** argv) {
       "Decides, bit for bit, whether MXFP8 quantization and mixture-of-experts kernels are numerically right.",
       std::string("mxcheck ") + kVersion + " (commit " + kCommit + (kDirty ? ", modified)" : ")"));
   Command app = line.top();
+  app.exits({{0, "done; of a comparison: equal, every statement held"},
+             {1, "a counterexample, a difference"},
+             {2, "the command line, an input file, or a library that is no candidate"},
+             {3, "the machine lacks something: no GPU, no memory, a full disk"},
+             {4, "inconclusive, which includes that nothing was run"},
+             {5, "a golden or a record that is missing or corrupt"},
+             {6, "the candidate crashed or hung"}});
   add_commands(app);
   return line.run(argc, argv);
 }

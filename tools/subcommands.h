@@ -21,6 +21,7 @@ void add_parity(Command& app);
 void add_gate(Command& app);
 void add_merge(Command& app);
 void add_replay(Command& app);
+void add_terminal(Command& app);  // completion and man, of all subcommands that app has when one of them runs
 
 // Adds the subcommands that this program has, with examples: all_commands.cc is mxcheck's, gate_only.cc mxcheck-gate's.
 void add_commands(Command& app);

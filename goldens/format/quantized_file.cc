@@ -12,6 +12,7 @@
 #include "goldens/io/readers.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 
@@ -20,9 +21,11 @@ namespace mxcheck {
 Format element_format_named(const std::string& name) {
   const std::optional<Format> format = find_format(name);
   if (format && spec(*format).is_quantized) return *format;
-  throw Error(ErrorKind::usage, (format ? "'" + name + "' is not a format of block elements; these are "
-                                        : "unknown format '" + name + "'; known are ") +
-                                    join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; }));
+  const auto name_of = [](Format f) { return spec(f).name; };
+  throw Error(ErrorKind::usage, format
+                                    ? "'" + name + "' is not a format of block elements; these are " +
+                                          join(kQuantizedFormats, ", ", name_of)
+                                    : "unknown format '" + name + "'" + known_names(name, kQuantizedFormats, name_of));
 }
 
 void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRule rule) {

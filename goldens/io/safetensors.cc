@@ -21,6 +21,7 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"
+#include "numerics/names.h"
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 
@@ -177,7 +178,8 @@ TensorRegion find_safetensors(const ByteSource& source, const std::string& name)
   for (const Entry& entry : index.entries) {
     if (entry.name == name) return region_of(source, index, entry);
   }
-  refuse_input(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index));
+  refuse_input(source.name() + ": has no tensor '" + name + "'; it has " + names_of(index) +
+               did_you_mean(name, names_in(index.entries)));
 }
 
 SafetensorsHeads heads_of_safetensors(const ByteSource& source) {

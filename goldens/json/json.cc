@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "goldens/json/strict_json.h"
+#include "numerics/names.h"
 #include "numerics/one_line.h"
-#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {
@@ -272,8 +272,8 @@ const Json::Array& JsonObject::list(const char* key, std::size_t most) {
 void JsonObject::finish() const {
   for (const auto& [key, value] : *object_.get_if<Json::Object>()) {
     if (taken_.contains(key)) continue;
-    throw Error(ErrorKind::usage,
-                place_ + ": has \"" + one_line(key) + "\", which means nothing here; known are " + join(taken_));
+    throw Error(ErrorKind::usage, place_ + ": has \"" + one_line(key) + "\", which means nothing here" +
+                                      known_names(key, {taken_.begin(), taken_.end()}));
   }
 }
 

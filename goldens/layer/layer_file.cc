@@ -8,6 +8,7 @@
 #include "goldens/layer/layer_data.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -80,7 +81,8 @@ std::vector<LayerTensor> tensors_named(LayerData& data, const std::vector<std::s
   const auto name_of = [](const LayerTensor& t) { return t.name; };
   for (const std::string& name : only) {
     if (std::any_of(all.begin(), all.end(), [&](const LayerTensor& t) { return t.name == name; })) continue;
-    throw Error(ErrorKind::usage, "'" + name + "' is no tensor of this run, which has " + join(all, ", ", name_of));
+    throw Error(ErrorKind::usage, "'" + name + "' is no tensor of this run, which has " + join(all, ", ", name_of) +
+                                      did_you_mean(name, names_in(all)));
   }
   std::erase_if(all, [&](const LayerTensor& t) {
     return !only.empty() && std::find(only.begin(), only.end(), t.name) == only.end();

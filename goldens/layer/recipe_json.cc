@@ -121,7 +121,7 @@ Format parse_format(const JsonObject& o, const std::string& name) {
 
 OperandSource parse_source(const JsonObject& o, const std::string& name) {
   const auto source = value_in(kOperandSources, name);
-  if (!source) o.refuse("source", "is '" + name + "'; known are " + join(names_in(kOperandSources)));
+  if (!source) o.refuse("source", "is '" + name + "'" + known_names(name, names_in(kOperandSources)));
   return *source;
 }
 

@@ -12,6 +12,7 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/format.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
@@ -207,7 +208,8 @@ void Operation::check_claim(std::string_view claim) const {
   const auto known = claims();
   if (std::find(known.begin(), known.end(), claim) != known.end()) return;
   const std::string said = "'" + std::string(claim) + "' is no claim about " + std::string(name());
-  throw Error(ErrorKind::usage, said + (known.empty() ? ", which promises bits" : "; known are " + join(known)));
+  throw Error(ErrorKind::usage,
+              said + (known.empty() ? ", which promises bits" : known_names(claim, {known.begin(), known.end()})));
 }
 
 Policy Operation::question(const Variant& v) const {
@@ -256,8 +258,11 @@ const Operation* find_operation(std::string_view operation) {
 const Operation& operation_named(std::string_view operation) {
   const Operation* found = find_operation(operation);
   if (found != nullptr) return *found;
-  throw Error(ErrorKind::usage, "there is no operation '" + std::string(operation) + "'; known are " +
-                                    join(all_operations(), ", ", [](const Operation* o) { return o->name(); }));
+  throw Error(ErrorKind::usage, "there is no operation '" + std::string(operation) + "'" + known_operations(operation));
+}
+
+std::string known_operations(std::string_view given) {
+  return known_names(given, all_operations(), [](const Operation* o) { return o->name(); });
 }
 
 const OperationInfo* CandidateRunner::operation(const std::string& name) const {

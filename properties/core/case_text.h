@@ -9,6 +9,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/format.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "reference/common/matrix.h"
 
@@ -31,7 +32,7 @@ inline int word_field(std::string_view field, std::string_view value, std::span<
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == value) return static_cast<int>(i);
   }
-  fail_field(field, value, "one of " + join(words));
+  fail_field(field, value, "one of " + join(words) + did_you_mean(value, {words.begin(), words.end()}));
 }
 
 inline Format format_field(std::string_view field, std::string_view value) {

@@ -175,6 +175,7 @@ const std::vector<const Operation*>& all_operations();
 const Operation* find_operation(std::string_view operation);
 // Error{usage} that lists what there is.
 const Operation& operation_named(std::string_view operation);
+std::string known_operations(std::string_view given);  // known_names of the table
 bool promises_bits(const Variant& v);
 
 // For tests and programs of one's own, before the first look at the registry's contents: a further module at the end.

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
@@ -53,8 +54,8 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
 class Statements {
  public:
   Statements(const GateOptions& options, const std::vector<const Statement*>& selected,
-             const std::vector<Variant>& variants, const Progress& progress)
-      : options_(options), variants_(variants), progress_(progress), selected_(selected), results_(selected.size()) {}
+             const std::vector<Variant>& variants, const StatementWatch& watch)
+      : options_(options), variants_(variants), watch_(watch), selected_(selected), results_(selected.size()) {}
 
   void run(CandidateProcess& process) {
     std::vector<std::thread> others;
@@ -84,7 +85,7 @@ class Statements {
     }
     if (failed_) std::rethrow_exception(failed_);
     for (; told_ < results_.size(); ++told_) {  // behind some that an interruption left out
-      if (results_[told_]) progress_(*results_[told_], true);
+      if (results_[told_]) watch_(*results_[told_], true);
     }
   }
 
@@ -144,7 +145,7 @@ class Statements {
                        records ? recording : nullptr, &history);
       {
         const std::lock_guard lock(mutex_);
-        progress_(run.result(), false);
+        watch_(run.result(), false);
       }
       const PhaseTimes::Seconds before = seconds_of_thread();
       run.run();
@@ -179,12 +180,12 @@ class Statements {
   void finish(std::size_t i, StatementResult result) {
     const std::lock_guard lock(mutex_);
     results_[i] = std::move(result);
-    for (; told_ < results_.size() && results_[told_]; ++told_) progress_(*results_[told_], true);
+    for (; told_ < results_.size() && results_[told_]; ++told_) watch_(*results_[told_], true);
   }
 
   const GateOptions& options_;
   const std::vector<Variant>& variants_;
-  const Progress& progress_;
+  const StatementWatch& watch_;
   std::vector<const Statement*> selected_;
   std::vector<std::optional<StatementResult>> results_;
   std::optional<Record> record_;
@@ -207,7 +208,7 @@ MachineUse use_since(const CpuSeconds& before, double wall) {
 
 }  // namespace
 
-GateReport run_gate(const GateOptions& options, const Progress& progress) {
+GateReport run_gate(const GateOptions& options, const StatementWatch& watch) {
   const auto start = std::chrono::steady_clock::now();
   const CpuSeconds cpu_before = cpu_seconds();
   std::optional<PhaseClock> clock;
@@ -215,14 +216,14 @@ GateReport run_gate(const GateOptions& options, const Progress& progress) {
   std::vector<const Statement*> selected = statements_named(options.only);
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   keep_those_about(process.info(), options.only, selected);
-  GateReport report = begin_report(options, process);
+  GateReport report = begin_report(options, process, selected.size());
   for (const Variant& v : report.variants) {
     if (!options.record || promises_bits(v)) continue;
     throw Error(ErrorKind::usage, "--record keeps what a replay computes again, and " + v.operation +
                                       " promises no bits: leave --record out");
   }
   process.watch(options.interrupted);
-  Statements statements(options, selected, report.variants, progress);
+  Statements statements(options, selected, report.variants, watch);
   statements.run(process);
   report.statements = statements.take_results();
   report.ends = statements.take_ends();
@@ -258,9 +259,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
     throw Error(ErrorKind::usage, "--reproduce takes 'STATEMENT: CASE', as a report prints it");
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
-  const Statement* s = find_statement(name);
-  if (s == nullptr)
-    throw Error(ErrorKind::usage, "no statement '" + std::string(name) + "'; mxcheck gate --list prints them");
+  const Statement* s = &statement_named(name);
   std::vector<Preceding> after;
   for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
@@ -356,7 +355,8 @@ std::vector<const Statement*> statements_named(const std::string& only) {
     if (fnmatch(only.c_str(), std::string(s.name).c_str(), 0) == 0) selected.push_back(&s);
   }
   if (!selected.empty()) return selected;
-  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement; mxcheck gate --list prints them");
+  throw Error(ErrorKind::usage, "--only '" + only + "' selects no statement; mxcheck gate --list prints them" +
+                                    did_you_mean(only, names_in(all_statements())));
 }
 
 bool is_about(const Statement& s, const CandidateInfo& candidate) {
@@ -378,7 +378,7 @@ int jobs_of(const GateOptions& options, const CandidateInfo& candidate) {
       1, std::min(candidate.cuda ? kCudaJobs : kHostJobs, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
-GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
+GateReport begin_report(const GateOptions& options, CandidateProcess& process, std::size_t planned) {
   GateReport report;
   report.arguments = arguments_of(options);
   report.candidate = process.info();
@@ -389,6 +389,7 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process) {
   report.selective = options.only != "*";
   report.machine = build_and_machine(report.candidate);
   report.variants = offered_variants(process);
+  report.planned = planned;
   if (options.begun) options.begun(report);
   return report;
 }

@@ -151,7 +151,8 @@ struct GateReport {
   std::vector<std::pair<std::string, std::string>> machine;  // build_and_machine of where it ran
   std::vector<Variant> variants;
   std::vector<StatementResult> statements;
-  SourcePlace source;  // of the candidate
+  std::size_t planned = 0;  // statements of run_gate: options.begun knows it, before there are results
+  SourcePlace source;       // of the candidate
   Shard shard;
   std::vector<int> missing_shards;  // of a merged run
   bool one_case = false;            // of reproduce
@@ -168,10 +169,10 @@ struct GateReport {
 };
 
 // Called as each statement begins and ends.
-using Progress = std::function<void(const StatementResult& statement, bool finished)>;
+using StatementWatch = std::function<void(const StatementResult& statement, bool finished)>;
 
 // Error{usage} for a library that is no candidate or an --only that selects nothing.
-GateReport run_gate(const GateOptions& options, const Progress& progress);
+GateReport run_gate(const GateOptions& options, const StatementWatch& watch);
 
 // A statement of the caller's own, run as the gate runs its own.
 StatementResult run_statement(const Statement& statement, const GateOptions& options);
@@ -197,7 +198,7 @@ bool is_about(const Statement& s, const CandidateInfo& candidate);
 int jobs_of(const GateOptions& options, const CandidateInfo& candidate);
 
 // The candidate and what it offers; options.begun is told.
-GateReport begin_report(const GateOptions& options, CandidateProcess& process);
+GateReport begin_report(const GateOptions& options, CandidateProcess& process, std::size_t planned = 0);
 
 // The verdict of a statement whose cases have all run without a counterexample.
 

@@ -29,6 +29,8 @@ Preceding parse_preceding(std::string_view text, const Statement& of);
 
 // Null when there is none of this name.
 const Statement* find_statement(std::string_view name);
+// Error{usage} with this text in front where there is none.
+const Statement& statement_named(std::string_view name, const std::string& before = "");
 
 // The last cases of one process of the candidate, of whichever statements. Those of more than kMostElements are left
 // out: trying them again and again would take too long.

@@ -187,7 +187,7 @@ class Soak {
 
 double rule_of_three(std::int64_t calls) { return calls < 3 ? 1 : 3 / static_cast<double>(calls); }
 
-GateReport run_soak(const GateOptions& options, const Progress& progress) {
+GateReport run_soak(const GateOptions& options, const StatementWatch& watch) {
   const auto start = Clock::now();
   std::vector<const Statement*> selected = statements_named(options.only);
   std::erase_if(selected, [](const Statement* s) { return !s->covers_pairs || s->data.empty() || !s->repeats_bits; });
@@ -202,7 +202,7 @@ GateReport run_soak(const GateOptions& options, const Progress& progress) {
   Soak soak(options, selected, report, process);
   soak.run(process);
   soak.finish(report);
-  for (const StatementResult& r : report.statements) progress(r, true);
+  for (const StatementResult& r : report.statements) watch(r, true);
   report.interrupted = options.interrupted != nullptr && options.interrupted->load();
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return report;

@@ -16,7 +16,7 @@ namespace mxcheck {
 
 // Runs for options.soak_minutes. GateReport::soak is set; a statement of which a variant was not met is inconclusive.
 // Error{usage} for a library that is no candidate or an --only that selects no statement of this kind.
-GateReport run_soak(const GateOptions& options, const Progress& progress);
+GateReport run_soak(const GateOptions& options, const StatementWatch& watch);
 
 // After n calls without a failure: the rate of failures that n calls would have shown at least once in 95 % of all
 // such runs, if calls fail independently: 1 - 0.05^(1/n), which is below 3/n ("If nothing goes wrong, is everything all

@@ -14,7 +14,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
-#include "numerics/text.h"
+#include "numerics/names.h"
 #include "properties/core/ahead.h"
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
@@ -642,6 +642,12 @@ const Statement* find_statement(std::string_view name) {
   return s == all.end() ? nullptr : &*s;
 }
 
+const Statement& statement_named(std::string_view name, const std::string& before) {
+  if (const Statement* s = find_statement(name)) return *s;
+  throw Error(ErrorKind::usage, before + "no statement '" + std::string(name) + "'; mxcheck gate --list prints them" +
+                                    did_you_mean(name, names_in(all_statements())));
+}
+
 std::string to_text(const Preceding& p, const Statement& of) {
   return (p.times > 1 ? fmt::format("{} x ", p.times) : "") +
          (p.statement->name == of.name ? "" : fmt::format("{}: ", p.statement->name)) + to_text(p.c);
@@ -650,11 +656,7 @@ std::string to_text(const Preceding& p, const Statement& of) {
 Preceding parse_preceding(std::string_view text, const Statement& of) {
   Preceding p{&of, {}, take_times(text)};
   if (const std::size_t colon = text.find(": "); colon != std::string_view::npos) {
-    p.statement = find_statement(text.substr(0, colon));
-    if (p.statement == nullptr) {
-      throw Error(ErrorKind::usage, "--after: no statement '" + std::string(text.substr(0, colon)) +
-                                        "'; mxcheck gate --list prints them");
-    }
+    p.statement = &statement_named(text.substr(0, colon), "--after: ");
     text.remove_prefix(colon + 2);
   }
   p.c = parse_case(text);

@@ -5,6 +5,7 @@
 
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
@@ -79,9 +80,9 @@ const GoldenSuite& builtin_suite(std::string_view name) {
   for (const GoldenSuite& suite : builtin_suites()) {
     if (suite.name == name) return suite;
   }
-  const std::string names = join(builtin_suites(), ", ", [](const GoldenSuite& suite) { return suite.name; });
-  throw Error(ErrorKind::usage,
-              "no suite '" + std::string(name) + "'; there are " + names + ", or give the path of a SPEC.json");
+  const std::vector<std::string> names = names_in(builtin_suites());
+  throw Error(ErrorKind::usage, "no suite '" + std::string(name) + "'; there are " + join(names) +
+                                    ", or give the path of a SPEC.json" + did_you_mean(name, names));
 }
 
 }  // namespace mxcheck

@@ -211,8 +211,8 @@ void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
     // A misspelt name would otherwise be an operation that nothing is ever asked of.
     const Operation* known = find_operation(name);
     if (known == nullptr || known->name() != name) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has an operation '" + name + "'; known are " +
-                                        join(all_operations(), ", ", [](const Operation* one) { return one->name(); }));
+      throw Error(ErrorKind::usage,
+                  "candidate " + library_ + " has an operation '" + name + "'" + known_operations(name));
     }
     contract = claimed(*known, listed, used);
     try {

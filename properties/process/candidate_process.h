@@ -110,8 +110,9 @@ class CandidateProcess final : public CandidateRunner {
 std::string printable(const char* text);
 
 // Where `name` is looked for: a path if it has a slash or ends in .so, else libmxcheck_<name>.so beside the tool, in
-// ../lib, in ../lib/mxcheck and in the build tree. Error{usage} lists the places.
+// ../lib, in ../lib/mxcheck and in the build tree. Error{usage} says what to build or what is missing.
 std::string find_candidate_library(const std::string& name, const std::string& tool);
+std::vector<std::string> tree_candidates();  // names of the candidates that this tree builds
 std::string own_executable();
 
 // The path of the GPU model's library, or nothing and why: `given` if it is not empty, else libmxcheck_gpu_model.so in

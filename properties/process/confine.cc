@@ -22,6 +22,7 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,6 +30,7 @@
 
 #include "mxcheck_version.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "properties/process/candidate_process.h"
 
 namespace mxcheck {
@@ -246,20 +248,85 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// libmxcheck_<name>.so beside the tool or where an installation or a build has it; tried lists the places.
-std::optional<std::string> find_by_name(const std::string& name, const std::string& tool, std::string& tried) {
+// Beside the tool, and where an installation or a build has libraries.
+constexpr std::array kPlaces{".",
+                             "../lib",
+                             "../lib/mxcheck",
+                             "../lib/x86_64-linux-gnu",
+                             "../kernels/cpu",
+                             "../kernels/sm90",
+                             "../kernels/sm100"};
+constexpr std::string_view kPrefix = "libmxcheck_", kSuffix = ".so";
+
+std::optional<std::string> find_by_name(const std::string& name, const std::string& tool) {
   const fs::path here = fs::path(tool).parent_path();
   std::error_code unreadable;  // a folder without permission has no library
-  for (const char* place : {".", "../lib", "../lib/mxcheck", "../lib/x86_64-linux-gnu", "../kernels/cpu",
-                            "../kernels/sm90", "../kernels/sm100"}) {
-    const fs::path path = here / place / ("libmxcheck_" + name + ".so");
+  for (const char* place : kPlaces) {
+    const fs::path path = here / place / (std::string(kPrefix) + name + std::string(kSuffix));
     if (fs::is_regular_file(path, unreadable)) return fs::canonical(path).string();
-    tried += (tried.empty() ? "" : ", ") + path.lexically_normal().string();
   }
   return std::nullopt;
 }
 
+// A library that this tree builds.
+struct TreeLibrary {
+  std::string_view name;
+  bool is_candidate, is_cuda;
+};
+constexpr std::array<TreeLibrary, 13> kTreeLibraries{{{"cpu", true, false},
+                                                      {"cpu_layer", true, false},
+                                                      {"sm90", true, true},
+                                                      {"sm90_gemm", true, true},
+                                                      {"sm90_route", true, true},
+                                                      {"sm90_layer", true, true},
+                                                      {"sm90_moe", true, true},
+                                                      {"sm100_emulated", true, false},
+                                                      {"sm100_emulated_on_sm90", true, true},
+                                                      {"sm90_train", false, true},
+                                                      {"c", false, false},
+                                                      {"gpu_model", false, false},
+                                                      {"worker", false, false}}};
+
+// What to build, and what the machine lacks for it.
+std::string advice_for(const TreeLibrary& library) {
+  const std::string target = std::string("mxcheck_") + std::string(library.name);
+  const std::string missing = "lib" + target + ".so is not beside mxcheck; ";
+  const std::string build = "./run build " + target;
+  if (!library.is_cuda) return missing + build;
+  const char* const gpu = fs::exists("/dev/nvidiactl") ? "" : "; it runs on a Hopper GPU, and this machine has none";
+  if (MXCHECK_HAS_SM90 != 0) return missing + build + gpu;
+  return missing + "it needs the CUDA Toolkit 12.4 or later, which this mxcheck was built without: install it, then " +
+         build + gpu;
+}
+
+// The names of candidates that this tree builds, and of the libraries that are there.
+std::vector<std::string> candidate_names(const std::string& tool) {
+  std::vector<std::string> names = tree_candidates();
+  std::set<std::string_view> others;
+  for (const TreeLibrary& library : kTreeLibraries) {
+    if (!library.is_candidate) others.insert(library.name);
+  }
+  std::error_code unreadable;
+  for (const char* place : kPlaces) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(tool).parent_path() / place, unreadable)) {
+      std::string name = entry.path().filename().string();
+      if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+      name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+      if (!others.contains(name)) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> tree_candidates() {
+  std::vector<std::string> names;
+  for (const TreeLibrary& library : kTreeLibraries) {
+    if (library.is_candidate) names.emplace_back(library.name);
+  }
+  return names;
+}
 
 std::string own_executable() { return fs::read_symlink("/proc/self/exe").string(); }
 
@@ -270,20 +337,23 @@ std::string find_candidate_library(const std::string& name, const std::string& t
     if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
     throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
   }
-  std::string tried;
-  if (const auto path = find_by_name(name, tool, tried)) return *path;
-  throw Error(ErrorKind::usage,
-              "no candidate named '" + name + "'; looked for " + tried + "; give the path of a shared library instead");
+  if (const auto path = find_by_name(name, tool)) return *path;
+  for (const TreeLibrary& library : kTreeLibraries) {
+    if (library.name == name) refuse_usage(advice_for(library));
+  }
+  refuse_usage("no candidate named '" + name + "'; searched " + std::to_string(kPlaces.size()) +
+               " folders beside mxcheck; give the path of a shared library instead" +
+               did_you_mean(name, candidate_names(tool)));
 }
 
 std::pair<std::string, std::string> find_gpu_model(const std::string& given, const std::string& tool) {
   std::error_code unreadable;
-  std::string tried = given;
   if (!given.empty() && fs::is_regular_file(given, unreadable)) return {given, ""};
   if (given.empty()) {
-    if (const auto path = find_by_name("gpu_model", tool, tried)) return {*path, ""};
+    if (const auto path = find_by_name("gpu_model", tool)) return {*path, ""};
   }
-  return {"", "there is no library of the GPU model; looked for " + tried};
+  return {"", "there is no library of the GPU model; " +
+                  (given.empty() ? std::string("./run build mxcheck_gpu_model") : "looked for " + given)};
 }
 
 std::set<std::string> mapped_files() {

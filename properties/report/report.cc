@@ -148,7 +148,6 @@ std::string report_header(const GateReport& report) {
 
 std::string statement_line(const StatementResult& r) {
   const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
-  if (r.verdict == Verdict::not_offered) return fmt::format("{} {}\n", head, r.reason);
   std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
   if (r.not_applicable + r.options_not_offered > 0) {
     line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
@@ -157,6 +156,20 @@ std::string statement_line(const StatementResult& r) {
   for (const std::string& refused : not_offered(r)) line += fmt::format("{:<14}{}\n", "", refused);
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
   return line;
+}
+
+std::string not_offered_text(const GateReport& report) {
+  std::vector<std::pair<const StatementResult*, int>> reasons;  // the first statement of each, and how many follow it
+  for (const StatementResult& r : report.statements) {
+    if (r.verdict != Verdict::not_offered) continue;
+    const auto same = std::ranges::find_if(reasons, [&](const auto& one) { return one.first->reason == r.reason; });
+    same == reasons.end() ? (void)reasons.emplace_back(&r, 0) : (void)++same->second;
+  }
+  return join(reasons, "", [](const auto& one) {
+    const std::string more = one.second == 0 ? "" : fmt::format(" and {} more", one.second);
+    return fmt::format("{:<13} {:<64} {}\n", verdict_word(Verdict::not_offered),
+                       std::string(one.first->statement->name) + more, one.first->reason);
+  });
 }
 
 std::string cause_text(const Finding& finding) {
@@ -209,8 +222,15 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   if (!saved.empty()) out += "  saved     " + saved + "\n";
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
-  for (const auto& [key, value] : report.machine) out += fmt::format("  {:<9} {}\n", key, value);
   return out;
+}
+
+std::string machine_text(const GateReport& report) {
+  const bool failed =
+      std::ranges::any_of(report.statements, [](const auto& r) { return r.counterexample.has_value(); });
+  if (!failed) return "";
+  return "\non this machine\n" +
+         join(report.machine, "", [](const auto& row) { return fmt::format("  {:<9} {}\n", row.first, row.second); });
 }
 
 std::string report_summary(const GateReport& report) {

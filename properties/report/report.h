@@ -17,16 +17,23 @@ namespace mxcheck {
 // The line before anything runs: seed, candidate, suite.
 std::string report_header(const GateReport& report);
 
-// One line a statement: verdict, name, cases, variants, seconds.
+// One line for a statement that was tried: verdict, name, cases, variants, seconds.
 std::string statement_line(const StatementResult& result);
+
+// One line for all statements that were not tried for the same reason: the first of them, and how many more. JSON and
+// JUnit have each.
+std::string not_offered_text(const GateReport& report);
 
 // The diagnosis in one sentence: "ties away from zero: gives every bit of 4 failing cases, 4160 elements"; that nothing
 // known gives them; empty where they were not compared with causes.
 std::string cause_text(const Finding& finding);
 
 // The counterexample of a failed statement: statement, place, inputs, expected and observed, extent, minimal case,
-// command that reproduces it, machine. saved: path of the saved case, or empty.
+// command that reproduces it, seed and candidate. saved: path of the saved case, or empty.
 std::string counterexample_text(const GateReport& report, const StatementResult& result, const std::string& saved);
+
+// After the counterexamples of a run: mxcheck, compiler, CPU, system and GPU; empty where there is none.
+std::string machine_text(const GateReport& report);
 
 // True if the counterexample is of all cases of the statement together: no case alone meets it again.
 bool is_of_all_cases(const StatementResult& result);

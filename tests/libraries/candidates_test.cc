@@ -81,8 +81,7 @@ const Library kLibraries[] = {
     {"that_are_slow", TE ";sleep_us=1000", "--cases 10 --seed 3"},
     {"with_a_large_workspace", TE ";workspace=268435456", "--cases 2 --seed 3 --only 'every_amax*'"},
     {"of_dequantize_alone", "operations=dequantize;one_of=7", "--cases 40 --seed 3",
-     "not offered   quantize_equals_the_reference                                    about no variant that the "
-     "candidate offers"},
+     "about no variant that the candidate offers\n"},
     {"of_route_metadata_alone", "operations=route_metadata"},
     {"of_route_metadata_alone_in_the_whole_suite", "operations=route_metadata", "--seed 3"},
     {"of_layers_of_a_few_recipes", LAYERS, "--cases 20 --seed 3"},

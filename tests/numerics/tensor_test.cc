@@ -180,6 +180,22 @@ TEST(Names, an_entry_is_itself_and_an_unknown_one_is_refused_with_the_list) {
   EXPECT_EQ(&entry_named(kFruit, "fruit", "pear"), &kFruit[1]);
   expect_thrown(ErrorKind::usage, "unknown fruit 'kiwi'; known are apple, pear",
                 [] { (void)entry_named(kFruit, "fruit", "kiwi"); });
+  expect_thrown(ErrorKind::usage, "unknown fruit 'paer'; known are apple, pear; did you mean 'pear'?",
+                [] { (void)entry_named(kFruit, "fruit", "paer"); });
+}
+
+TEST(Names, a_slip_of_the_keyboard_is_told_from_another_word) {
+  const std::vector<std::string> known{"gate", "golden", "merge", "e4m3", "e5m2"};
+  const auto meant = [&](std::string_view given, std::string_view name) {
+    EXPECT_EQ(did_you_mean(given, known), name.empty() ? "" : "; did you mean '" + std::string(name) + "'?") << given;
+  };
+  for (const char* slip : {"gaet", "gat", "gatee", "gite", "agte", "GATE"}) meant(slip, "gate");
+  for (const char* slip : {"goldne", "glden", "goooden", "gloden", "g olden"}) meant(slip, "golden");
+  meant("E4M3", "e4m3");
+  meant("e4m2", "e4m3");  // as near as e5m2, and before it
+  for (const char* other : {"", "y", "gt", "tage", "e9m9", "walk", "goldenssss"}) meant(other, "");
+  meant(std::string(101, 'x'), "");
+  EXPECT_EQ(did_you_mean("gate", {}), "");
 }
 
 TEST(Sweep, visits_every_pattern_once) {

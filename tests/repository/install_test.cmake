@@ -14,6 +14,14 @@ if(NOT bare STREQUAL "kernels/candidate.h;kernels/candidate_layer.h;kernels/cand
   message(FATAL_ERROR "include/mxcheck-candidate/ holds ${bare}")
 endif()
 
+# What shells and man read.
+foreach(file bash-completion/completions/mxcheck zsh/site-functions/_mxcheck fish/vendor_completions.d/mxcheck.fish man/man1/mxcheck.1)
+  file(READ ${PREFIX}/share/${file} text)
+  if(NOT text MATCHES "verdict.*apart")
+    message(FATAL_ERROR "share/${file} lacks an option")
+  endif()
+endforeach()
+
 # Nothing may point back into the source tree or the build.
 get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 file(GLOB_RECURSE files ${PREFIX}/*.cmake ${PREFIX}/*.h)

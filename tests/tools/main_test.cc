@@ -45,8 +45,35 @@ TEST_F(Tool, the_examples_of_help_that_need_no_files_run) {
 
 TEST_F(Tool, refuses_unknown_words_with_code_2) {
   expect_refused(2, "no subcommand given", "");
-  expect_refused(2, "unknown subcommand or option 'quantise'", "quantise x.npy");
-  expect_refused(2, "unknown subcommand or option '--quick'", "--quick");
+  expect_refused(2, "unknown subcommand 'quantise'; did you mean 'quantize'?", "quantise x.npy");
+  expect_refused(2, "unknown subcommand 'gaet'; did you mean 'gate'?", "gaet");
+  expect_refused(2, "unknown subcommand 'walk'; mxcheck --help lists them", "walk");
+  expect_refused(2, "unknown option '--quick'; mxcheck --help lists them", "--quick");
+  expect_refused(2, "unknown subcommand 'verfiy'; did you mean 'verify'?", "golden verfiy x.h5");
+  expect_refused(2, "no subcommand given; mxcheck golden --help lists them", "golden");
+  expect_refused(2, "unknown option '--ouptut'; did you mean '--output'?", "quantize x.npy --ouptut q.safetensors");
+}
+
+TEST_F(Tool, says_which_name_was_perhaps_meant) {
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
+  for (const auto& [meant, arguments] :
+       {std::pair{"e4m3", "formats e4n3"}, std::pair{"e4m3", "formats E4M3"},
+        std::pair{"rceil", "scale --rule rciel 1"}, std::pair{"e5m2", "quantize x.npy -o q.safetensors --format e5m"},
+        std::pair{"tcgen05", "quantize x.npy -o q.safetensors --layout tcgen5"},
+        std::pair{"sm90_fp8", "mma --contract sm90_pf8 --a x.npy --b x.npy --explain 0,0"},
+        std::pair{"te", "recipes x.npy --recipe et"},
+        std::pair{"topk-softmax", "route x.npy --top-k 1 --variant topk-sotfmax"},
+        std::pair{"quick", "gate --suite qiuck"},
+        std::pair{"cast_equals_the_reference", "gate --only cast_equal_the_reference"},
+        std::pair{"cast_equals_the_reference", "gate --reproduce 'cast_equals_the_refrence: op=cast'"},
+        std::pair{"quantize", "gate --reproduce 'cast_equals_the_reference: op=quantise'"},
+        std::pair{"route", "identify --candidate cpu --op rotue"},
+        std::pair{"scales", "golden make --suite scalse -o g"}, std::pair{"tiny", "parity run --preset tniy -o r.h5"},
+        std::pair{"mxfp8", "layer --recipe mxpf8 --show"}}) {
+    expect_refused(2, std::string("; did you mean '") + meant + "'?", arguments);
+  }
+  // As many changes as a third of the letters, and no more.
+  EXPECT_EQ(mxcheck("formats e9m9").err.find("did you mean"), std::string::npos);
 }
 
 TEST_F(Tool, keeps_to_one_line_whatever_a_name_holds) {

@@ -2,20 +2,90 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 
 namespace mxcheck {
+
+struct CommandState {
+  explicit CommandState(const std::string& what) : app(what) {}
+  CLI::App app;
+  std::function<int()> chosen;
+  std::map<const CLI::App*, std::string> footers;
+  std::map<const CLI::App*, std::map<int, std::string>> exits;
+  std::map<const CLI::Option*, std::vector<std::string>> words;
+};
+
 namespace {
 
 template <class T>
 constexpr bool kIsOptional = false;
 template <class T>
 constexpr bool kIsOptional<std::optional<T>> = true;
+
+const CLI::App& chosen_app(const CLI::App& top) {
+  const auto chosen = top.get_subcommands();
+  return chosen.empty() ? top : chosen_app(*chosen.front());
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+// The option or subcommand that the command lacks; what CLI11 says where there is no such word.
+std::string refusal(const CLI::App& top, const std::string& otherwise) {
+  const CLI::App& app = chosen_app(top);
+  std::string name = app.get_name();
+  for (const CLI::App* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
+    name = parent->get_name() + " " + name;
+  const auto about = [&](const char* kind, const std::string& word, const std::vector<std::string>& known) {
+    const std::string near = did_you_mean(word, known);
+    return std::string("unknown ") + kind + " '" + word + "'" +
+           (near.empty() ? "; " + name + " --help lists them" : near);
+  };
+  const std::vector<std::string> words = top.remaining(true);
+  const auto option = std::find_if(words.begin(), words.end(), is_option);
+  if (option != words.end()) {
+    std::vector<std::string> known;
+    for (const CLI::Option* o : app.get_options()) {
+      for (const std::string& long_name : o->get_lnames()) known.push_back("--" + long_name);
+    }
+    return about("option", option->substr(0, option->find('=')), known);
+  }
+  std::vector<std::string> known;
+  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  if (known.empty()) return otherwise;
+  return words.empty() ? "no subcommand given; " + name + " --help lists them" : about("subcommand", words[0], known);
+}
+
+// What the code means where nothing else is said.
+std::map<int, std::string> exits_of(const CommandState& state, const CLI::App& app) {
+  std::map<int, std::string> all{{0, "done"},
+                                 {2, "the command line, or an input that is not what it should be"},
+                                 {3, "the machine lacks something: no memory, a full disk"},
+                                 {70, "a defect of mxcheck"}};
+  const auto own = state.exits.find(&app);
+  if (own == state.exits.end()) return all;
+  for (const auto& [code, meaning] : own->second) all[code] = meaning;
+  return all;
+}
+
+// The end of each --help.
+void say_exits(CommandState& state, CLI::App& app) {
+  std::string text = state.footers[&app];
+  if (!text.empty()) text += "\n\n";
+  text += "Exit codes:";
+  for (const auto& [code, meaning] : exits_of(state, app)) {
+    const std::string number = std::to_string(code);
+    text += "\n  " + number + std::string(5 - number.size(), ' ') + meaning;
+  }
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) say_exits(state, *sub);
+  app.footer(text);
+}
 
 }  // namespace
 
@@ -30,7 +100,17 @@ CommandOption CommandOption::shows_default() {
 }
 
 CommandOption CommandOption::one_of(const std::vector<std::string>& words) {
-  option_->check(CLI::IsMember(words));
+  option_->check(CLI::Validator(
+      [words](const std::string& text) {
+        const bool known = std::find(words.begin(), words.end(), text) != words.end();
+        return known ? "" : text + " not in {" + join(words, ",") + "}" + did_you_mean(text, words);
+      },
+      "{" + join(words, ",") + "}"));
+  return completes(words);
+}
+
+CommandOption CommandOption::completes(const std::vector<std::string>& words) {
+  state_->words[option_] = words;
   return *this;
 }
 
@@ -92,14 +172,14 @@ CommandOption CommandOption::in_group(const std::string& heading) {
 }
 
 Command Command::subcommand(const std::string& name, const std::string& what) {
-  return {app_->add_subcommand(name, what), chosen_};
+  return {app_->add_subcommand(name, what), state_};
 }
 
 void Command::requires_subcommand() { app_->require_subcommand(1); }
 
 template <class T>
 CommandOption Command::option(const std::string& names, T& to, const std::string& help) {
-  CommandOption option(app_->add_option(names, to, help));
+  CommandOption option(app_->add_option(names, to, help), state_);
   if constexpr (kIsOptional<T>) option.not_empty();  // which would leave it as if it had not been given
   return option;
 }
@@ -118,23 +198,36 @@ template CommandOption Command::option(const std::string&, std::optional<std::ui
 template CommandOption Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 
 CommandOption Command::flag(const std::string& name, bool& to, const std::string& help) {
-  return CommandOption(app_->add_flag(name, to, help));
+  return {app_->add_flag(name, to, help), state_};
 }
 
-void Command::footer(const std::string& text) { app_->footer(text); }
+void Command::footer(const std::string& text) { state_->footers[app_] = text; }
+
+void Command::exits(const std::map<int, std::string>& meanings) { state_->exits[app_] = meanings; }
+
+CommandRow Command::row() const {
+  CommandRow row{app_->get_name(), app_->get_description(), state_->footers[app_], exits_of(*state_, *app_), {}, {}};
+  for (CLI::Option* o : app_->get_options([](const CLI::Option*) { return true; })) {
+    OptionRow option{
+        {}, "", o->get_default_str(), {}, o->get_description(), o->get_group(), o->get_positional(), o->get_required()};
+    for (const std::string& name : o->get_snames()) option.names.push_back("-" + name);
+    for (const std::string& name : o->get_lnames()) option.names.push_back("--" + name);
+    if (o->get_positional()) option.names = {o->get_name(true, false)};
+    if (o->get_items_expected_max() != 0) option.value = o->get_type_name();
+    if (const auto words = state_->words.find(o); words != state_->words.end()) option.words = words->second;
+    row.options.push_back(std::move(option));
+  }
+  for (CLI::App* sub : app_->get_subcommands([](CLI::App*) { return true; }))
+    row.subcommands.push_back(Command(sub, state_).row());
+  return row;
+}
 
 void Command::runs(const std::function<int()>& action) {
-  app_->callback([chosen = chosen_, action] { *chosen = action; });
+  app_->callback([state = state_, action] { state->chosen = action; });
 }
 
-struct CommandLine::State {
-  explicit State(const std::string& what) : app(what) {}
-  CLI::App app;
-  std::function<int()> chosen;
-};
-
 CommandLine::CommandLine(const std::string& name, const std::string& what, const std::string& version)
-    : state_(std::make_unique<State>(what)) {
+    : state_(std::make_unique<CommandState>(what)) {
   CLI::App& app = state_->app;
   app.name(name);
   app.set_version_flag("--version", version, "Print the version and exit");
@@ -144,18 +237,16 @@ CommandLine::CommandLine(const std::string& name, const std::string& what, const
 
 CommandLine::~CommandLine() = default;
 
-Command CommandLine::top() { return {&state_->app, &state_->chosen}; }
+Command CommandLine::top() { return {&state_->app, state_.get()}; }
 
 int CommandLine::run(int argc, char** argv) {
   CLI::App& app = state_->app;
+  say_exits(*state_, app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    if (!app.get_subcommands().empty()) throw Error(ErrorKind::usage, e.what());
-    const std::string help = "; " + app.get_name() + " --help lists them";
-    if (argc < 2) throw Error(ErrorKind::usage, "no subcommand given" + help);
-    throw Error(ErrorKind::usage, "unknown subcommand or option '" + std::string(argv[1]) + "'" + help);
+    throw Error(ErrorKind::usage, refusal(app, e.what()));
   }
   return state_->chosen();
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,16 +19,35 @@ class Option;
 
 namespace mxcheck {
 
+struct CommandState;
+
+// The table that --help prints, as data: what the completions of shells and the manual page are made of.
+struct OptionRow {
+  std::vector<std::string> names;  // "-o", "--output"; of an argument its one name
+  std::string value;               // "TEXT", "UINT"; empty: a flag
+  std::string initial;             // the default, if --help says it
+  std::vector<std::string> words;  // for completions
+  std::string help, group;
+  bool is_argument = false, is_required = false;
+};
+struct CommandRow {
+  std::string name, what, footer;
+  std::map<int, std::string> exits;
+  std::vector<OptionRow> options;
+  std::vector<CommandRow> subcommands;
+};
+
 // One option, to say more of it.
 class CommandOption {
  public:
-  explicit CommandOption(CLI::Option* option) : option_(option) {}
+  CommandOption(CLI::Option* option, CommandState* state) : option_(option), state_(state) {}
   CommandOption required();
   CommandOption shows_default();
   CommandOption one_of(const std::vector<std::string>& words);
-  CommandOption between(std::int64_t low, std::int64_t high);  // inclusive
-  CommandOption counter();                                     // 0 to 2^64 - 1, digits alone
-  CommandOption finite_fp32();                                 // a number that FP32 holds: no NaN, no infinity
+  CommandOption completes(const std::vector<std::string>& words);  // shells offer these; others are taken too
+  CommandOption between(std::int64_t low, std::int64_t high);      // inclusive
+  CommandOption counter();                                         // 0 to 2^64 - 1, digits alone
+  CommandOption finite_fp32();                                     // a number that FP32 holds: no NaN, no infinity
   CommandOption not_empty();        // what a name may not be: "$OUT" of a variable that was never set
   CommandOption comma_separated();  // what follows the one word is no value of this option
   CommandOption exactly(int values);
@@ -37,11 +57,12 @@ class CommandOption {
 
  private:
   CLI::Option* option_;
+  CommandState* state_;
 };
 
 class Command {
  public:
-  Command(CLI::App* app, std::function<int()>* chosen) : app_(app), chosen_(chosen) {}
+  Command(CLI::App* app, CommandState* state) : app_(app), state_(state) {}
   Command subcommand(const std::string& name, const std::string& what);
   void requires_subcommand();
 
@@ -53,12 +74,15 @@ class Command {
   CommandOption flag(const std::string& name, bool& to, const std::string& help);
 
   void footer(const std::string& text);
+  // What exit codes mean here, in place of or beside "done", usage (2), environment (3) and a defect (70).
+  void exits(const std::map<int, std::string>& meanings);
+  [[nodiscard]] CommandRow row() const;  // of this and all below it
   // The action of this subcommand when it is chosen: returns the exit code, throws mxcheck::Error for bad input.
   void runs(const std::function<int()>& action);
 
  private:
   CLI::App* app_;
-  std::function<int()>* chosen_;
+  CommandState* state_;
 };
 
 class CommandLine {
@@ -74,8 +98,7 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<CommandState> state_;
 };
 
 }  // namespace mxcheck

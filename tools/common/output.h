@@ -49,6 +49,13 @@ std::string decimal(double value);                       // the shortest decimal
 std::string decimal(float value);                        // ... as the same float
 std::string hex(std::uint32_t bits, int width_in_bits);  // 0x7e: as many digits as the width needs
 
+template <class Formats>
+std::vector<std::string> names_of(const Formats& formats) {
+  std::vector<std::string> names;
+  for (const Format format : formats) names.emplace_back(spec(format).name);
+  return names;
+}
+
 // JSON has no NaN and no infinities: these become the strings "nan", "inf" and "-inf".
 Json json_number(double value);
 

@@ -3,6 +3,7 @@
 // error is a terminal; nothing otherwise. Gone when the object is.
 //
 //   progress.now("quantizing 4096 x 4096", 0.25);   // mxcheck: quantizing 4096 x 4096: 25 %, 3 s, 9 s left
+//   progress.rate("M elements", 16.8);              // ...: 25 %, 3 s, 1.4 M elements a second, 9 s left
 
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +13,9 @@
 #include <thread>
 
 namespace mxcheck {
+
+// A terminal that takes colours, and nobody who wants none: https://no-color.org.
+bool shows_colours(int descriptor);
 
 class Progress {
  public:
@@ -23,12 +27,17 @@ class Progress {
   void now(const std::string& what, double share = -1);
   // The same with a share that is asked for whenever it is shown, until the next phase or the end.
   void watch(const std::string& what, std::function<double()> share);
+  // Says how much a second, too: the phase's whole times its share, or the amount that is asked for.
+  void rate(const std::string& unit, double whole, std::function<double()> amount = {});
+  // Writes to the same terminal, in a line of its own: the shown line makes room.
+  void above(const std::function<void()>& write);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
  private:
   friend struct ProgressPeek;  // of its test
   void show();
+  void clear();
 
   [[nodiscard]] std::string line(std::chrono::steady_clock::time_point at) const;
 
@@ -36,6 +45,10 @@ class Progress {
   double share_ = -1;
   double first_share_ = 0;  // with which the phase began
   std::function<double()> watched_;
+  std::string unit_;  // empty: no rate is known
+  double whole_ = 0;
+  std::function<double()> amount_;
+  std::size_t shown_ = 0;  // columns
   std::chrono::steady_clock::time_point begun_, phase_begun_;
   std::mutex mutex_;
   std::condition_variable ended_;

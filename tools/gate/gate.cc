@@ -1,10 +1,13 @@
 // mxcheck gate: a kernel library in, a verdict and the smallest counterexamples out.
 
+#include "properties/process/candidate_process.h"
 #include "tools/gate/outputs.h"
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,11 +22,13 @@
 
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
+#include "tools/common/progress.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -59,10 +64,12 @@ std::atomic<bool> interrupted{false};
 void on_signal(int) { interrupted.store(true); }
 
 Suite parse_suite(const std::string& name) {
-  for (Suite suite : {Suite::quick, Suite::full, Suite::exhaustive}) {
+  constexpr std::array kSuites{Suite::quick, Suite::full, Suite::exhaustive};
+  const auto name_of = [](Suite suite) { return to_text(suite); };
+  for (Suite suite : kSuites) {
     if (name == to_text(suite)) return suite;
   }
-  throw Error(ErrorKind::usage, "unknown suite '" + name + "'; known are quick, full, exhaustive");
+  throw Error(ErrorKind::usage, "unknown suite '" + name + "'" + known_names(name, kSuites, name_of));
 }
 
 std::uint64_t parse_seed(const std::string& text) {
@@ -160,17 +167,58 @@ ShardChoice dealt_shard(const Options& o) {
   return choice;
 }
 
-// One line on the terminal for the statement that runs, one on standard output for each that has run.
-Progress progress_of(const Options& o) {
-  return [&o, terminal = isatty(STDERR_FILENO) != 0](const StatementResult& r, bool finished) {
-    if (terminal && !finished) std::fputs(fmt::format("{} ...\r", r.statement->name).c_str(), stderr);
-    if (!finished) return;
-    if (terminal) std::fputs("\x1b[2K", stderr);
-    if (o.outputs.json) return;
-    std::fputs(statement_line(r).c_str(), stdout);
-    std::fflush(stdout);
-  };
+// The line of a statement; its verdict has a colour where the terminal takes one.
+std::string coloured_line(const StatementResult& r) {
+  const std::string line = statement_line(r);
+  if (!shows_colours(STDOUT_FILENO)) return line;
+  const char* const colour = r.verdict == Verdict::held ? "32" : r.verdict == Verdict::failed ? "1;31" : "33";
+  const std::size_t end = line.find(' ');
+  return fmt::format("\x1b[{}m{}\x1b[0m{}", colour, line.substr(0, end), line.substr(end));
 }
+
+// A line on the terminal for what runs, one on standard output for each statement that has run.
+class Display {
+ public:
+  explicit Display(const Options& o) : o_(o) {}
+
+  void begin(const GateReport& begun) {
+    planned_ = begun.planned;
+    above([&] { std::fputs(report_header(begun).c_str(), stdout); });
+    if (!o_.soaks()) return;
+    line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
+      return std::min(1.0, passed.count() / (60 * o_.soak));
+    });
+  }
+  void count_case() { ++cases_; }
+  void statement(const StatementResult& r, bool finished) {
+    if (!o_.soaks() && planned_ > 0) show(r, finished);
+    if (!finished || r.verdict == Verdict::not_offered) return;
+    above([&] { std::fputs(coloured_line(r).c_str(), stdout); });
+  }
+
+ private:
+  void above(const std::function<void()>& write) {
+    if (o_.outputs.json) return;
+    line_.above([&] {
+      write();
+      std::fflush(stdout);
+    });
+  }
+
+  // Statements are of unlike length: what is left is a guess, and the cases show that something happens.
+  void show(const StatementResult& r, bool finished) {
+    ended_ += finished ? 1 : 0;
+    line_.now(fmt::format("{} of {} statements, {}", ended_, planned_, r.statement->name),
+              static_cast<double>(ended_) / static_cast<double>(planned_));
+    line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+  }
+
+  const Options& o_;
+  std::size_t planned_ = 0, ended_ = 0;
+  std::atomic<std::int64_t> cases_{0};
+  Progress line_{"starting the candidate"};
+};
 
 // The tensors of each failure, as far as they are asked for: the candidate is called again for them.
 std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
@@ -204,18 +252,18 @@ int run_gate_command(const Options& o) {
   options.shard = dealt_shard(o).shard;
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  options.begun = [&](const GateReport& begun) {
-    if (o.outputs.json) return;
-    std::fputs(report_header(begun).c_str(), stdout);
-    std::fflush(stdout);
-  };
-  const Progress progress = progress_of(o);
-  GateReport report = o.soaks()             ? run_soak(options, progress)
-                      : o.reproduce.empty() ? run_gate(options, progress)
+  std::optional<Display> display(std::in_place, o);
+  options.begun = [&](const GateReport& begun) { display->begin(begun); };
+  options.checked = [&](const Statement&, const Case&) { display->count_case(); };
+  const StatementWatch watch = [&](const StatementResult& r, bool finished) { display->statement(r, finished); };
+  GateReport report = o.soaks()             ? run_soak(options, watch)
+                      : o.reproduce.empty() ? run_gate(options, watch)
                                             : reproduce(options, o.reproduce);
+  display.reset();
   // The results of the statements are printed even where their files cannot be written any more.
   if (std::ferror(stdout) != 0 && exit_code(report) == 0)
     throw Error(ErrorKind::environment, "standard output cannot be written");
+  if (!o.outputs.json && !report.one_case) std::fputs(not_offered_text(report).c_str(), stdout);
   const std::map<std::string, ExamplePictures> pictures = pictures_of(o, report, options);
   keep_record(o, report);
   write_outputs(o.outputs, report, pictures);
@@ -233,8 +281,10 @@ void add_gate(Command& app) {
   gate.option("--candidate", options->candidate,
               "cpu, sm90, the path of a shared library that implements kernels/candidate.h, or python:MODULE:NAME, "
               "python:FILE.py:NAME")
+      .completes(tree_candidates())
       .shows_default();
   gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
+      .completes({"quick", "full", "exhaustive"})
       .shows_default();
   gate.option(
           "--claim", options->claims,
@@ -269,9 +319,13 @@ void add_gate(Command& app) {
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);
   gate.flag("--list", options->list, "print the statements and exit");
+  gate.exits({{0, "every statement held"},
+              {1, "a counterexample"},
+              {2, "the command line, or the library is no candidate: nothing ran"},
+              {3, "the machine: no memory, a device that is not there or that this build does not drive"},
+              {4, "inconclusive: nothing ran, a class of inputs was not reached, or interrupted"},
+              {6, "the candidate crashed or hung"}});
   gate.footer(
-      "Exit codes: 0 every statement held; 1 a counterexample; 2 usage; 3 environment; 4 inconclusive (nothing ran, a\n"
-      "class of inputs was not reached, interrupted); 6 the candidate crashed or hung; 70 a defect of mxcheck.\n\n"
       "Examples:\n"
       "  mxcheck gate                                          the in-tree CPU library, quick suite\n"
       "  mxcheck gate --candidate ./libmine.so --junit r.xml   a library of yours, with a report for CI\n"
@@ -433,7 +487,8 @@ void write_outputs(const OutputOptions& o, GateReport& report, const std::map<st
     const std::string saved = found == pictures.end() ? "" : found->second.saved;
     std::fputs(counterexample_text(report, r, saved).c_str(), stdout);
   }
-  std::fputs(((o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(), stdout);
+  std::fputs((machine_text(report) + (o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(),
+             stdout);
   if (o.github) std::fputs(github_annotations(report).c_str(), stdout);
 }
 

@@ -152,9 +152,11 @@ void add_replay(Command& app) {
   replay.flag("--without-sources", options->without_sources, "do not ask whether the kernels have changed since");
   replay.option("--threads", options->threads, "0 for the machine's").between(0, 1024);
   replay.flag("--json", options->json, "print the report as JSON");
+  replay.exits({{0, "every output is the reference's and no source has changed"},
+                {1, "a difference, or changed sources"},
+                {4, "inconclusive: no cases, or the record names no sources"},
+                {5, "not a record, or a damaged one"}});
   replay.footer(
-      "Exit codes: 0 every output is the reference's and no source has changed; 1 a difference, or changed sources;\n"
-      "2 usage; 4 inconclusive (no cases, or the record names no sources); 5 not a record, or a damaged one.\n\n"
       "Examples:\n"
       "  mxcheck replay goldens/records/h200_quick.h5          in a checkout of the kernels that it is of\n"
       "  mxcheck replay theirs.h5 --without-sources            the answers alone");
@@ -183,7 +185,10 @@ int run_merge(const MergeOptions& o) {
   GateReport report = merged(std::move(shards));
   if (!o.outputs.json) {
     std::fputs(report_header(report).c_str(), stdout);
-    for (const StatementResult& r : report.statements) std::fputs(statement_line(r).c_str(), stdout);
+    for (const StatementResult& r : report.statements) {
+      if (r.verdict != Verdict::not_offered) std::fputs(statement_line(r).c_str(), stdout);
+    }
+    std::fputs(not_offered_text(report).c_str(), stdout);
   }
   write_outputs(o.outputs, report, {});
   return end_code(report);
@@ -197,10 +202,14 @@ void add_merge(Command& app) {
   merge.option("reports", options->files, "what mxcheck gate --shard I/N --report FILE wrote, of every shard")
       .required();
   add_outputs(merge, options->outputs);
+  merge.exits({{0, "every statement held"},
+               {1, "a counterexample"},
+               {2,
+                "the command line, or reports that are not of one run: of another mxcheck, library, suite, seed or\n"
+                "       selection, or of one shard twice"},
+               {4, "inconclusive, as the gate is, or a shard is missing"},
+               {6, "the candidate crashed or hung"}});
   merge.footer(
-      "Exit codes: those of the gate; 4 too where a shard is missing. 2 for reports that are not of one run: of "
-      "another\n"
-      "mxcheck, library, suite, seed or selection, or of one shard twice.\n\n"
       "Example:\n"
       "  mxcheck gate --candidate ./libmine.so --seed 7 --shard 1/2 --report 1.json     on one machine\n"
       "  mxcheck gate --candidate ./libmine.so --seed 7 --shard 2/2 --report 2.json     on another\n"

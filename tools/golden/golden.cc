@@ -30,6 +30,7 @@ void add_golden(Command& app) {
   add_golden_verify(sub);
   add_golden_show(sub);
   add_golden_suites(sub);
+  sub.exits({{1, "verify: different"}, {5, "a golden that is missing, corrupt or not in its manifest"}});
   sub.footer(
       "Examples:\n"
       "  mxcheck golden suites                                   the suites that come with mxcheck\n"
@@ -107,6 +108,7 @@ int run_make(const Options& o) {
   const auto all = static_cast<double>(suite.goldens.size());
   const std::string what = fmt::format("making {} goldens of suite {}", suite.goldens.size(), suite.name);
   std::optional<Progress> progress(std::in_place, what);
+  progress->rate("goldens", all);
   std::size_t at = 0;  // goldens that are made
   options.progress = [&](std::int64_t done, std::int64_t rows) {
     const double of_this = static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(1, rows));
@@ -266,6 +268,7 @@ void add_golden_show(Command& golden) {
   sub.option("--first", o->first, "How many elements").between(0, 1 << 20).shows_default();
   add_trust_options(sub, o->trust);
   sub.flag("--json", o->json, "Print attributes and datasets as JSON");
+  sub.exits({{5, "a golden that is missing, corrupt or not in its manifest"}});
   sub.footer(
       "Examples:\n"
       "  mxcheck golden show goldens/layer0_x_1x32.h5                      attributes, datasets, their shapes\n"

@@ -196,6 +196,7 @@ int verify_run(const VerifyOptions& o) {
     return static_cast<double>(done) / std::max(1.0, static_cast<double>(all));
   };
   progress->watch("hashing " + o.golden, [&] { return share_of(hashed, entry.size); });
+  progress->rate("MB", static_cast<double>(entry.size) * 1e-6);
   const GoldenReader golden(o.golden, entry, GoldenReader::kMostInMemory, &hashed);
   if (golden.file_kind() != "golden")
     throw Error(ErrorKind::golden, o.golden + ": is no golden; mxcheck quantize wrote it");
@@ -204,6 +205,7 @@ int verify_run(const VerifyOptions& o) {
     if (is_asked(o, info)) outputs += checked_bytes(info.shape, size_of(info.dtype), o.golden);
   }
   progress->watch("comparing " + o.candidate, [&] { return share_of(compared, outputs); });
+  progress->rate("MB", static_cast<double>(outputs) * 1e-6);
   const GoldenVerdict verdict = verify(o, golden, compared);
   progress.reset();
   const bool unreadable = std::all_of(verdict.results.begin(), verdict.results.end(),
@@ -223,13 +225,14 @@ void add_golden_verify(Command& golden) {
   sub.option("--only", o->only, "Outputs to compare, separated by commas (default: all)").comma_separated();
   add_trust_options(sub, o->trust);
   sub.flag("--json", o->json, "Print the verdict as JSON");
+  sub.exits({{0, "equal"},
+             {1, "different, or a dataset is missing or of another form"},
+             {2, "the command line, or a candidate that cannot be read"},
+             {5, "a golden that is missing, corrupt or not in its manifest"}});
   sub.footer(
       "dtype and shape are looked at first, then bits. `cause` names what would give exactly the candidate's bytes, "
       "or\n"
-      "most of them: a recipe, a rounding, a layout. Codes are held against the candidate's own scales.\n"
-      "Exit codes: 0 equal; 1 different, or a dataset is missing or of another form; 2 a candidate that cannot be "
-      "read;\n"
-      "5 a golden that is missing, corrupt or not in its manifest.\n\n"
+      "most of them: a recipe, a rounding, a layout. Codes are held against the candidate's own scales.\n\n"
       "Examples:\n"
       "  mxcheck golden verify mine.h5 --against goldens/layer0_dO_1x32.h5\n"
       "  mxcheck golden verify mine.h5 --against goldens/scales_e4m3.h5 --only te,torchao");

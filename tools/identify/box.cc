@@ -18,6 +18,7 @@
 #include "goldens/json/strict_json.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/names.h"
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
@@ -136,7 +137,7 @@ int finish(const Json& answer, bool explained) {
 Format format_of(const std::string& name, Format otherwise) {
   if (name.empty()) return otherwise;
   const std::optional<Format> found = find_format(name);
-  if (!found) refuse_usage("unknown format '" + name + "'; mxcheck formats has them");
+  if (!found) refuse_usage("unknown format '" + name + "'" + known_names(name, names_of(kAllFormats)));
   return *found;
 }
 

@@ -10,8 +10,12 @@
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/format.h"
+#include "numerics/names.h"
 #include "properties/identify/library/library.h"
 #include "properties/identify/reveal.h"
+#include "properties/process/candidate_process.h"
+#include "reference/common/matrix.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
 
@@ -66,8 +70,12 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--x", o.x, "Its input, rows x columns, in F32, BF16 or F16").in_group(blocks);
   sub.option("--codes", o.codes, "What it gave, of x's shape").in_group(blocks);
   sub.option("--scales", o.scales, "Its scales, compact: U8 (E8M0) or F32").in_group(blocks);
-  sub.option("--format", o.format, "Format of the codes (U8: e4m3 if not given)").in_group(blocks);
-  sub.option("--block", o.block, "Block of a scale (1x32 ...), where the shapes leave a choice").in_group(blocks);
+  sub.option("--format", o.format, "Format of the codes (U8: e4m3 if not given)")
+      .completes(names_of(kQuantizedFormats))
+      .in_group(blocks);
+  sub.option("--block", o.block, "Block of a scale (1x32 ...), where the shapes leave a choice")
+      .completes(names_in(kBlockShapes))
+      .in_group(blocks);
   const char* routes = "A router";
   sub.option("--logits", o.logits, "tokens x experts, in F32, BF16 or F16").in_group(routes);
   sub.option("--experts", o.experts, "What it chose, best first: tokens x k, in I32 or I64").in_group(routes);
@@ -151,8 +159,11 @@ void add_identify(Command& app) {
   add_dumps(sub, *o);
   const char* library = "A library (docs/candidate.md)";
   sub.option("--candidate", o->candidate, "As of mxcheck gate: cpu, sm90_gemm, ./libmine.so, python:MODULE:NAME")
+      .completes(tree_candidates())
       .in_group(library);
-  sub.option("--op", o->op, "matmul, quantize, cast, scale or route alone").in_group(library);
+  sub.option("--op", o->op, "matmul, quantize, cast, scale or route alone")
+      .completes({"matmul", "quantize", "cast", "scale", "route"})
+      .in_group(library);
   sub.option("--only", o->only, "Policies whose text has this, as 'format=e5m2'").in_group(library);
   add_process_limits(sub, o->limits, library);
   add_box(sub, o->box);
@@ -160,13 +171,15 @@ void add_identify(Command& app) {
   sub.flag("--order", o->order, "Look for the tree of summation also where a contract explains every bit");
   sub.flag("--json", o->json, "The answer as JSON");
   sub.option("--svg", o->svg, "Draw the tree of summation to this file").not_empty();
+  sub.exits({{0, "a definition explains all; of a library: every policy follows what it declares"},
+             {1, "none does"},
+             {2, "the command line, or files that do not belong together"},
+             {4, "a library that offers nothing to ask"},
+             {6, "a library that crashed or hung"}});
   sub.footer(
       "Definitions are compared with every bit. Of a product each contract is tried with promotion at every multiple "
       "of\n"
       "its step, each order of scales and steps, then split-k of 2, 3 and 4.\n\n"
-      "Exit codes: 0 a definition explains all (a library: every policy follows what it declares); 1 none does; 2 "
-      "files\n"
-      "that do not belong together; 4 a library that offers nothing to ask; 6 one that crashed or hung.\n\n"
       "Examples:\n"
       "  mxcheck identify --a a.npy --b b.npy --d d.npy\n"
       "  mxcheck identify --x x.npy --codes codes.npy --scales scales.npy\n"

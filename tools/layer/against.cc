@@ -9,6 +9,7 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/diagnosis/layer/verdict.h"
 #include "tools/common/output.h"
@@ -116,8 +117,8 @@ Comparison compare_with_dump(const LayerOptions& o, LayerData& layer, const Laye
   for (const std::string& pair : o.map) {
     const std::string name = pair.substr(0, pair.find('='));
     if (known.contains(name)) continue;
-    throw Error(ErrorKind::usage,
-                "--map " + pair + ": '" + name + "' is no tensor of this run, which has " + join(known));
+    throw Error(ErrorKind::usage, "--map " + pair + ": '" + name + "' is no tensor of this run, which has " +
+                                      join(known) + did_you_mean(name, {known.begin(), known.end()}));
   }
   const LayerJudge judge{[&](const std::string& name) { return dump.find(name); },
                          [&](std::span<const float> ds) { return routing.logits_gradient(ds, o.threads); }, o.only};
@@ -167,8 +168,8 @@ LayerDump::LayerDump(const std::string& path, const std::vector<std::string>& ma
       throw Error(ErrorKind::usage, "--map " + pair + ": NAME=NAME IN THE DUMP is needed, as H=model.h");
     const std::string name = pair.substr(0, at), there = pair.substr(at + 1);
     if (std::find(names_.begin(), names_.end(), there) == names_.end())
-      throw Error(ErrorKind::usage,
-                  "--map " + pair + ": " + path + " has no tensor '" + there + "'; it has " + join(names_));
+      throw Error(ErrorKind::usage, "--map " + pair + ": " + path + " has no tensor '" + there + "'; it has " +
+                                        join(names_) + did_you_mean(there, names_));
     if (!map_.emplace(name, there).second)
       throw Error(ErrorKind::usage, "--map " + pair + ": " + name + " is mapped twice");
   }

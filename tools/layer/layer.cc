@@ -17,6 +17,8 @@
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/names.h"
+#include "reference/layer/layer_recipe.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/layer/flow.h"
@@ -59,7 +61,10 @@ int run(const LayerOptions& o) {
 
 void add_recipe_options(Command& sub, LayerOptions& o) {
   const std::string group = "Recipe";
-  sub.option("--recipe", o.recipe, "Which one: a name, or FILE.json").not_empty().in_group(group);
+  sub.option("--recipe", o.recipe, "Which one: a name, or FILE.json")
+      .completes(names_in(all_layer_recipes()))
+      .not_empty()
+      .in_group(group);
   sub.flag("--list", o.list, "The names of those that are built in").in_group(group);
   const auto show = sub.flag("--show", o.show,
                              "What it is: operands, blocks, scales and contract of each GEMM, what is kept, and a "
@@ -140,8 +145,10 @@ void add_layer(Command& app) {
       "r.safetensors \\\n"
       "    --backward -o out.safetensors\n"
       "  mxcheck layer l.safetensors --recipe mxfp8 --routes r.safetensors --against mine.safetensors --map "
-      "H=up_out\n\n"
-      "Exit codes of --against: 0 all that the dump has is equal; 1 something differs; 2 a dump that cannot be read.");
+      "H=up_out");
+  sub.exits({{0, "done; --against: all that the dump has is equal"},
+             {1, "--against: something differs"},
+             {2, "the command line, or a file or dump that cannot be read"}});
   sub.runs([o] { return run(*o); });
 }
 

@@ -1,5 +1,6 @@
 // mxcheck matmul: D = A B^T of two files of mxcheck quantize, as a kernel under a named contract must give it.
 
+#include "numerics/accumulate/contract.h"
 #include "tools/matmul/operands.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
@@ -183,6 +185,7 @@ void add_matmul(Command& app) {
   sub.option("B", o->b, "Another: n x k").required();
   sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d").not_empty();
   sub.option("--contract", o->contract, "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
+      .completes(names_in(all_contracts()))
       .shows_default();
   sub.option("--dtype", o->dtype, "Type of D").one_of({"f32", "bf16"}).shows_default();
   sub.option("--c", o->c, "C, added to the sums: of D's type and shape").not_empty();
@@ -242,7 +245,7 @@ Format code_format(const std::string& name, const Tensor& t, const std::string& 
                                       "; codes are U8, F8_E4M3, F8_E5M2, F4 or U16, values BF16, F16 or F32");
   }
   const auto format = find_format(name);
-  if (!format) throw Error(ErrorKind::usage, "'" + name + "' is no format; mxcheck formats lists them");
+  if (!format) refuse_usage("'" + name + "' is no format" + known_names(name, names_of(kAllFormats)));
   const int needed = spec(*format).bits <= 8 ? 8 : spec(*format).bits <= 16 ? 16 : 32;
   const bool integers = t.format == Format::uint8 || t.format == Format::uint16 || t.format == Format::uint32;
   const bool itself = t.format == *format;  // BF16, F16, F32, F8_E4M3, F8_E5M2, F4

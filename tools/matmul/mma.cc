@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "goldens/io/byte_source.h"
+#include "numerics/accumulate/contract.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "reference/matmul/matmul.h"
 #include "tools/common/output.h"
@@ -209,7 +211,8 @@ void add_mma(Command& app) {
   auto o = std::make_shared<MmaOptions>();
   Command sub = app.subcommand("mma", "Sums of products as a tensor core gives them, bit for bit");
   sub.flag("--list", o->list, "List the contracts, and how each was checked");
-  sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)");
+  sub.option("--contract", o->contract, "Whose sums: sm90_fp8, sm100_mxf8f6f4, exact, ... (--list)")
+      .completes(names_in(all_contracts()));
   sub.option("--a", o->a, "Codes of A, m x k: U8 or U16, or BF16, F16, F32; FILE.npy, FILE.safetensors:TENSOR ...");
   sub.option("--b", o->b, "Codes of B, n x k");
   sub.option("--c", o->c,

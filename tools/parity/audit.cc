@@ -146,7 +146,7 @@ void add_parity_audit(Command& parity) {
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
   sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
   sub.flag("--json", o->json, "As JSON");
-  sub.footer("Exit codes: 0 every recorded fact of the step is computed again; 1 one is not.");
+  sub.exits({{0, "every recorded fact of the step is computed again"}, {1, "one is not"}});
   sub.runs([o] { return run(*o); });
 }
 
@@ -258,9 +258,10 @@ void add_parity_compare(Command& parity) {
       .not_empty();
   sub.option("--html", o->html, "Also write FILE.html: one page with charts that needs nothing else").not_empty();
   sub.flag("--json", o->json, "Every number as JSON");
-  sub.footer(
-      "docs/parity_rule.md has the rule. Exit codes: 0 every judged arm is non-inferior or equivalent; 1 one is\n"
-      "inferior, diverged, or better by more than the margin; 4 inconclusive, which is no success.");
+  sub.footer("docs/parity_rule.md has the rule.");
+  sub.exits({{0, "every judged arm is non-inferior or equivalent"},
+             {1, "one is inferior, diverged, or better by more than the margin"},
+             {4, "inconclusive, which is no success"}});
   sub.runs([o] { return compare_run(*o); });
 }
 

@@ -91,8 +91,8 @@ void add_parity_campaign(Command& parity) {
   sub.option("--threads", o->threads, "Of the CPU for each run; 0: all; they change no bit").between(0, 1024);
   sub.flag("--keep-checkpoints", o->keeps_checkpoints, "Leave the states that runs branched off from");
   sub.flag("--list", o->lists, "Say which runs it has, and compute none");
-  sub.footer(
-      "Stopped or killed, it goes on when it is started again. Exit codes: 0 all runs ended; 130 stopped by Ctrl-C.");
+  sub.footer("Stopped or killed, it goes on when it is started again.");
+  sub.exits({{0, "all runs ended"}, {130, "stopped by Ctrl-C"}});
   sub.runs([o] { return run_command(*o); });
 }
 

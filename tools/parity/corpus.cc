@@ -63,9 +63,9 @@ void add_parity_corpus(Command& parity) {
       fmt::format("Without installing them:\n"
                   "  apt-get download {}\n"
                   "  for package in *.deb; do dpkg -x $package root; done\n"
-                  "  mxcheck parity corpus --root root\n"
-                  "Exit codes: 0 the text is made; 3 a package is another version: nothing is written.",
+                  "  mxcheck parity corpus --root root",
                   packages_text()));
+  sub.exits({{0, "the text is made"}, {3, "a package is another version, or the machine lacks something"}});
   sub.runs([o] { return make_corpus(*o); });
 }
 

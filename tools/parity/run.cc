@@ -1,5 +1,7 @@
 // mxcheck parity run: trains, and records.
 
+#include "numerics/names.h"
+#include "reference/layer/layer_recipe.h"
 #include "tools/parity/parity.h"
 
 #include <algorithm>
@@ -175,7 +177,8 @@ void add_parity_run(Command& parity) {
   sub.footer(
       "Ctrl-C ends the run after the step it is at, a second one at once; --resume goes on, and gives the bits of a "
       "run\n"
-      "that was never stopped. Exit codes: 0 finished; 1 diverged (recorded as such); 130 stopped by Ctrl-C.");
+      "that was never stopped.");
+  sub.exits({{0, "finished"}, {1, "diverged, and recorded as such"}, {130, "stopped by Ctrl-C"}});
   sub.runs([o] { return train_run(*o); });
 }
 
@@ -358,6 +361,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .not_empty();
   sub.option("--preset", o.preset,
              "tiny (the default), small, full, or verdict, which recipes are judged by; docs/parity.md has them")
+      .completes(names_in(all_training_presets()))
       .not_empty();
   sub.option("--config", o.config, "All of the configuration as JSON, in place of a preset").not_empty();
   sub.option("--branch", o.branch,
@@ -366,6 +370,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .not_empty();
   sub.option("--at", o.at, "After so many steps of the trunk").between(1, std::int64_t{1} << 40);
   sub.option("--recipe", o.recipe, "Recipe of the MoE layers: a name, or a file ending in .json (default bf16)")
+      .completes(names_in(all_layer_recipes()))
       .not_empty();
   const CommandOption seed = sub.option("--seed", o.seed, "Of initial weights, data and rounding (default 0)");
   sub.option("--seeds", o.seeds,
@@ -445,6 +450,9 @@ std::string run_title(const RunRecord& run) {
 void add_parity(Command& app) {
   Command sub = app.subcommand("parity", "Runs of training under a recipe, recorded to the bit, audited and compared");
   sub.requires_subcommand();
+  sub.exits({{1, "run: diverged; audit: something differs; compare: an arm is no equal of BF16"},
+             {4, "compare: inconclusive"},
+             {130, "run, campaign: stopped by Ctrl-C"}});
   add_parity_run(sub);
   add_parity_audit(sub);
   add_parity_compare(sub);

@@ -1,5 +1,9 @@
 // mxcheck quantize: one matrix from a file to codes and scales in another.
 
+#include "numerics/format/format.h"
+#include "numerics/names.h"
+#include "numerics/scale/recipe.h"
+#include "reference/common/matrix.h"
 #include "tools/quantize/quantize_stream.h"
 
 #include <cmath>
@@ -157,11 +161,15 @@ void add_quantize(Command& app) {
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, two dimensions")
       .required();
   sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales").required();
-  sub.option("--format", o->format, "Format of the elements").shows_default();
-  sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row").shows_default();
+  sub.option("--format", o->format, "Format of the elements").completes(names_of(kQuantizedFormats)).shows_default();
+  sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")
+      .completes(names_in(kBlockShapes))
+      .shows_default();
   sub.option("--rule", o->rule,
-             std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list");
-  sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)");
+             std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list")
+      .completes(names_in(all_recipes()));
+  sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)")
+      .completes(names_in(all_recipes()));
   sub.option("--layout", o->layout, "Layout of the scales").one_of(names_in(kScaleLayouts)).shows_default();
   sub.option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds").between(0, 255).shows_default();
   sub.option("--offsets", o->offsets, "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");

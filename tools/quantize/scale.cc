@@ -11,6 +11,8 @@
 
 #include "goldens/format/quantized_file.h"
 #include "numerics/error.h"
+#include "numerics/format/format.h"
+#include "numerics/names.h"
 #include "numerics/scale/recipe.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
@@ -149,8 +151,11 @@ void add_scale(Command& app) {
   Command sub = app.subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
   sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan");
   sub.flag("--list", options->list, "List the rules and presets, and the library and version each was checked against");
-  sub.option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them");
-  sub.option("--format", options->format, "Format of the elements").shows_default();
+  sub.option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them")
+      .completes(names_in(all_recipes()));
+  sub.option("--format", options->format, "Format of the elements")
+      .completes(names_of(kQuantizedFormats))
+      .shows_default();
   sub.flag("--json", options->json, "Print JSON; NaN and infinities are strings");
   sub.footer(
       "The scale byte is an E8M0 code: the scale is 2^(byte - 127), and 255 is NaN. Rules with FP32 scales (fp32\n"

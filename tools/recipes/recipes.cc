@@ -21,6 +21,7 @@
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
+#include "numerics/names.h"
 #include "numerics/text.h"
 #include "reference/common/parallel.h"
 #include "tools/common/output.h"
@@ -77,7 +78,8 @@ void over_combinations(std::size_t count, std::int64_t work, int threads, Progre
   parallel_ranges(workers, work * static_cast<std::int64_t>(count), static_cast<int>(workers),
                   [&](std::int64_t, std::int64_t) {
                     for (std::size_t i = next++; i < count; i = next++) {
-                      progress.now(fmt::format("{}: recipe {} of {}", what, i + 1, count));
+                      progress.now(fmt::format("{}: recipe {} of {}", what, i + 1, count),
+                                   static_cast<double>(i) / static_cast<double>(count));
                       body(i);
                     }
                   });
@@ -163,9 +165,11 @@ void add_recipes(Command& app) {
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
   sub.option("--against", o->against, "What the recipes are compared with").one_of({"bf16"}).shows_default();
   sub.option("--format", o->selection.formats, "Formats of the elements, separated by commas")
+      .completes(names_of(kQuantizedFormats))
       .comma_separated()
       .shows_default();
   sub.option("--block", o->selection.blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+      .completes(names_in(kBlockShapes))
       .comma_separated()
       .shows_default();
   sub.option("--direction", o->selection.direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
@@ -173,6 +177,7 @@ void add_recipes(Command& app) {
       .shows_default();
   sub.option("--recipe", o->selection.recipes,
              std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
+      .completes(names_in(all_recipes()))
       .comma_separated();
   sub.option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K").exactly(2);
   sub.option("--weights-layout", o->weights_layout, "Weights are N x K (nk: Y = X W^T) or K x N (kn: Y = X W)")
@@ -386,6 +391,7 @@ class TensorStudy {
       measure(panels);
       progress_.now(fmt::format("pass {} over {} x {}", pass, head_.rows, head_.cols),
                     static_cast<double>(row) / static_cast<double>(head_.rows));
+      progress_.rate("M elements", 1e-6 * static_cast<double>(head_.rows) * static_cast<double>(head_.cols));
     }
   }
 

@@ -1,5 +1,6 @@
 // mxcheck route: router logits to experts, weights and rows, and what that does to the experts' loads.
 
+#include "numerics/names.h"
 #include "tools/route/report.h"
 
 #include <algorithm>
@@ -199,7 +200,9 @@ namespace {
 constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();  // rows are counted in int32
 
 void add_variant_options(Command& sub, RouterOptions& o) {
-  sub.option("--variant", o.variant, "What the weights are; route --list names them").shows_default();
+  sub.option("--variant", o.variant, "What the weights are; route --list names them")
+      .completes(names_in(all_router_variants()))
+      .shows_default();
   sub.option("--top-k", o.top_k, "Experts of a token").between(1, kMostCount);
   sub.option("--bias", o.bias, "A vector of F32, added to each expert's key for choosing alone").not_empty();
   const auto groups =

@@ -168,8 +168,8 @@ TrainingConfig preset_named(std::string_view name) {
   const auto* const found =
       std::find_if(kPresets.begin(), kPresets.end(), [&](const TrainingPreset& p) { return p.name == name; });
   if (found == kPresets.end()) {
-    throw Error(ErrorKind::usage, "there is no preset '" + std::string(name) + "'; known are " +
-                                      join(kPresets, ", ", [](const TrainingPreset& p) { return p.name; }));
+    throw Error(ErrorKind::usage,
+                "there is no preset '" + std::string(name) + "'" + known_names(name, names_in(kPresets)));
   }
   TrainingConfig config;
   config.model = found->model;

@@ -9,6 +9,7 @@
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/names.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/text.h"
 #include "properties/core/check.h"
@@ -72,7 +73,8 @@ std::size_t LibraryReport::ended() const {
 
 void check_operation(const LibraryQuestion& question) {
   if (!operations_of(question.op).empty()) return;
-  throw Error(ErrorKind::usage, "'" + question.op + "' is no operation; matmul, quantize, cast, scale and route are");
+  throw Error(ErrorKind::usage, "'" + question.op + "' is no operation; matmul, quantize, cast, scale and route are" +
+                                    did_you_mean(question.op, {"matmul", "quantize", "cast", "scale", "route"}));
 }
 
 LibraryReport identify_library(CandidateProcess& process, const LibraryQuestion& question,

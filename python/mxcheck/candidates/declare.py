@@ -1,5 +1,6 @@
 """Declares a callable as a candidate: which operation it is, and for what."""
 
+import difflib
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -66,7 +67,8 @@ def _tuple(value: Any, what: str) -> Optional[Tuple[Any, ...]]:
 def _require_known(values: Optional[Tuple[Any, ...]], known: Sequence[str], what: str) -> None:
     for value in values or ():
         if value not in known:
-            raise UsageError(f"unknown {what} {value!r}; known are {', '.join(known)}")
+            near = difflib.get_close_matches(str(value), known, 1)
+            raise UsageError(f"unknown {what} {value!r}; known are {', '.join(known)}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contract: Optional[str]) -> None:
@@ -99,8 +101,7 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
     options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be
     captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
     """
-    if op not in OWN_FIELDS:
-        raise UsageError(f"unknown operation {op!r}; known are {', '.join(OWN_FIELDS)}")
+    _require_known((op,), tuple(OWN_FIELDS), "operation")
     if device not in ("cpu", "cuda"):
         raise UsageError(f'device is {device!r}: "cpu" and "cuda" are there')
     kind = tensors if tensors is not None else "torch" if device == "cuda" else "numpy"

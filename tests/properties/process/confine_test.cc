@@ -88,7 +88,7 @@ TEST_F(OfPython, has_the_packages_library_that_lies_beside_the_worker) {
 
 TEST_F(OfPython, needs_the_worker_beside_the_tool) {
   fs::remove(dir_ / "build/release/bin/libmxcheck_worker.so");
-  test::expect_error(ErrorKind::usage, "no candidate named 'worker'; looked for",
+  test::expect_error(ErrorKind::usage, "libmxcheck_worker.so is not beside mxcheck; ./run build mxcheck_worker",
                      [&] { (void)launch_of(tool(), "python:kernels:quantize", 5, 6, ""); });
 }
 
@@ -121,8 +121,24 @@ class Installed : public testing::Test {
 };
 
 TEST_F(Installed, a_name_is_a_library_beside_the_tool_or_in_lib) {
-  test::expect_error(ErrorKind::usage, "no candidate named 'mine'; looked for " + tool().substr(0, tool().rfind('/')),
-                     [&] { (void)find_candidate_library("mine", tool()); });
+  const auto expect_refused = [&](const std::string& name, const std::string& text) {
+    test::expect_error(ErrorKind::usage, text, [&] { (void)find_candidate_library(name, tool()); });
+  };
+  const std::string searched =
+      "no candidate named 'mine'; searched 7 folders beside mxcheck; give the path of a shared library instead";
+  expect_refused("mine", searched);
+  put("lib/libmxcheck_mien.so");
+  expect_refused("mine", searched + "; did you mean 'mien'?");
+  expect_refused("sm09", "; did you mean 'sm90'?");
+  put("lib/libmxcheck_worker.so");
+  try {
+    (void)find_candidate_library("werker", tool());
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()).find("did you mean"), std::string::npos) << "a library that is no candidate";
+  }
+  for (const char* name : {"cpu", "sm90", "sm90_gemm", "sm100_emulated"})
+    expect_refused(name, std::string("./run build mxcheck_") + name);
+  expect_refused("sm100_emulated", "libmxcheck_sm100_emulated.so is not beside mxcheck; ./run build");
   const std::string in_lib = put("lib/libmxcheck_mine.so");
   EXPECT_EQ(find_candidate_library("mine", tool()), in_lib);
   const std::string beside = put("bin/libmxcheck_mine.so");
@@ -134,7 +150,7 @@ TEST(CandidateLibrary, is_found_by_its_path) {
   for (const char* none : {"./none.so", "/tmp"}) {
     test::expect_error(ErrorKind::usage, "does not exist", [&] { (void)find_candidate_library(none, "/bin/x"); });
   }
-  test::expect_error(ErrorKind::usage, "no candidate named 'gpu9'; looked for /bin/libmxcheck_gpu9.so",
+  test::expect_error(ErrorKind::usage, "no candidate named 'gpu9'; searched 7 folders",
                      [] { (void)find_candidate_library("gpu9", "/bin/x"); });
 }
 

@@ -78,6 +78,23 @@ TEST(Progress, says_how_much_is_done_and_what_is_left) {
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: reading: 80 %, 10 s, 2 s left");
   progress.now("writing");
   EXPECT_EQ(ProgressPeek::after(progress, seconds(12)), "mxcheck: writing, 12 s");
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(150)), "mxcheck: writing, 2 min 30 s");
+  progress.now("writing", 0.001);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(36)), "mxcheck: writing: 0 %, 36 s, 9 h 59 min left")
+      << "long waits in hours";
+}
+
+TEST(Progress, says_how_much_a_second) {
+  Progress progress("hashing");
+  progress.watch("hashing", [] { return 0.5; });
+  progress.rate("MB", 300);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: hashing: 50 %, 10 s, 15 MB a second, 10 s left");
+  progress.rate("MB", 30);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: hashing: 50 %, 10 s, 1.5 MB a second, 10 s left");
+  progress.watch("gating", [] { return 0.0; });
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: gating: 0 %, 10 s") << "another phase's rate";
+  progress.rate("cases", 0, [] { return 400; });
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: gating: 0 %, 10 s, 40 cases a second");
 }
 
 // A text that names the step changes with every step, and the clock runs on; one that begins again has another clock.
@@ -190,9 +207,15 @@ TEST(CommandLine, runs_the_chosen_subcommand_with_its_options) {
 TEST(CommandLine, refuses_what_fits_no_subcommand) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> table{
       {{}, "no subcommand given; tool --help lists them"},
-      {{"walk"}, "unknown subcommand or option 'walk'; tool --help lists them"},
-      {{"--flag"}, "unknown subcommand or option '--flag'"},
-      {{"run", "--walk"}, "--walk"},
+      {{"walk"}, "unknown subcommand 'walk'; tool --help lists them"},
+      {{"rnu", "a"}, "unknown subcommand 'rnu'; did you mean 'run'?"},
+      {{"--flag"}, "unknown option '--flag'; tool --help lists them"},
+      {{"--vesion"}, "unknown option '--vesion'; did you mean '--version'?"},
+      {{"run", "--walk"}, "unknown option '--walk'; tool run --help lists them"},
+      {{"run", "--flga"}, "unknown option '--flga'; did you mean '--flag'?"},
+      {{"run", "--Limit=3"}, "unknown option '--Limit'; did you mean '--limit'?"},
+      {{"strict", "--mdoe", "x"}, "unknown option '--mdoe'; did you mean '--mode'?"},
+      {{"run", "--mode", "solw"}, "--mode: solw not in {slow,fast}; did you mean 'slow'?"},
       {{"run", "--mode", "medium"}, "--mode: medium not in {slow,fast}"},
       {{"run", "--level", "10"}, "--level: Value 10 not in range 0 to 9"},
       {{"run", "--level", "x"}, "--level: Value x not in range 0 to 9"},

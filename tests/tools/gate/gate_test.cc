@@ -140,7 +140,7 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
 TEST_F(Gate, exits_with_2_when_the_candidate_is_none) {
   write_file(dir / "text.so", "no library");
   expect_refused(2, "candidate ./none.so does not exist", "gate --candidate ./none.so");
-  expect_refused(2, "no candidate named 'gpu9'; looked for", "gate --candidate gpu9");
+  expect_refused(2, "no candidate named 'gpu9'; searched 7 folders beside mxcheck", "gate --candidate gpu9");
   expect_refused(2, "cannot be loaded", "gate --candidate ./text.so");
   expect_refused(2, "has no function mxcheck_candidate", "gate --candidate '" MXCHECK_NO_CANDIDATE "'");
   expect_toy_refused(2, "speaks interface version 99", "other_version", "");
@@ -309,8 +309,8 @@ TEST_F(Gate, the_help_states_the_defaults_that_the_code_has) {
   EXPECT_EQ(GateOptions{}.suite, Suite::quick);
   EXPECT_EQ(GateOptions{}.only, "*");
   expect_contains(std::regex_replace(help.out, std::regex("\\s+"), " "),
-                  {"0 every statement held", "1 a counterexample", "2 usage", "3 environment", "4 inconclusive",
-                   "6 the candidate crashed or hung", "70 a defect of mxcheck"});
+                  {"0 every statement held", "1 a counterexample", "2 the command line", "3 the machine",
+                   "4 inconclusive", "6 the candidate crashed or hung", "70 a defect of mxcheck"});
   // The default suite and candidate are the ones that a run without options names.
   const Answer run = mxcheck("gate --only scale_layout_equals_the_reference --seed 1 --json");
   const auto j = nlohmann::json::parse(run.out);
