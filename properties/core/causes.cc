@@ -325,7 +325,7 @@ std::vector<const Causes::Seen*> Causes::best() const {
 std::vector<std::string> Causes::of_every_case() const {
   std::vector<std::string> names;
   for (const Seen& s : seen_) {
-    if (s.cases == cases_) names.push_back(s.first.name);
+    if (s.cases == cases_ && s.extent.cases != 0) names.push_back(s.first.name);
   }
   return names;
 }

@@ -14,7 +14,8 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::size_t kMostNames = 8;  // of rows with the same bytes, in one line
+constexpr std::size_t kMostRemembered = std::size_t{256} << 20;  // bytes of answers
+constexpr std::size_t kMostNames = 8;                            // of rows with the same bytes, in one line
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t width, std::size_t index) {
   std::uint32_t word = 0;
@@ -69,8 +70,14 @@ Definition definition_of_all(std::string name, std::function<std::vector<Bytes>(
   const auto row = std::make_shared<std::function<std::vector<Bytes>()>>(std::move(answer));
   return {std::move(name),
           [row, memo](std::size_t output) {
-            if (memo->row != row.get()) memo->row = nullptr, memo->answer = (*row)(), memo->row = row.get();
-            return output < memo->answer.size() ? memo->answer[output] : Bytes();
+            auto at = memo->answers.find(row);
+            if (at == memo->answers.end()) {
+              std::vector<Bytes> answer = (*row)();
+              if (memo->bytes > kMostRemembered) memo->answers.clear(), memo->bytes = 0;
+              for (const Bytes& bytes : answer) memo->bytes += bytes.size();
+              at = memo->answers.emplace(row, std::move(answer)).first;
+            }
+            return output < at->second.size() ? at->second[output] : Bytes();
           },
           std::move(source)};
 }

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,10 +54,11 @@ using Table = std::vector<Definition>;
 // A row about one output alone.
 Definition definition_of_output(std::size_t output, std::string name, std::function<Bytes()> bytes,
                                 std::string source = {}, bool derived = false);
-// A row whose outputs are computed together, once. Rows of one table share `memo`, which holds the last one's answer.
+// A row whose outputs are computed together, once. Rows of one table share `memo`, which holds the answers of the rows
+// that were asked last, up to 256 MB: each is asked once for each output, and by more than one question.
 struct AnswerMemo {
-  const void* row = nullptr;
-  std::vector<Bytes> answer;
+  std::map<std::shared_ptr<const void>, std::vector<Bytes>> answers;  // by the row, which stays alive
+  std::size_t bytes = 0;
 };
 Definition definition_of_all(std::string name, std::function<std::vector<Bytes>()> answer,
                              const std::shared_ptr<AnswerMemo>& memo, std::string source = {});

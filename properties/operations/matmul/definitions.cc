@@ -128,6 +128,8 @@ void add_variants(const Contract& c, const Matmul& m, std::int64_t longest, std:
   if (m.c != nullptr) texts.push_back(name + "+from_c+descending");
   if (scaled) texts.push_back(name + "+decode+descending");
   for (std::int64_t every = c.step.terms; every <= longest; every += c.step.terms) {
+    const bool is_usual = every >= 128 && std::has_single_bit(static_cast<std::uint64_t>(every));
+    if (every > m.a.depth && !is_usual) continue;
     const std::string promoted = name + "+promote" + std::to_string(every);
     for (const char* order : {"", "+a_first", "+b_first"}) {
       if (!scaled && order[0] != '\0') continue;  // without scales all orders are one

@@ -173,7 +173,7 @@ void MoeProblem::explain(std::size_t output, Finding& finding) const {
 
 namespace {
 
-constexpr double kMostWorkOfRows = 4e8;  // products of two numbers that all rows of a table may take
+constexpr double kMostWorkOfRows = 8e8;  // products of two numbers that all rows of a table may take
 
 // The run of the whole layer whose outputs the problem asks for.
 std::shared_ptr<LayerData> run_of(const MoeProblem& p) {
