@@ -322,10 +322,10 @@ std::vector<const Causes::Seen*> Causes::best() const {
   return best;
 }
 
-std::vector<std::string> Causes::of_every_case() const {
+std::vector<std::string> Causes::of_every_case(bool is_computed) const {
   std::vector<std::string> names;
   for (const Seen& s : seen_) {
-    if (s.cases == cases_ && s.extent.cases != 0) names.push_back(s.first.name);
+    if (s.cases == cases_ && (!is_computed || s.extent.cases != 0)) names.push_back(s.first.name);
   }
   return names;
 }

@@ -58,7 +58,8 @@ class Causes {
   void add_right(std::span<const std::string> changing);
   [[nodiscard]] int cases() const { return cases_; }
   // Names that explain every case so far: a further case need be compared with no other rows.
-  [[nodiscard]] std::vector<std::string> of_every_case() const;
+  // is_computed: of at least one, where others say nothing.
+  [[nodiscard]] std::vector<std::string> of_every_case(bool is_computed = false) const;
 
   // The best names of every case: an operation's own before general ones, everywhere before confined. A confined or a
   // general one needs some elements to be believed, or one rule in several cases: by chance a row gives one or two.

@@ -214,7 +214,7 @@ void StatementRun::check_one(const Case& c, bool shrink) {
     if (const std::optional<Finding> found = explained(c, nullptr)) {
       Causes causes;
       causes.add(found->explained_by);
-      names = causes.of_every_case();
+      names = causes.of_every_case(true);
     }
   }
   keep(shrunk(c, *finding, names, limits), c, *finding);

@@ -75,10 +75,13 @@ TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
 TEST(BlockShape, outside_the_seven_has_a_name_for_messages_only) {
   EXPECT_EQ(to_text({3, 5}), "3x5");
   EXPECT_EQ(to_text({0, 1}), "0x1");
-  for (const std::string name : {"", "3x5", "1X32", "1x32 ", "x", "1x0", "rows"})
+  const std::map<std::string, std::string> meant{{"", ""},  {"3x5", ""}, {"1X32", "1x32"}, {"1x32 ", "1x32"},
+                                                 {"x", ""}, {"1x0", ""}, {"rows", "row"}};
+  for (const auto& [name, perhaps] : meant)
     expect_thrown(ErrorKind::usage,
-                  "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row",
-                  [&] { block_shape_named(name); });
+                  "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row" +
+                      (perhaps.empty() ? "" : "; did you mean '" + perhaps + "'?"),
+                  [&name = name] { block_shape_named(name); });
 }
 
 TEST(Offsets, may_be_none_or_start_at_0_never_fall_and_end_at_the_rows) {
