@@ -33,7 +33,7 @@ constexpr const char* kTransposed =
     "data=slots seed=8";
 
 TEST(StepLaws, every_statement_of_the_module_holds_for_the_reference) {
-  test::expect_module_holds("swiglu", 17U, test::some_steps(), false);
+  test::expect_module_holds("swiglu", 23U, test::some_steps(), false);
 }
 
 TEST(StepLaws, equality_names_the_tensor) {
