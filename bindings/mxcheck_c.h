@@ -71,7 +71,7 @@ typedef struct mxcheck_c_router {
   double scale; /* an FP32 number */
 } mxcheck_c_router;
 
-/* What becomes of token choice: reference/router/token_rounding.h. */
+/* The fate of token choice: reference/router/token_rounding.h. */
 typedef struct mxcheck_c_rounding {
   int64_t size;
   const char* rule;

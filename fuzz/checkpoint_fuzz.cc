@@ -30,7 +30,7 @@ void read(const UnverifiedGolden& contents) {
   accepted(ErrorKind::input, [&] { check_belongs(c, run, "fuzz"); });
   const UnverifiedGolden written = contents_of(c);
   require(objection(written.info, written.kind).empty(), "a file can hold what is written");
-  // As bytes: a NaN is not equal to itself.
+  // Compared as bytes: a NaN is not equal to itself.
   for (const char* name : {"weights", "first_moments", "second_moments"}) {
     require(data_of(written, name) == data_of(contents, name), "the state is what was written");
   }

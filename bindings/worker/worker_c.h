@@ -54,7 +54,7 @@ typedef struct mxcheck_worker_hooks {
   const mxcheck_operation* operations; /* names, contracts and limits; the functions are not looked at */
 } mxcheck_worker_hooks;
 
-/* What of the confinement this kernel lacks: text that lives until the process ends. */
+/* The parts of the confinement that this kernel lacks: text that lives until the process ends. */
 #if defined(__GNUC__)
   #pragma GCC visibility push(default)
 #endif

@@ -42,7 +42,7 @@ void check_not_barrier(const Cta& cta, std::uint32_t offset, std::uint32_t bytes
 
 }  // namespace
 
-// As on the device, where the first 1024 bytes of a CTA's window are the system's: a kernel that takes 0 for the base
+// Like the device, where the first 1024 bytes of a CTA's window are the system's: a kernel that takes 0 for the base
 // is wrong.
 std::uint32_t shared_base() { return kSystemBytes; }
 

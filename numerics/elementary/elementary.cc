@@ -220,7 +220,7 @@ float exact_exp(double x) {
   return rounded_once({std::ldexp(power.high, n), std::ldexp(power.low, n)});
 }
 
-// As in double, with 30 terms: (z^2)^31 is below 2^-150.
+// The same series as in double, with 30 terms: (z^2)^31 is below 2^-150.
 float exact_log(double f, int n) {
   const DoubleDouble z = DoubleDouble{f} / sum_of(2, f);
   const DoubleDouble w = z * z;

@@ -32,7 +32,7 @@ struct Variant {
 inline bool is_operation(std::string_view operation, std::string_view name) {
   return operation.substr(0, operation.find(':')) == name;
 }
-// What stands behind the name: the contract of a product, the claim about another operation; "" where there is none.
+// The text behind the name: the contract of a product, the claim about another operation; "" where there is none.
 inline std::string_view claim_of(std::string_view operation) {
   const std::size_t colon = operation.find(':');
   return colon == std::string_view::npos ? std::string_view() : operation.substr(colon + 1);

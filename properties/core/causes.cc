@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kEnoughShown = 6;  // elements of a general or a confined row
 constexpr std::size_t kMostlyShown = 3;   // of elements that a row gives, to one that it would change, where no rule is
-constexpr int kEnoughExact = 3;           // cases that bear out a row which no rule confines in another one
+constexpr int kEnoughExact = 3;           // cases that bear out a row which no rule confines in another one ...
+constexpr int kLeastShareExact = 3;       // ... which are one in so many of all cases
 constexpr int kEnoughAlike = 4;           // cases in which one rule confines a row, however few elements show
 
 struct Extent {
@@ -295,7 +296,7 @@ void Causes::add_right(std::span<const std::string> changing) {
 bool Causes::Seen::is_believed() const {
   if (confined == 0 && !first.is_general) return true;
   const int exact = extent.cases - confined;
-  if (exact >= kEnoughExact && kEnoughExact * exact >= extent.cases) return shown >= kEnoughShown;
+  if (exact >= kEnoughExact && kLeastShareExact * exact >= extent.cases) return shown >= kEnoughShown;
   if (unruly > 0) return false;
   if (confined >= kEnoughAlike && !places.empty()) return true;
   if (shown < kEnoughShown) return false;

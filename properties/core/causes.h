@@ -25,8 +25,8 @@ namespace mxcheck {
 struct Explanation {
   std::string name;
   std::string where = {};  // "only from column 512 on"; empty: it shows wherever it changes an element
-  std::vector<std::string> places =
-      {};                     // where, and other words for it that a larger case may share: "only in the last column"
+  // where, and other words for it that a larger case may share: "only in the last element of each row"
+  std::vector<std::string> places = {};
   std::string remark = {};    // about outputs that follow from the wrong one, but not to the bit
   std::int64_t shown = 0;     // wrong elements that it gives
   std::int64_t hidden = 0;    // right elements that it would change
@@ -45,7 +45,7 @@ std::vector<Explanation> explanations_of(std::span<const AnswerTensor> outputs, 
 struct Where {
   std::string text;  // "from column 512 on"; empty: no simple rule does
   bool is_scattered = false;
-  std::vector<std::string> also = {};  // rules by the shape: "in the last column"
+  std::vector<std::string> also = {};  // rules by the shape: "in the last row"
 };
 Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> shown,
                   std::span<const std::int64_t> hidden);
@@ -58,13 +58,13 @@ class Causes {
   void add_right(std::span<const std::string> changing);
   [[nodiscard]] int cases() const { return cases_; }
   // Names that explain every case so far: a further case need be compared with no other rows.
-  // is_computed: of at least one, where others say nothing.
+  // is_computed: without names of which nothing is known in any case.
   [[nodiscard]] std::vector<std::string> of_every_case(bool is_computed = false) const;
 
   // The best names of every case: an operation's own before general ones, everywhere before confined. A confined or a
   // general one needs some elements to be believed, or one rule in several cases: by chance a row gives one or two.
   [[nodiscard]] std::vector<std::string> named() const;
-  // Of the first of these: the failing cases that it explains, and their elements.
+  // The failing cases that the first of these explains, and their elements.
   struct Extent {
     int cases = 0;
     std::int64_t elements = 0;

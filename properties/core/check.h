@@ -71,7 +71,7 @@ struct Explaining {
 void tell_matches(const Problem& problem, const std::vector<ExpectedTensor>& expected,
                   const std::vector<std::vector<std::byte>>& outputs, Finding& finding, const Explaining& how = {});
 
-// Of rows with these names those that change an output, where all of the candidate's are right.
+// The rows, among these names, that would change an output of a case whose outputs are all right.
 std::vector<std::string> rows_that_change(const Problem& problem, const std::vector<std::string>& among);
 
 // The candidate's outputs are the reference's, over each poison; of large cases over one of them. Where the context is

@@ -333,7 +333,7 @@ class CallSlips {
   [[nodiscard]] std::string name_of(std::size_t input) const;
   [[nodiscard]] std::optional<Words> words_of_input(std::size_t input) const;  // none: packed, or empty
   void of_values(std::size_t input, const std::string& name);
-  void of_index(std::size_t input, const std::string& name);
+  void of_index(std::size_t input, const std::string& name, bool is_large);  // is_large: entries of 16 bits alone
 
   const Problem& p_;
   Call call_;
@@ -382,7 +382,7 @@ void CallSlips::of_values(std::size_t input, const std::string& name) {
     replaced(name + ": " + change.name, input, [w, change] { return changed(w, change); });
 }
 
-void CallSlips::of_index(std::size_t input, const std::string& name) {
+void CallSlips::of_index(std::size_t input, const std::string& name, bool is_large) {
   const CallTensor& t = call_.inputs[input];
   const auto index = values_in<std::int32_t>({t.data, t.bytes});
   const bool is_of_rows = name.find("row") != std::string::npos && !call_.inputs[0].shape.empty();
@@ -398,11 +398,12 @@ void CallSlips::of_index(std::size_t input, const std::string& name) {
     });
   };
   using Index = std::vector<std::int32_t>;
+  with("entries of 16 bits", [](const Index& x, std::size_t i) { return x[i] < 0 ? x[i] : x[i] & 0xFFFF; });
+  if (is_large) return;
   with("the number of an entry in place of the entry", [bound](const Index& x, std::size_t i) {
     const std::int64_t last = std::max(bound - 1, std::int64_t{x.empty() ? 0 : std::ranges::max(x)});
     return static_cast<std::int32_t>(std::min(static_cast<std::int64_t>(i), last));
   });
-  with("entries of 16 bits", [](const Index& x, std::size_t i) { return x[i] < 0 ? x[i] : x[i] & 0xFFFF; });
   with("entries of 8 bits", [](const Index& x, std::size_t i) { return x[i] < 0 ? x[i] : x[i] & 0xFF; });
   with("negative entries taken for 0", [](const Index& x, std::size_t i) { return std::max(x[i], 0); });
   with("the first entry of every 32", [](const Index& x, std::size_t i) { return x[i / 32 * 32]; });
@@ -432,13 +433,7 @@ void CallSlips::large_inputs() {
     const CallTensor& t = call_.inputs[i];
     if (t.is_offsets) continue;
     if (t.is_index) {
-      const auto index = values_in<std::int32_t>({t.data, t.bytes});
-      if (index.empty() || std::ranges::max(index) <= 0xFFFF) continue;
-      replaced("entries of 16 bits of " + name_of(i), i, [index] {
-        std::vector<std::int32_t> other = index;
-        for (std::int32_t& x : other) x = x < 0 ? x : x & 0xFFFF;
-        return to_bytes(other);
-      });
+      of_index(i, name_of(i), true);
     } else if (const std::optional<Words> w = words_of_input(i)) {
       for (const Move& move : low_index_moves(*w))
         replaced(
@@ -450,7 +445,7 @@ void CallSlips::large_inputs() {
 void CallSlips::inputs() {
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
     const std::string name = name_of(i);
-    if (call_.inputs[i].is_index) of_index(i, name);
+    if (call_.inputs[i].is_index) of_index(i, name, false);
     if (!call_.inputs[i].is_index && !call_.inputs[i].is_offsets) of_values(i, name);
   }
 }

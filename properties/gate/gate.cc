@@ -416,7 +416,7 @@ std::string to_text(const Shard& shard) { return std::to_string(shard.index + 1)
 
 namespace {
 
-// What a library with a contract of its own can be asked is asked under a claim too, and nothing else.
+// Variants that a library with a contract of its own can be asked is asked under a claim too, and nothing else.
 std::vector<Variant> askable(const Operation& operation, const OperationInfo& info) {
   std::vector<Variant> variants;
   if (!info.listed.empty() && operation.has_contracts()) {

@@ -432,7 +432,7 @@ void StatementRun::compare_cases_like(const Case& original, const Case& minimal,
                                       const std::function<bool(const Case&)>& add) {
   constexpr int kEnoughFailing = 8, kEnoughOfSeveral = 48, kEnoughRight = 32, kMostTried = 160;
   constexpr std::int64_t kMostWorkOfRight = std::int64_t{1} << 20, kMostWork = std::int64_t{1} << 28;
-  constexpr std::chrono::seconds kMostTime{15};
+  constexpr std::chrono::seconds kMostTime{15};  // the budget of work ends first, but on a machine that is busy
   const auto end = std::chrono::steady_clock::now() + kMostTime;
   int tried = 0, right = 0;
   std::int64_t work = 0;  // of the reference: an answer of its own for each row

@@ -192,7 +192,7 @@ std::vector<std::string> slips_under(const std::string& recipe, std::span<const 
   return left.value_or(std::vector<std::string>{});
 }
 
-// What is said of a quantization that no recipe explains.
+// The lines about a quantization that no recipe explains.
 void explain_otherwise(QuantizeMatch& found, std::span<const Answered> all) {
   Match& match = found.match;
   std::vector<Probe> scales;

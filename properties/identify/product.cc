@@ -88,7 +88,7 @@ class Asked {
 
   [[nodiscard]] const Matmul& product(std::size_t p = 0) const { return operands_[p].product; }
 
-  // Of a large D those rows alone that explain a corner of it, and the closest there, are computed in full; `tried` is
+  // In a large D only those rows that explain a corner of it, and the closest there, are computed in full; `tried` is
   // the number of all.
   template <class Rows>
   Match match(const Rows& rows) {
@@ -139,7 +139,7 @@ Table contracts_and(const std::string& declared, const Matmul& m) {
   return table;
 }
 
-// Of every contract; those of the declared one by their own names.
+// The names of every contract; those of the declared one by their own names.
 Table slips_of_contracts(const std::string& declared, Matmul m) {
   Table table;
   for (const Definition& contract : product_contracts(m)) {

@@ -59,7 +59,7 @@ std::string digest_of_files(const std::set<std::string>& paths) {
   return hex.data();
 }
 
-// As execvpe takes it.
+// An environment in the form that execvpe takes.
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
   for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
@@ -386,7 +386,7 @@ bool CandidateProcess::takes_too_much() {
   return true;
 }
 
-// Whether a reply came whole; else timed_out_ or ended_ may say why not.
+// True if a reply came whole; else timed_out_ or ended_ may say why not.
 bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + limit;

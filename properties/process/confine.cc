@@ -287,7 +287,7 @@ constexpr std::array<TreeLibrary, 13> kTreeLibraries{{{"cpu", true, false},
                                                       {"gpu_model", false, false},
                                                       {"worker", false, false}}};
 
-// What to build, and what the machine lacks for it.
+// The target to build, and what the machine lacks for it.
 std::string advice_for(const TreeLibrary& library) {
   const std::string target = std::string("mxcheck_") + std::string(library.name);
   const std::string missing = "lib" + target + ".so is not beside mxcheck; ";

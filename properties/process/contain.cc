@@ -40,7 +40,7 @@ bool can_be(const MemoryUse& use) {
   return use.address_space >= 0 && use.address_space <= kMost && use.resident >= 0 && use.resident <= kMost;
 }
 
-// Of a product's output, the first after the inputs.
+// A product's output, the first after the inputs.
 std::uint64_t elements_compared(const wire::Message& message) {
   if (message.request != wire::Request::compare || message.num_outputs < 1 || message.num_inputs < 0 ||
       message.num_inputs >= wire::kMaxTensors) {
@@ -130,7 +130,7 @@ void LibraryOutput::end() {
 
 namespace {
 
-// Of all StartedProcesses: their marks, and whether this process took orphans before there were any.
+// Shared by all StartedProcesses: their marks, and whether this process took orphans before there were any.
 std::mutex marks_mutex;
 std::set<rlim_t> marks;
 rlim_t next_mark = 1;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostText = 8'000;      // bytes of one annotation
 constexpr std::size_t kMostSummary = 65'536;  // of a step's 1 MiB
 
-// As the runner decodes it.
+// The form that the runner decodes.
 std::string encoded(std::string_view text, bool is_property) {
   std::string out;
   for (const char c : text) {

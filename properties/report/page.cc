@@ -14,8 +14,8 @@
 namespace mxcheck {
 namespace {
 
-// What html::kBaseStyle lacks. The four states of a statement differ in lightness and texture as well as in hue, so
-// that they are told apart without colour vision and on paper.
+// Styles that html::kBaseStyle lacks. The four states of a statement differ in lightness and texture as well as in hue,
+// so that they are told apart without colour vision and on paper.
 constexpr std::string_view kStyle = R"(
 :root { --held: #2e8b57; --failed: #c2261c; --open: #d08a00; --none: #d4d5da;
   --h0: #f4f4f3; --h1: #e3edf8; --h2: #c3d9f1; --h3: #94bce6; --h4: #5b97d6; --h5: #2a6fb8; --on: #ffffff;

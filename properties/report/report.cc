@@ -62,7 +62,7 @@ std::string candidate_argument(const GateReport& report) {
   return path;
 }
 
-// As a file's tensor; codes and scale bytes as U8.
+// A tensor for a file; codes and scale bytes as U8.
 Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
   Tensor t{std::move(name), Format::uint8, {info.rows, info.cols}, bytes};
   if (is_vector) t.shape = {info.cols};

@@ -13,7 +13,7 @@ from ._errors import EnvironmentError_, UsageError
 # Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
 _FORMATS = {"float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
-# Of an element; others' are a byte.
+# Bytes of an element; others have one.
 _WIDTHS = {**{name: _BYTES[format_] for name, format_ in _FORMATS.items()}, "e5m6": 2, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
            "uint64": 8, "int64": 8, "float64": 8, "fp64": 8}
 _TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}

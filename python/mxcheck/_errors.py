@@ -35,5 +35,5 @@ _TABLE = (
     ("internal", 5, 70, InternalError),
 )
 OF_RESULT = {result: error for _, result, _, error in _TABLE}
-# Of a code that several kinds have the first.
+# Where several kinds have a code, the first.
 OF_EXIT_CODE = {code: error for _, _, code, error in reversed(_TABLE)}

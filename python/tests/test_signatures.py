@@ -16,7 +16,7 @@ import mxcheck
 from mxcheck import _library
 
 ROOT = Path(__file__).resolve().parents[2]
-# As the C compiler reads them; texts and memory are pointers.
+# The types that the C compiler reads; texts and memory are pointers.
 C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctypes.c_uint8, "uint64_t": ctypes.c_uint64, "double": ctypes.c_double,
            "float": ctypes.c_float}
 

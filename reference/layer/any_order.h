@@ -61,7 +61,7 @@ struct SwigluGradientRanges {
   OutputRange dg, du, scaled_a;
 };
 SwigluGradientRanges swiglu_gradient_ranges(float g, float u, float p, float weight, SigmoidKind kind);
-// Of dS, in real numbers: gates, up values and P of a row.
+// The range of dS, in real numbers: gates, up values and P of a row.
 OutputRange swiglu_weight_gradient_range(std::span<const float> g, std::span<const float> u, std::span<const float> p,
                                          SigmoidKind kind);
 

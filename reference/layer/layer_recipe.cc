@@ -105,7 +105,7 @@ const LayerRecipe& layer_recipe_named(std::string_view name) {
   return entry_named(all_layer_recipes(), "layer recipe", name);
 }
 
-// Whether a recipe can be: each GEMM as a matmul of one block, which the matmul's own checks judge, and what is the
+// True if a recipe can be: each GEMM as a matmul of one block, which the matmul's own checks judge, and what is the
 // layer's own: where an operand comes from.
 
 namespace {

@@ -32,7 +32,7 @@
 
 namespace mxcheck {
 
-// Whether there are intervals for the weights of a variant: not for sqrtsoftplus.
+// True if there are intervals for the weights of a variant: not for sqrtsoftplus.
 bool has_weight_ranges(const RouterVariant& variant);
 
 struct JudgedRoute {

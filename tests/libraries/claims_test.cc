@@ -41,7 +41,7 @@ struct Products {
   bool all_close = true;
 
   void add(double x, double y, Format format) {
-    // The defaults of torch.testing.assert_close for the type.
+    // The defaults of torch.testing.assert_close for the type: the field's tolerances are what is tested here.
     const double rtol = format == Format::bf16 ? 1.6e-2 : 1.3e-6;
     xx += x * x, yy += y * y, xy += x * y, errors += (y - x) * (y - x);
     if (!(std::fabs(y - x) <= 1e-5 + rtol * std::fabs(x))) all_close = false;

@@ -23,7 +23,7 @@ class LargeMatmuls : public test::FakeCuda {
     o.gpu_model = file("libfake_gpu_model.so");
     return o;
   }
-  // Of a library that is wrong in this way.
+  // The report on a library that is wrong in this way.
   static GateReport caught(const char* mode) {
     setenv("FAKE_CUDA", mode, 1);
     GateReport report = one(kDense);

@@ -72,7 +72,7 @@ TEST_F(Tool, says_which_name_was_perhaps_meant) {
         std::pair{"mxfp8", "layer --recipe mxpf8 --show"}}) {
     expect_refused(2, std::string("; did you mean '") + meant + "'?", arguments);
   }
-  // As many changes as a third of the letters, and no more.
+  // Up to a third of the letters may be changed, and no more.
   EXPECT_EQ(mxcheck("formats e9m9").err.find("did you mean"), std::string::npos);
 }
 

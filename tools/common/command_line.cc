@@ -62,7 +62,7 @@ std::string refusal(const CLI::App& top, const std::string& otherwise) {
   return words.empty() ? "no subcommand given; " + name + " --help lists them" : about("subcommand", words[0], known);
 }
 
-// What the code means where nothing else is said.
+// The meaning of a code where nothing else is said.
 std::map<int, std::string> exits_of(const CommandState& state, const CLI::App& app) {
   std::map<int, std::string> all{{0, "done"},
                                  {2, "the command line, or an input that is not what it should be"},

@@ -74,7 +74,7 @@ class Command {
   CommandOption flag(const std::string& name, bool& to, const std::string& help);
 
   void footer(const std::string& text);
-  // What exit codes mean here, in place of or beside "done", usage (2), environment (3) and a defect (70).
+  // The meanings of exit codes here, in place of or beside "done", usage (2), environment (3) and a defect (70).
   void exits(const std::map<int, std::string>& meanings);
   [[nodiscard]] CommandRow row() const;  // of this and all below it
   // The action of this subcommand when it is chosen: returns the exit code, throws mxcheck::Error for bad input.

@@ -33,7 +33,7 @@ std::string location_in(const std::string& file, const std::string& name) {
   return file + (is_hdf5_path(file) && name[0] != '/' ? ":/" : ":") + name;
 }
 
-// Whether the error is read_tensor's about a file that is sound and lacks the tensor.
+// True if the error is read_tensor's about a file that is sound and lacks the tensor.
 bool is_absent(const Error& e) {
   const std::string text = e.what();
   return text.find("has no tensor '") != std::string::npos || text.find("there is no '/") != std::string::npos;

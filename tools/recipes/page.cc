@@ -12,7 +12,7 @@
 namespace mxcheck {
 namespace {
 
-// What html::kBaseStyle and svg::kChartStyle lack.
+// Styles that html::kBaseStyle and svg::kChartStyle lack.
 constexpr std::string_view kStyle = R"(
 :root { --base: #f3f6fa; } @media (prefers-color-scheme: dark) { :root { --base: #1c222c; } }
 section > h2 { padding-top: 16px; border-top: 1px solid var(--rule); } svg { display: block; }

@@ -13,7 +13,7 @@
 namespace mxcheck {
 namespace {
 
-// What html::kBaseStyle and svg::kChartStyle lack.
+// Styles that html::kBaseStyle and svg::kChartStyle lack.
 constexpr std::string_view kStyle = R"(
 :root { --saturated: #b36b00; --flushed: #2a78d6; }
 @media (prefers-color-scheme: dark) { :root { --saturated: #f2a33a; --flushed: #6aa9f4; } }

@@ -221,7 +221,7 @@ class RunLocks {
   RunLocks(const RunLocks&) = delete;
   RunLocks& operator=(const RunLocks&) = delete;
 
-  // Whether no other process is at the run: then this one is.
+  // True if no other process is at the run: then this one is.
   bool take(const std::string& out) {
     if (set(out, F_WRLCK)) return true;
     if (errno != EAGAIN && errno != EACCES) fail("cannot be locked");
@@ -315,7 +315,7 @@ class CampaignRunner {
     }
   }
 
-  // Whether run i, which waits, is now this process's. False too where another process ended it meanwhile.
+  // True if run i, which waits, is now this process's. False too where another process ended it meanwhile.
   bool claims(std::size_t i) {
     if (!locks_.take(runs_[i].out)) return false;
     try {

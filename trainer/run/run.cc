@@ -56,7 +56,7 @@ RunRecord about(const RunRequest& r, const TrainingEngine& engine) {
   return run;
 }
 
-// Whether the journal is of the run that is asked for.
+// True if the journal is of the run that is asked for.
 void check_same(const RunRequest& r, const RunRecord& run) {
   const std::string journal = journal_of(r.out);
   const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, journal + ": is of " + what); };
@@ -145,7 +145,7 @@ class TrainingSession {
     return state;
   }
 
-  // Whether the run came to its end, by its last step or by a norm that is not finite.
+  // True if the run came to its end, by its last step or by a norm that is not finite.
   bool steps() {
     const Clock::time_point begun = Clock::now();
     std::int64_t done = 0;

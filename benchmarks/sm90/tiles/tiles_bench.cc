@@ -116,7 +116,7 @@ void enqueue(const Operands& o, std::size_t copy, std::size_t tiles, cudaStream_
   }
 }
 
-// Whether every shape of tiles gives the bytes of the first.
+// True if every shape of tiles gives the bytes of the first.
 bool all_equal(const Operands& o, cudaStream_t stream) {
   std::vector<std::uint8_t> first(o.d[0].bytes());
   std::vector<std::uint8_t> other(o.d[0].bytes());

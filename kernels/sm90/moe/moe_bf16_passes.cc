@@ -218,7 +218,7 @@ constexpr TokenNames kDO{"quantize dO", "gather dO"};
 
 const MaybeRule& rule(MoeBuilder& b, RoundedOperand operand) { return b.call().recipe->rule(operand); }
 
-// Whether both GEMMs that read dO read it as it is.
+// True if both GEMMs that read dO read it as it is.
 bool shares_d_o(MoeBuilder& b) { return !rule(b, RoundedOperand::d_down_do) && !rule(b, RoundedOperand::d_w2_do); }
 
 // X W1 to H, which is kept.

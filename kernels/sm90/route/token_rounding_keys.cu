@@ -198,7 +198,7 @@ __device__ __forceinline__ void store_tile(const TokenRoundingJob& job, const st
     if (e < experts) {
       const uint4 keys = make_uint4(from[0], from[pitch], from[2 * pitch], from[3 * pitch]);
       __stcg(reinterpret_cast<uint4*>(to), keys);
-      // As signed numbers those that are marked are smaller than all others.
+      // Read as signed numbers, those that are marked are smaller than all others.
       most = max(max(static_cast<std::int32_t>(keys.x), static_cast<std::int32_t>(keys.y)),
                  max(static_cast<std::int32_t>(keys.z), static_cast<std::int32_t>(keys.w)));
     }

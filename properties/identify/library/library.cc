@@ -36,7 +36,7 @@ struct Offered {
   std::vector<std::string> not_asked;
 };
 
-// As the gate asks (properties/gate/statement_run.h); supports() of a library may crash too.
+// The same questions as the gate's (properties/gate/statement_run.h); supports() of a library may crash too.
 Offered offered_by(CandidateProcess& process, const std::vector<std::string>& wanted) {
   Offered offered;
   for (const OperationInfo& info : process.info().operations) {

@@ -188,7 +188,7 @@ class BlockRanges {
     }
     return all.value_or(kAnything);
   }
-  // Of the codes under this scale; anything where no amax has it: the scale's finding.
+  // The range of the codes under this scale; anything where no amax has it: the scale's finding.
   [[nodiscard]] std::vector<OutputRange> of_codes(double scale) const {
     std::vector<std::optional<OutputRange>> all(values_.size());
     for (const float amax : amaxes_) {

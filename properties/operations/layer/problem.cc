@@ -356,7 +356,7 @@ Table unrounded_table(const SwigluProblem& p, const std::shared_ptr<AnswerMemo>&
 
 }  // namespace
 
-// Of coded H those whose values BF16 holds.
+// Coded H has all rows where BF16 holds its values, else those about codes and scales.
 Table SwigluProblem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() == 0 || c.elements() > kMostToMatch) return {};
   Words words;

@@ -139,7 +139,7 @@ void add_variants(const Contract& c, const Matmul& m, std::int64_t longest, std:
   }
 }
 
-// Those that take the operands and the output; promoted sums up to the longest.
+// The contracts that take the operands and the output; promoted sums up to the longest.
 std::vector<std::string> contract_texts(Matmul m, std::int64_t longest) {
   std::vector<std::string> texts;
   for (const Contract& c : all_contracts()) add_variants(c, m, longest, texts);
@@ -437,7 +437,7 @@ std::string other_words(const std::string& name, const Matmul& m) {
          (contract.descending ? std::string(kAdded) + "descending" : "") + ", no promotion within them";
 }
 
-// What the gate asks.
+// The table that the gate asks.
 
 namespace {
 

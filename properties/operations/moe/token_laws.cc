@@ -19,7 +19,7 @@
 namespace mxcheck {
 namespace {
 
-// Whether operands of these GEMMs have scales that several tokens share.
+// True if operands of these GEMMs have scales that several tokens share.
 bool shares(const Variant& v, bool whole_tensors, bool blocks_of_rows) {
   const LayerRecipe& recipe = layer_recipe_of(v);
   const std::array<LayerGemm, 2> forward{LayerGemm::up, LayerGemm::down};
@@ -310,7 +310,7 @@ std::vector<Statement> moe_expert_law_statements() {
 
 namespace {
 
-// Whether a scale is that of the same elements in any order of the operand's rows: 2n of W1 in up and of dH in d_w1,
+// True if a scale is that of the same elements in any order of the operand's rows: 2n of W1 in up and of dH in d_w1,
 // whose rows, as the GEMM reads them, are those columns.
 bool is_free_of_order(const OperandRule& rule) {
   return !rule.quantized() || rule.block.rows == 1 || rule.of_whole_tensor();

@@ -75,7 +75,7 @@ void for_each_element(const Case& c, const Input& x, const At& at) {
   }
 }
 
-// Whether x, one of Data::codes, is a code times its block's scale. It is under every rule that keeps the power of two
+// True if x, one of Data::codes, is a code times its block's scale. It is under every rule that keeps the power of two
 // at or below the amax. `ceil` takes the one above an amax that is none itself: its step is two of the codes', and that
 // power can be beyond the largest scale.
 bool comes_back(const Variant& v, float amax, double x) {

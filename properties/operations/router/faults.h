@@ -87,7 +87,7 @@ struct LossFault {
 };
 std::span<const LossFault> all_loss_faults();
 
-// Of what the reference takes.
+// The loss and its gradient with these faults, of the inputs that the reference takes.
 RouterLoss model_loss(const RouterLossInputs& of, const LossFaults& faults);
 
 }  // namespace mxcheck

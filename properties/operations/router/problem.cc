@@ -72,7 +72,7 @@ Table RouterProblem::definitions(std::span<const Bytes>) const {
   return c.elements() > kMostToMatch ? Table() : table();
 }
 
-// Of those that read logits.
+// Problems that read logits.
 
 LogitsProblem::LogitsProblem(const Case& from) : RouterProblem(from), input(expand_logits(from)) {
   if (route_of(from.variant).bias) bias = expand_bias(from);

@@ -33,7 +33,7 @@ TEST(OnSm90Descriptor, ElementsAreTheFormats) {
   }
 }
 
-// Whether it is valid.
+// True if it is valid.
 bool compare_instruction(MmaKind kind, int cta_group, std::uint32_t bits) {
   const sm100::Decoded expected = sm100::decode_instruction(kind, cta_group, bits);
   const sm100::ReadInstruction i = sm100::read_instruction(kind, cta_group, bits);

@@ -295,7 +295,7 @@ void run_loss(const mxcheck_call& call) {
     counts[0] = 1;
   const mxcheck::RouterLossInputs of{x.logits, counts, x.p.scale};
   mxcheck::RouterLoss loss = loss_of(of);
-  // Of a call that is not refused.
+  // Answers a call that is not refused.
   if (loss_faults() != mxcheck::LossFaults()) loss = model_loss(of, loss_faults());
   *value = fault() == "loss_added_to" ? *value + loss.value : loss.value;
   write_gradient(to, loss.gradient, "loss_gradient_cut");

@@ -209,7 +209,7 @@ const mxcheck_operation& right_one() {
   return operation;
 }
 
-// Whether a call that lacks the fields to look at is let through: nothing is done, and the call is said to be well.
+// True if a call that lacks the fields to look at is let through: nothing is done, and the call is said to be well.
 bool is_let_through(std::string_view lenient, const mxcheck_call& call) {
   return (lenient == "small_size" && call.size < sizeof(mxcheck_call)) ||
          (lenient == "null_policy" && call.policy == nullptr) || (lenient == "null_inputs" && call.inputs == nullptr) ||

@@ -381,7 +381,7 @@ TEST(Packing, e2m1_unpacks_every_byte_to_what_packs_to_it) {
 }
 
 TEST(Packing, e5m6_runs_from_the_high_end_of_the_first_word) {
-  // As hexadecimal digits the codes follow one another: three digits a code, eight digits a word.
+  // Written as hexadecimal digits, the codes follow one another: three digits a code, eight digits a word.
   EXPECT_EQ(pack_e5m6(Codes{0x123, 0x456, 0x789, 0xABC, 0xDEF, 0x012, 0x345, 0x678}),
             (Words{0x12345678, 0x9ABCDEF0, 0x12345678}));
 }

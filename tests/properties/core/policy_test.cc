@@ -7,7 +7,7 @@
 namespace mxcheck {
 namespace {
 
-// As a third party's interface would have it: more values and one more text behind mxcheck_policy.
+// A policy as a third party's interface would have it: more values and one more text behind mxcheck_policy.
 struct Longer {
   mxcheck_policy base;
   double alpha;

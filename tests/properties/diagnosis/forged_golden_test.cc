@@ -78,7 +78,7 @@ const Forgery kForgeries[] = {
      [](DatasetInfo& i, Tensor&) { i.format = i.dtype == Format::uint32 ? "float32" : "float8_e8m0fnu"; }},
 };
 
-// Of the forgeries of one golden every so many are tried: those of a layer take half a second each.
+// Every so many of the forgeries of one golden are tried: those of a layer take half a second each.
 std::size_t stride_of(const std::string& kind, std::size_t all) {
   return std::max<std::size_t>(1, all / (kind == "layer" ? 8 : 32));
 }

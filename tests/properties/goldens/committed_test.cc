@@ -20,7 +20,7 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// Whether git has the golden's file. The larger goldens of two suites are not in git: the manifest has their hashes,
+// True if git has the golden's file. The larger goldens of two suites are not in git: the manifest has their hashes,
 // and making them again gives the files.
 bool is_in_git(const std::string& suite, const ManifestEntry& golden) {
   constexpr std::uint64_t kMost = 400'000;

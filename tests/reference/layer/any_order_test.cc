@@ -196,7 +196,7 @@ struct Kernel {
     const auto right = static_cast<float>(std::exp(double{x}));
     return unit.in(moved(right, most * exp_ulps / 100));
   }
-  // As __fdividef: a divisor beyond 2^126 gives 0.
+  // Like __fdividef: a divisor beyond 2^126 gives 0.
   [[nodiscard]] float over(float x, float y) const {
     if (std::fabs(y) > 0x1p126F && std::isfinite(x)) return 0;
     return unit.in(moved(unit.round(double{x} / double{y}), division_ulps));

@@ -552,7 +552,8 @@ TEST(RouterLoss, of_no_tokens_is_0) {
   });
 }
 
-// Of one expert p is 1 and the loss the coefficient; equal loads of equal logits, powers of two, have no error at all.
+// With one expert p is 1 and the loss the coefficient; equal loads of equal logits, powers of two, have no error at
+// all.
 TEST(RouterLoss, of_balanced_tokens_is_the_coefficient_and_has_no_gradient) {
   for (const float coefficient : {0.01F, -3.0F, 0x1p-140F, 0x1p127F}) {
     const RouterLoss one =

@@ -286,7 +286,7 @@ TEST(Bf16Rounding, threads_change_nothing) {
   EXPECT_EQ(rounded_to_bf16(v, 1), rounded_to_bf16(v, 3));
 }
 
-// Whether the middle (2 M + 1) 2^(e - 1) above the number M 2^e is below 1 / sqrt(n): 50 + 24 bits are exact.
+// True if the middle (2 M + 1) 2^(e - 1) above the number M 2^e is below 1 / sqrt(n): 50 + 24 bits are exact.
 bool middle_is_below(float x, std::int64_t n) {
   __extension__ using Wide = unsigned __int128;
   int exponent = 0;

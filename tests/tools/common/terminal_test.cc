@@ -55,7 +55,7 @@ class Terminal : public ToolTest {
     return options;
   }
 
-  // What bash offers at the end of a command line.
+  // The words that bash offers at the end of a command line.
   std::set<std::string> offered(const std::string& line) {
     const std::string script = "words=(" + line +
                                "); COMP_WORDS=(\"${words[@]}\"); COMP_CWORD=$((${#words[@]} - 1)); " + "source '" +

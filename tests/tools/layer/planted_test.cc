@@ -330,7 +330,7 @@ TEST(LayerPlanted, errors_do_not_cascade) {
   EXPECT_EQ(result("dS").own_wrong, 1);
 }
 
-// Whether the row gives bytes for one of its tensors that are not the right ones.
+// True if the row gives bytes for one of its tensors that are not the right ones.
 bool is_of_use(const LayerRow& row, LayerData& d) {
   return std::any_of(row.tensors.begin(), row.tensors.end(), [&](const std::string& tensor) {
     try {
@@ -370,7 +370,7 @@ TEST(LayerPlanted, every_row_of_the_tables_is_of_use) {
   }
 }
 
-// What a dump of one tensor is held against.
+// The tensors that a dump of one is compared with.
 TEST(LayerPlanted, a_layer_that_is_another_one_throughout_is_named) {
   const LayerData reference = layer_of("mxfp8");
   for (const OtherLayer& other : other_layers(reference.recipe)) {

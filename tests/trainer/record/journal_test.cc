@@ -58,7 +58,7 @@ class JournalFile : public testing::Test {
     return journal;
   }
   Journal fill_up_to_step(std::int64_t step) const { return fill(place_of_step(entries_of(run), step)); }
-  // Whether the file reads as a journal; an Error{input} otherwise, one line with the path.
+  // True if the file reads as a journal; an Error{input} otherwise, one line with the path.
   [[nodiscard]] bool reads() const {
     try {
       static_cast<void>(read_journal(path));

@@ -102,7 +102,7 @@ TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
   }
 }
 
-// As after a kill: the journal is ahead of the checkpoint, or there is no checkpoint.
+// The state after a kill: the journal is ahead of the checkpoint, or there is no checkpoint.
 TEST(Run, that_was_killed_goes_on_to_the_same_bits) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();

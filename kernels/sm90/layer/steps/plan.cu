@@ -22,7 +22,7 @@ __device__ void refuse(PlanHeader* header, mxcheck_device_report* report, const 
   report->message[i] = '\0';
 }
 
-// Whether `count` + 1 offsets go from 0 to `end` and do not descend; reports the first that does not. One block.
+// Checks that `count` + 1 offsets go from 0 to `end` and do not descend; reports the first that does not. One block.
 __device__ bool offsets_are_right(const std::int64_t* offsets, std::int64_t count, std::int64_t end, PlanHeader* header,
                                   mxcheck_device_report* report) {
   __shared__ unsigned long long bad;

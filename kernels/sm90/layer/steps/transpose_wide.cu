@@ -286,7 +286,7 @@ __device__ __forceinline__ void amax_in_halves(const Halves& x, float scale, flo
   }
 }
 
-// Whether 2^m / s is 2^15 or less, or NaN, in all of a warp's columns.
+// True if 2^m / s is 2^15 or less, or NaN, in all of a warp's columns.
 __device__ __forceinline__ bool columns_are_halves(float scale, const WideLane& at, const WideShared& shared) {
   float largest = 0;
 #pragma unroll

@@ -10,7 +10,7 @@
 namespace mxcheck::sm100::probe {
 namespace {
 
-// Whether the error is the kernel's, and not the machine's.
+// True if the error is the kernel's, and not the machine's.
 bool is_fault(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalInstruction:

@@ -61,7 +61,7 @@ class Sm90Launcher : public Launcher {
                         }
                       });
   }
-  // As few as on the CPU: what is asked is whether the software is right, and it has no chances.
+  // No more than on the CPU: what is asked is whether the software is right, and it has no chances.
   [[nodiscard]] std::uint32_t repetitions(std::uint32_t few, std::uint32_t /*many*/) const override {
     return few * repeat_;
   }

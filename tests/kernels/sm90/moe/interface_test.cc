@@ -117,7 +117,7 @@ struct MoeCall : mxcheck::test::DeviceCall {
     EXPECT_EQ(cudaMemcpy(bytes.data(), arena + kOutputsAt, bytes.size(), cudaMemcpyDeviceToHost), cudaSuccess);
     return bytes;
   }
-  // Whether output `number` is bytes of 0.
+  // True if output `number` is bytes of 0.
   bool is_zero(std::size_t number, std::size_t bytes) {
     std::vector<unsigned char> values(bytes, 1);
     EXPECT_EQ(cudaMemcpy(values.data(), outputs[number].data, bytes, cudaMemcpyDeviceToHost), cudaSuccess);

@@ -124,7 +124,7 @@ const Settings& settings() {
   return all;
 }
 
-// Whether a list with commas has the word; an empty list has none.
+// True if a list with commas has the word; an empty list has none.
 bool lists(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const std::size_t end = list.find(',');
@@ -208,7 +208,7 @@ class Served {
     return hash_of(text) % s.one_of == 0;
   }
 
-  // As if something else had been asked for.
+  // Answers as if something else had been asked for.
   [[nodiscard]] std::vector<ExpectedTensor> otherwise(Call call) const {
     if (name_ == "matmul") {
       call.operation = "matmul:" + settings().follows;

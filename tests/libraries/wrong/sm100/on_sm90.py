@@ -53,7 +53,7 @@ FOLDER = "tests/libraries/wrong/sm100"
 DRIVER = FOLDER + "/on_sm90_driver.cu"
 SOURCE_FOLDERS = ("kernels/sm100", "emulation", FOLDER, "tests/kernels/sm100")
 SUFFIXES = (".h", ".cuh", ".cc", ".cu")
-# As kernels/sm100/CMakeLists.txt has them. The host's part is not what is tested.
+# The options of kernels/sm100/CMakeLists.txt. The host's part is not what is tested.
 CUDA_FLAGS = (
     *("-std=c++20", "-O3", "-Xfatbin=-compress-all", "-gencode", "arch=compute_90a,code=sm_90a"),
     *("--expt-relaxed-constexpr", "-DMXCHECK_SM100_FOR_SM90", "-Xcompiler=-O1,-w", "-w"),

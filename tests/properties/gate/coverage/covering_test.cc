@@ -68,7 +68,7 @@ TEST(Covering, pairs_beyond_the_usual_work_have_a_case_of_their_own) {
   for (Case& c : covering.cases(true, draw)) cases.push_back(std::move(c));
   for (const Case& c : cases) covering.count(c, CaseFate::checked);
   EXPECT_EQ(covering.report().pairs.excluded, 1);
-  // Of rows and columns 2 and 2, and 3 and 1.
+  // Cases of rows and columns 2 and 2, and 3 and 1.
   EXPECT_EQ(std::ranges::count_if(cases, [](const Case& c) { return c.elements() > 2; }), 2);
 }
 

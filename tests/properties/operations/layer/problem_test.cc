@@ -167,7 +167,7 @@ TEST(StepProblems, a_difference_is_explained_and_the_inputs_are_saved) {
   }
 }
 
-// What a finding says of these outputs.
+// The lines of a finding about these outputs.
 std::vector<std::string> matches_of(const Problem& p, const std::vector<Bytes>& observed) {
   Finding finding;
   tell_matches(p, p.answer(), observed, finding);

@@ -142,7 +142,7 @@ TEST(MatmulProblems, an_output_of_a_group_along_depth_is_explained_in_its_group)
   EXPECT_EQ(p.explain_steps(f), f.difference->first.expected);
 }
 
-// What a finding says of a D that follows another definition.
+// The lines of a finding about a D that follows another definition.
 std::vector<std::string> matches_of(const MatmulProblem& p, const Bytes& observed) {
   Finding finding;
   tell_matches(p, p.answer(), {observed}, finding);

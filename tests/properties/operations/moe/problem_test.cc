@@ -127,7 +127,7 @@ TEST(MoeProblems, a_recipe_or_a_mistake_that_gives_the_outputs_is_named) {
   EXPECT_EQ(named(p.answer_with(interleaved, p.routes)),
             (std::vector<std::string>{"gate and up values taken in the other order",
                                       "columns of H in the other order (halves for interleaved) (in A)"}));
-  // Of one tensor, and what follows from it.
+  // The bytes of one tensor, and what follows from it.
   LayerRoutes halved = p.routes;
   for (float& w : halved.row_weight) w = bf16_of(w);
   EXPECT_EQ(named(p.answer_with(p.layer(), halved)),
