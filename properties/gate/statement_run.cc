@@ -16,6 +16,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/names.h"
 #include "properties/core/ahead.h"
+#include "properties/core/check.h"
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"

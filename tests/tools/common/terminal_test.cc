@@ -4,6 +4,7 @@
 #include <regex>
 #include <set>
 
+#include "numerics/text.h"
 #include "tests/tools/command.h"
 #include "tests/tools/shell.h"
 
