@@ -149,7 +149,7 @@ class Parser {
     while (!rest_.empty()) {
       ManifestEntry entry = parse_entry(next_line());
       if (!manifest.entries.empty() && manifest.entries.back().name >= entry.name) {
-        refuse("'" + entry.name + "' is there twice or not in order");
+        refuse("'" + entry.name + "' is a duplicate or out of order");
       }
       manifest.entries.push_back(std::move(entry));
     }
@@ -300,7 +300,7 @@ std::string format_objection(const DatasetInfo& set) {
     const Format format = format_of_attribute(set.format);
     return spec(format).bits <= spec(set.dtype).bits ? "" : "has elements too narrow for format '" + set.format + "'";
   } catch (const Error& e) {
-    return std::string("has a format that is none: ") + e.what();
+    return std::string("has an unknown format: ") + e.what();
   }
 }
 
@@ -419,7 +419,7 @@ std::string objection(const GoldenInfo& info, const std::string& file_kind) {
   std::set<std::string_view> names;
   for (const DatasetInfo& set : info.datasets) {
     if (std::string wrong = objection(set); !wrong.empty()) return "dataset '" + set.name + "': " + wrong;
-    if (!names.insert(set.name).second) return "dataset '" + set.name + "' is there twice";
+    if (!names.insert(set.name).second) return "dataset '" + set.name + "' is a duplicate";
   }
   return "";
 }

@@ -272,7 +272,7 @@ const Json::Array& JsonObject::list(const char* key, std::size_t most) {
 void JsonObject::finish() const {
   for (const auto& [key, value] : *object_.get_if<Json::Object>()) {
     if (taken_.contains(key)) continue;
-    throw Error(ErrorKind::usage, place_ + ": has \"" + one_line(key) + "\", which means nothing here" +
+    throw Error(ErrorKind::usage, place_ + ": has \"" + one_line(key) + "\", which is not a known key here" +
                                       known_names(key, {taken_.begin(), taken_.end()}));
   }
 }

@@ -189,7 +189,7 @@ std::string text_of(const Likely& cause) {
   std::string text = cause.names.front();
   for (std::size_t i = 1; i < cause.names.size(); ++i) {
     if (i == kMostNames) return text + " and " + std::to_string(cause.names.size() - i) + " more)";
-    text += (i == 1 ? " (the same here: " : ", ") + cause.names[i];
+    text += (i == 1 ? " (identical here: " : ", ") + cause.names[i];
   }
   return text + (cause.names.size() > 1 ? ")" : "");
 }
@@ -431,7 +431,7 @@ std::string to_text(const Match& match) {
   if (!match.explaining.empty()) {
     std::string text = declared_text(match) + "explained by  " + match.explaining.front() + ", every bit\n";
     if (match.explaining.size() > 1) {
-      text += "the same here " + join(std::span(match.explaining).subspan(1)) + "\n";
+      text += "identical here " + join(std::span(match.explaining).subspan(1)) + "\n";
     }
     for (const std::string& note : match.notes) text += "that is also  " + note + "\n";
     return text + remarks + "compared      " + scope;

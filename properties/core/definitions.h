@@ -104,7 +104,7 @@ struct Fit {
 Fit fit_of(const AnswerTensor& output, std::span<const std::byte> bytes);
 
 // Lines about the rows that explain all of output number `output`, or else about the best of the likely ones; at most
-// `most`, in the order given. Rows with the same bytes are one cause: "recipe floor (the same here: recipe ocp)". A
+// `most`, in the order given. Rows with the same bytes are one cause: "recipe floor (identical here: recipe ocp)". A
 // derived one that explains everything is the only one.
 std::vector<std::string> likeliest_causes(const AnswerTensor& tensor, const Table& table, std::size_t output,
                                           const std::string& unit, std::size_t most = 5);

@@ -133,10 +133,10 @@ class Judging {
     for (const std::string& cause : r.causes) result.causes.push_back(of_candidate(cause));
     const std::string made_of = of_candidate(r.made_of);
     if (r.verdict == LayerTensorVerdict::follows) {
-      result.causes = {"none of its own: every element is what comes of " + made_of};
+      result.causes = {"none of its own: every element follows from " + made_of};
     } else if (r.own_wrong != 0) {
       result.element.push_back("own       " + std::to_string(r.own_wrong) + " of " +
-                               std::to_string(r.difference->total) + " elements are not what comes of " + made_of);
+                               std::to_string(r.difference->total) + " elements do not follow from " + made_of);
     }
     if (!r.note.empty()) result.element.push_back("note      " + of_candidate(r.note));
     result.element.push_back("expected  " + expected_text(*r.difference));

@@ -304,12 +304,12 @@ std::string why_no_case(const StatementResult& r, const Shard& shard) {
   if (r.options_not_offered > 0) {
     return fmt::format(
         "the candidate refused the options (expert offsets, row strides, row indices, ...) that each of {} "
-        "cases asks for",
+        "cases needs",
         r.options_not_offered);
   }
-  if (r.not_applicable > 0) return "it says nothing about any shape within the candidate's limits";
+  if (r.not_applicable > 0) return "the statement applies to no shape within the candidate's limits";
   if (!shard.is_whole()) return std::string(kNoCaseOfShard);
-  return "this suite has no case of it for what the candidate offers";
+  return "this suite has no case for what the candidate offers";
 }
 
 }  // namespace

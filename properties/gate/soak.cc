@@ -161,10 +161,10 @@ class Soak {
     if (r.counterexample) {
       r.verdict = Verdict::failed;
     } else if (offered == 0) {
-      r.verdict = Verdict::not_offered, r.reason = "about no variant that the candidate offers";
+      r.verdict = Verdict::not_offered, r.reason = "the candidate offers none of its variants";
     } else if (r.variants < offered) {
       r.verdict = Verdict::inconclusive;
-      r.reason = fmt::format("{} of {} variants had no call before the time was up", offered - r.variants, offered);
+      r.reason = fmt::format("{} of {} variants were not called before the time was up", offered - r.variants, offered);
     }
   }
 
@@ -192,8 +192,9 @@ GateReport run_soak(const GateOptions& options, const StatementWatch& watch) {
   std::vector<const Statement*> selected = statements_named(options.only);
   std::erase_if(selected, [](const Statement* s) { return !s->covers_pairs || s->data.empty() || !s->repeats_bits; });
   if (selected.empty()) {
-    throw Error(ErrorKind::usage, "--only '" + options.only +
-                                      "' selects no statement that outputs are the reference's: a soak repeats those");
+    throw Error(ErrorKind::usage,
+                "--only '" + options.only +
+                    "' selects no statement that compares outputs with the reference; a soak repeats only those");
   }
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
   keep_those_about(process.info(), options.only, selected);

@@ -77,7 +77,7 @@ void StatementRun::run() {
   const auto start = std::chrono::steady_clock::now();
   if (variants_.empty()) {
     result_.verdict = Verdict::not_offered;
-    result_.reason = "about no variant that the candidate offers";
+    result_.reason = "the candidate offers none of its variants";
     return;
   }
   run_corners();

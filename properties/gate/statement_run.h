@@ -1,6 +1,6 @@
 #pragma once
 // One statement against one candidate: its corners, the cases that cover its domain, random ones, triples of bins, the
-// layers of production; the smallest case that fails; what was met of the domain.
+// layers of production; the smallest case that fails; the coverage of the domain.
 
 #include <cstddef>
 #include <map>

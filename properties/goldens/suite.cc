@@ -53,7 +53,7 @@ GoldenSuite parse_suite(std::string_view text, const std::string& where) {
     const std::string place = where + ": goldens[" + std::to_string(i) + "]";
     suite.goldens.push_back(parse_golden(goldens[i], place));
     if (!names.insert(suite.goldens.back().name).second) {
-      throw Error(ErrorKind::usage, place + ".name: '" + suite.goldens.back().name + "' is there twice");
+      throw Error(ErrorKind::usage, place + ".name: '" + suite.goldens.back().name + "' is a duplicate");
     }
   }
   if (suite.goldens.empty()) o.refuse("goldens", "are at least one");

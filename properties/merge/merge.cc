@@ -231,7 +231,7 @@ std::optional<Difference> difference_from(JsonObject& o) {
   if (bins == nullptr) return d;
   for (const JsonMember& bin : *bins) {
     const auto count = integer_in(bin.value, 0, kMost);
-    if (!count) o.refuse("histogram", "has a count that is none");
+    if (!count) o.refuse("histogram", "has an invalid count");
     d.histogram[bin.key] = *count;
   }
   return d;
@@ -370,8 +370,7 @@ VariantCount variant_count_from(JsonObject& o, std::string_view text, std::size_
     numbers[i] = *value;
     at = end + 1;
   }
-  if (numbers[0] >= static_cast<std::int64_t>(variants))
-    o.refuse("cases_by_variant", "names a variant that there is not");
+  if (numbers[0] >= static_cast<std::int64_t>(variants)) o.refuse("cases_by_variant", "names an unknown variant");
   return {static_cast<std::size_t>(numbers[0]), numbers[1], numbers[2], numbers[3]};
 }
 
@@ -472,7 +471,7 @@ GateReport report_from_json(std::string_view text, const std::string& where) {
     JsonObject o(json, where);
     if (any_text(o, "schema") != "mxcheck.gate/1")
       o.refuse("schema", "is not mxcheck.gate/1: no report of mxcheck gate --json");
-    if (o.has("soak")) o.refuse("soak", "is of a run that is not dealt to shards");
+    if (o.has("soak")) o.refuse("soak", "belongs to a run without shards");
     GateReport r;
     read_run(o, r, where);
     r.candidate = candidate_from(o.required("candidate"), where);

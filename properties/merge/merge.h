@@ -15,8 +15,8 @@ struct ShardReport {
   GateReport report;
 };
 
-// Counts are added; what was met of a domain is what any shard met, and is judged here alone. A statement that failed
-// in a shard has failed; of several counterexamples the one of the smallest case is kept.
+// Counts are added; the coverage of a domain is the union of the shards', and is judged here alone. A statement that
+// failed in a shard has failed; of several counterexamples the one of the smallest case is kept.
 //
 // Error{input} that names the two files where they are not of one run: another mxcheck, candidate, suite, seed or
 // selection, another number of shards, the same shard twice; or where a report is of this machine's run as a whole. A

@@ -69,7 +69,7 @@ std::string reply_problem(const wire::Message& message, const wire::Reply& reply
   }
   const DeviceComparison& found = reply.comparison;
   if (found.differing > found.compared || (found.differing != 0 && found.first >= elements_compared(message)))
-    return "names an output that is none";
+    return "names an output that does not exist";
   return {};
 }
 

@@ -256,7 +256,7 @@ void read_kept_outputs(const RecordReader& from, std::size_t outputs, Record& re
   const std::vector<std::byte> bytes = from.bytes("kept");
   std::size_t at = 0;
   for (std::size_t i = 0; i < kept.size(); i += 2) {
-    if (kept[i] >= outputs || kept[i + 1] > bytes.size() - at) from.fail("keeps an output that is none");
+    if (kept[i] >= outputs || kept[i + 1] > bytes.size() - at) from.fail("keeps an output that does not exist");
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     record.kept.push_back({kept[i], {begin, begin + kept[i + 1]}});
     at += kept[i + 1];

@@ -114,7 +114,8 @@ std::string github_annotations(const GateReport& report) {
   for (const std::string& end : report.ends)
     errors.push_back({"error", "the candidate ends in order", html::plain_text(end)});
   if (!report.missing_shards.empty()) errors.push_back({"error", "shards are missing", exit_meaning(report)});
-  if (report.interrupted) warnings.push_back({"warning", "interrupted", "what had not run says nothing"});
+  if (report.interrupted)
+    warnings.push_back({"warning", "interrupted", "statements that had not finished have no verdict"});
   std::string out = first_lines(errors, report) + first_lines(warnings, report);
   const int code = exit_code(report);
   if (!out.empty()) return out;

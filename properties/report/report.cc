@@ -132,7 +132,7 @@ std::string report_header(const GateReport& report) {
     if (const std::string text = limits_text(o); !text.empty())
       limits += fmt::format("limits of {}: {}\n", o.name, text);
     if (!o.listed.empty())
-      limits += fmt::format("{}held to {} in place of {}, which it names\n",
+      limits += fmt::format("{}held to {} instead of {}, which it declares\n",
                             claimed_for(o) == o.listed ? "" : claimed_for(o) + " is ", o.contract, o.listed);
   }
   return fmt::format(
@@ -149,14 +149,47 @@ std::string report_header(const GateReport& report) {
 std::string statement_line(const StatementResult& r) {
   const std::string head = fmt::format("{:<13} {:<64}", verdict_word(r.verdict), r.statement->name);
   std::string line = fmt::format("{} {:>6} cases {:>4} variants {:>7.2f} s\n", head, r.cases, r.variants, r.seconds);
-  if (r.not_applicable + r.options_not_offered > 0) {
-    line += fmt::format("{:<14}beside them {} cases that it says nothing about, {} with options not offered\n", "",
-                        r.not_applicable, r.options_not_offered);
-  }
-  for (const std::string& refused : not_offered(r)) line += fmt::format("{:<14}{}\n", "", refused);
   if (!r.reason.empty()) line += fmt::format("{:<14}{}\n", "", r.reason);
   return line;
 }
+
+namespace {
+
+// Bins of which every call, of all these reports together, was refused: a line for each axis of an operation.
+std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& reports) {
+  struct Axis {
+    std::string name;
+    std::vector<BinCount> bins;
+  };
+  std::vector<Axis> axes;
+  for (const CoverageReport* r : reports) {
+    for (const AxisCount& axis : r->axes) {
+      const std::string name = fmt::format("{}: {}", r->operation, axis.name);
+      auto at = std::ranges::find(axes, name, &Axis::name);
+      if (at == axes.end()) at = axes.insert(at, {name, {}});
+      for (const BinCount& bin : axis.bins) {
+        auto sum = std::ranges::find(at->bins, bin.label, &BinCount::label);
+        if (sum == at->bins.end()) sum = at->bins.insert(sum, {bin.label});
+        sum->checked += bin.checked + bin.not_applicable, sum->refused += bin.refused;
+      }
+    }
+  }
+  std::vector<std::string> lines;
+  for (const Axis& axis : axes) {
+    std::vector<std::string> bins;
+    std::int64_t calls = 0;
+    for (const BinCount& bin : axis.bins) {
+      if (bin.checked == 0 && bin.refused > 0) bins.push_back(bin.label), calls += bin.refused;
+    }
+    if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
+    if (!bins.empty())
+      lines.push_back(fmt::format("{} {}; all {} calls with {} were refused", axis.name, join(bins), calls,
+                                  bins.size() == 1 ? "it" : "these"));
+  }
+  return lines;
+}
+
+}  // namespace
 
 std::string not_offered_text(const GateReport& report) {
   std::vector<std::pair<const StatementResult*, int>> reasons;  // the first statement of each, and how many follow it
@@ -165,11 +198,17 @@ std::string not_offered_text(const GateReport& report) {
     const auto same = std::ranges::find_if(reasons, [&](const auto& one) { return one.first->reason == r.reason; });
     same == reasons.end() ? (void)reasons.emplace_back(&r, 0) : (void)++same->second;
   }
-  return join(reasons, "", [](const auto& one) {
+  const std::string statements = join(reasons, "", [](const auto& one) {
     const std::string more = one.second == 0 ? "" : fmt::format(" and {} more", one.second);
     return fmt::format("{:<13} {:<64} {}\n", verdict_word(Verdict::not_offered),
                        std::string(one.first->statement->name) + more, one.first->reason);
   });
+  std::vector<const CoverageReport*> coverage;
+  for (const StatementResult& r : report.statements) {
+    for (const CoverageReport& c : r.coverage) coverage.push_back(&c);
+  }
+  const auto line = [](const std::string& bins) { return fmt::format("{:<13} {}\n", "refused", bins); };
+  return statements + join(refused_bins(coverage), "", line);
 }
 
 std::string cause_text(const Finding& finding) {
@@ -178,7 +217,7 @@ std::string cause_text(const Finding& finding) {
   if (names.empty()) return finding.matched == 0 ? "" : "none of the known ones gives every bit";
   const int cases = finding.matched_others + 1;
   return fmt::format("{}{}: {} every bit of {}, {} elements{}",
-                     names.size() > 1 ? "one of these, which no failing case tells apart: " : "", join(names, "; "),
+                     names.size() > 1 ? "one of these (no failing case distinguishes them): " : "", join(names, "; "),
                      names.size() > 1 ? "each gives" : "gives",
                      cases == 1 ? "this case" : fmt::format("{} failing cases", cases), finding.matched,
                      finding.matches_case_as_found ? "" : " (the case as found is too large to be compared)");
@@ -256,7 +295,7 @@ std::string report_summary(const GateReport& report) {
   }
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   out += soak_text(report);
-  if (report.interrupted) out += "interrupted: what had not run says nothing\n";
+  if (report.interrupted) out += "interrupted: statements that had not finished have no verdict\n";
   out += fmt::format("exit code {}: {}\n", exit_code(report), exit_meaning(report));
   const std::vector<std::string> unseen = not_seen(report);
   if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
@@ -292,8 +331,6 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
 
 namespace {
 
-bool is_refused(const BinCount& bin) { return bin.checked + bin.not_applicable == 0 && bin.refused > 0; }
-
 std::string bin_text(const BinCount& bin) {
   std::string text = fmt::format("{}: {}", bin.label, bin.checked);
   if (bin.refused > 0) text += fmt::format(" (+{} refused)", bin.refused);
@@ -317,20 +354,10 @@ std::string layers_text(const CoverageReport& r) {
 }  // namespace
 
 std::vector<std::string> not_offered(const StatementResult& result) {
-  std::vector<std::string> lines;
-  for (const CoverageReport& r : result.coverage) {
-    for (const AxisCount& axis : r.axes) {
-      std::vector<std::string> bins;
-      std::int64_t calls = 0;
-      for (const BinCount& bin : axis.bins) {
-        if (is_refused(bin)) bins.push_back(bin.label), calls += bin.refused;
-      }
-      if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
-      if (!bins.empty())
-        lines.push_back(fmt::format("not offered by {}: {} {}; all {} calls with {} were refused", r.operation,
-                                    axis.name, join(bins), calls, bins.size() == 1 ? "it" : "these"));
-    }
-  }
+  std::vector<const CoverageReport*> coverage;
+  for (const CoverageReport& r : result.coverage) coverage.push_back(&r);
+  std::vector<std::string> lines = refused_bins(coverage);
+  for (std::string& line : lines) line = "not offered by " + line;
   return lines;
 }
 
@@ -362,7 +389,7 @@ std::vector<std::string> not_seen(const GateReport& report) {
   std::vector<std::string> all;
   if (report.suite == "soak") {
     all = {"a failure rarer than the bound, or one that depends on more than chance: a clock, another machine",
-           "a fault of sizes and options that the cases drawn here do not meet (--suite full)"};
+           "a fault of sizes and options that these random cases do not cover (--suite full)"};
   } else {
     if (report.suite != "exhaustive") {
       all.emplace_back("one wrong FP32 word of 2^32 or one wrong logit in a million (--suite exhaustive)");
@@ -370,14 +397,14 @@ std::vector<std::string> not_seen(const GateReport& report) {
     if (report.suite == "quick")
       all.emplace_back(
           "sizes above 2^21 elements, 2^19 logits or 2^22 multiplications, of a layer 2^27 (--suite full)");
-    all.emplace_back("a fault that needs three sizes or options at once, each usual by itself");
+    all.emplace_back("a fault that needs three sizes or options at once, each common alone");
     all.emplace_back("one wrong call in 100,000 (--soak)");
   }
   const bool has_pairs = std::ranges::any_of(report.statements, [](const StatementResult& s) {
     return std::ranges::any_of(s.coverage, [](const CoverageReport& c) { return !c.without_case.empty(); });
   });
   if (has_pairs) all.emplace_back("pairs of sizes and options that no case of the suite has (--coverage lists them)");
-  if (report.selective) all.emplace_back("what the statements are about that --only left out");
+  if (report.selective) all.emplace_back("everything that the statements excluded by --only test");
   const bool limited =
       std::ranges::any_of(report.candidate.operations, [](const OperationInfo& o) { return !limits_text(o).empty(); });
   if (limited) all.emplace_back("sizes outside of the limits that the candidate declares");

@@ -20,8 +20,8 @@ std::string report_header(const GateReport& report);
 // One line for a statement that was tried: verdict, name, cases, variants, seconds.
 std::string statement_line(const StatementResult& result);
 
-// One line for all statements that were not tried for the same reason: the first of them, and how many more. JSON and
-// JUnit have each.
+// One line for all statements that were not tried for the same reason: the first of them, and how many more; then one
+// for each axis with bins of which every call in the run was refused. JSON and JUnit have each statement's.
 std::string not_offered_text(const GateReport& report);
 
 // The diagnosis in one sentence: "ties away from zero: gives every bit of 4 failing cases, 4160 elements"; that nothing

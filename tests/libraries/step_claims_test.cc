@@ -59,7 +59,7 @@ TEST(StepClaims, find_larger_errors_than_the_references) {
 TEST(StepClaims, ask_for_no_bits_and_leave_the_other_steps_theirs) {
   const ShellAnswer ran = claimed("slots_added_in_reverse", "aggregate=any_order", "*aggregate*");
   expect_held(ran, {kRows});
-  EXPECT_TRUE(ran.says("aggregate is held to any_order in place of exact, which it names")) << ran.out;
+  EXPECT_TRUE(ran.says("aggregate is held to any_order instead of exact, which it declares")) << ran.out;
   EXPECT_EQ(claimed("slots_added_in_reverse", "aggregate=any_order", "permuting_tokens*").code, 4);
 }
 

@@ -147,17 +147,18 @@ void check_options(const Options& o) {
   refuse(o.verdict_apart && o.record.empty(), "--verdict-apart replays what --record FILE keeps: give both");
   refuse(o.verdict_apart && o.outputs.json,
          "--verdict-apart prints two reports, and --json one: gate --json --record FILE, then replay --json FILE");
-  refuse(o.timings && (!o.reproduce.empty() || o.soaks()), "--timings are of a suite: no --soak, no --reproduce");
+  refuse(o.timings && (!o.reproduce.empty() || o.soaks()),
+         "--timings belong to a suite: they do not go with --soak or --reproduce");
   refuse(!o.shard.empty() && (!o.reproduce.empty() || o.soaks()),
-         "--shard deals the cases of a suite: no --soak, no --reproduce");
+         "--shard splits the cases of a suite: it does not go with --soak or --reproduce");
   refuse(!o.shard.empty() && !o.record.empty(), "--record keeps a whole run, not a shard of one");
-  refuse(!o.shard.empty() && o.seed.empty(), "--shard needs --seed: all shards of a run have the same");
+  refuse(!o.shard.empty() && o.seed.empty(), "--shard needs --seed: all shards of a run must use the same seed");
   if (!o.soaks()) return;
   refuse(!(o.soak >= 0.001 && o.soak <= 10'080), "--soak must be from 0.001 to 10080 minutes");
   refuse(!o.reproduce.empty(), "--soak repeats cases that it draws; --reproduce runs a given one: one of the two");
   refuse(!o.record.empty(), "--soak makes too many calls for --record to keep");
   refuse(o.cases != 0 || o.suite != Options().suite || o.outputs.coverage,
-         "--soak ends by the time and covers no domain: --suite, --cases and --coverage say nothing to it");
+         "--soak runs for a time and covers no domain: it does not go with --suite, --cases or --coverage");
 }
 
 ShardChoice dealt_shard(const Options& o) {
@@ -239,7 +240,7 @@ void keep_record(const Options& o, GateReport& report) {
   if (report.record && exit_code(report) == 0) {
     attempt(report, [&] { write_record(o.record, *report.record); });
   } else if (report.record) {
-    std::fputs("mxcheck: no record is written of a run in which not every statement held\n", stderr);
+    std::fputs("mxcheck: no record is written unless every statement held\n", stderr);
   }
 }
 
@@ -294,7 +295,7 @@ void add_gate(Command& app) {
       .not_empty();
   gate.option("--only", options->only, "run the statements whose names match this glob").shows_default();
   gate.option("--seed", options->seed, "root seed of the random cases; a fresh one is drawn and printed if not given");
-  gate.option("--cases", options->cases, "random cases a statement instead of the suite's (200 and up)")
+  gate.option("--cases", options->cases, "random cases per statement, instead of the suite's (200 and up)")
       .between(1, 10'000'000);
   gate.option("--soak", options->soak,
               "repeat drawn cases for so many minutes (0.1 is possible), for races and faults of one call in many");

@@ -198,8 +198,8 @@ int run_merge(const MergeOptions& o) {
 
 void add_merge(Command& app) {
   auto options = std::make_shared<MergeOptions>();
-  Command merge = app.subcommand("merge", "The verdict of a run whose shards were gated apart");
-  merge.option("reports", options->files, "what mxcheck gate --shard I/N --report FILE wrote, of every shard")
+  Command merge = app.subcommand("merge", "Merge the shards of a run into one verdict");
+  merge.option("reports", options->files, "the file that mxcheck gate --shard I/N --report FILE wrote, for every shard")
       .required();
   add_outputs(merge, options->outputs);
   merge.exits({{0, "every statement held"},

@@ -165,7 +165,7 @@ ProductSpace space_asked(const IdentifyOptions& o) {
   space.output = value_format(o.box.output, "--output");
   space.m = o.box.m, space.n = o.box.n, space.k = o.box.k, space.one_shape = true;
   if (std::max(space.m, space.n) > kMostWords / space.k) refuse_usage("operands of over 2^24 elements are not sent");
-  if (space.m > kMostWords / space.n) refuse_usage("a D of over 2^24 elements is not asked for");
+  if (space.m > kMostWords / space.n) refuse_usage("D is limited to 2^24 elements");
   if (o.box.scale_type.empty()) return space;
   space.scale_format = format_of(o.box.scale_type, Format::e8m0);
   if (space.scale_format != Format::e8m0 && space.scale_format != Format::fp32) {

@@ -55,7 +55,7 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--a", o.a, "Codes of A, m x k, as mxcheck mma reads them: FILE.npy, FILE.safetensors:TENSOR ...")
       .in_group(product);
   sub.option("--b", o.b, "Codes of B, n x k").in_group(product);
-  sub.option("--d", o.d, "What the kernel gave: D, m x n, in F32, BF16 or F16").in_group(product);
+  sub.option("--d", o.d, "The kernel's output: D, m x n, in F32, BF16 or F16").in_group(product);
   sub.option("--format-a", o.format_a, "Format of A's codes (U8: e4m3 if not given; U16: bf16; F8_...: its own)")
       .in_group(product);
   sub.option("--format-b", o.format_b, "Format of B's codes").in_group(product);

@@ -26,9 +26,9 @@ std::string details(const LayerTensorResult& r) {
   if (!r.difference) return text;
   const Difference& d = *r.difference;
   if (r.verdict == LayerTensorVerdict::follows) {
-    text += "  own       every element is what comes of " + r.made_of + "\n";
+    text += "  own       every element follows from " + r.made_of + "\n";
   } else if (r.own_wrong != 0) {
-    text += fmt::format("  own       {} of {} elements are not what comes of {}{}\n", r.own_wrong, d.total, r.made_of,
+    text += fmt::format("  own       {} of {} elements do not follow from {}{}\n", r.own_wrong, d.total, r.made_of,
                         r.causes.empty() ? "; no known cause gives them" : "");
   }
   text += fmt::format("  extent    {} of {} elements differ from the reference, first at {}\n", d.count, d.total,

@@ -63,7 +63,7 @@ std::string result_text(const Options& o, const RunRecord& run, const AuditResul
                                      : fmt::format("recorded {}, computed {}  DIFFERS", line.recorded, line.computed));
   }
   if (!result.has_witness) text += "  no digests of tensors and layers were recorded for this step\n";
-  text += fmt::format("{}: {} of {} recorded facts are computed again, {} step{} in {:.1f} s\n",
+  text += fmt::format("{}: {} of {} recorded facts match, {} step{} recomputed in {:.1f} s\n",
                       result.passed() ? "equal" : "DIFFERENT", result.lines.size() - differ, result.lines.size(),
                       o.step - result.first + 1, o.step == result.first ? "" : "s", result.seconds);
   return text;
@@ -146,7 +146,7 @@ void add_parity_audit(Command& parity) {
   sub.option("--threads", o->threads, "0: all; they change no bit").between(0, 1024);
   sub.flag("--evaluations", o->evaluates, "Compute the evaluation before the step, too, and the one after the last");
   sub.flag("--json", o->json, "As JSON");
-  sub.exits({{0, "every recorded fact of the step is computed again"}, {1, "one is not"}});
+  sub.exits({{0, "every recorded fact of the step matches its recomputation"}, {1, "one does not match"}});
   sub.runs([o] { return run(*o); });
 }
 

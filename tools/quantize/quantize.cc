@@ -148,7 +148,7 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
   add("--rounding", o->rounding, names_in(kElementRoundings), "Rounding of the elements");
-  add("--overflow", o->overflow, names_in(kOverflows), "What becomes of elements beyond the largest value");
+  add("--overflow", o->overflow, names_in(kOverflows), "How to store elements above the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
 }
 

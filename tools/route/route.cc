@@ -213,7 +213,7 @@ void add_variant_options(Command& sub, RouterOptions& o) {
 }
 
 void add_rule_options(Command& sub, RouterOptions& o) {
-  const std::string group = "Rows (what becomes of token choice)";
+  const std::string group = "Rows (after token choice)";
   sub.option("--round", o.round, "Rule; route --list names them").shows_default().in_group(group);
   sub.option("--tile", o.tile, "Rows that a rule rounds to, and that padding is counted and --padded made for")
       .between(1, kMostCount)

@@ -227,7 +227,7 @@ void Covering::add_states(const std::vector<std::uint8_t>& states, const Coverag
     }
   }
   if (counts.axes.size() != counts_.size())
-    throw Error(ErrorKind::input, "what was met of " + operation_ + " has other axes");
+    throw Error(ErrorKind::input, "the coverage of " + operation_ + " has other axes");
   for (std::size_t a = 0; a < counts_.size(); ++a) add_to(counts_[a], counts.axes[a]);
 }
 
@@ -416,7 +416,7 @@ PartStates states_of(const Part& part) {
 
 void add_states(Part& part, const PartStates& states, const CoverageReport& counts) {
   if ((!part.triples && !states.triples.empty()) || (!part.layers && !states.layers.empty()))
-    throw Error(ErrorKind::input, "what was met of " + part.operation() + " is of another suite");
+    throw Error(ErrorKind::input, "the coverage of " + part.operation() + " is of another suite");
   part.covering->add_states(states_from(states.covering), counts);
   if (part.triples) part.triples->add_states(states_from(states.triples));
   if (part.layers) part.layers->add_states(states_from(states.layers), counts.layers);
@@ -604,7 +604,7 @@ constexpr char kFirst = '?';  // of 64 characters without digits
 constexpr std::size_t kMostStates = std::size_t{1} << 24;
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error(ErrorKind::input, "what was met of a domain: " + what);
+  throw Error(ErrorKind::input, "the coverage of a domain: " + what);
 }
 
 }  // namespace

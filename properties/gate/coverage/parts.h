@@ -1,5 +1,5 @@
 #pragma once
-// The domains that a statement is to cover, one for each operation that it is about, and what was met of them.
+// The domains that a statement is to cover, one for each operation that it is about, and the coverage of them.
 
 #include <memory>
 #include <string>

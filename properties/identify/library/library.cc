@@ -133,7 +133,7 @@ std::string to_text(const PolicyReport& p) {
   if (p.holds()) {
     std::string line = "as declared   " + p.policy + ": " + scope_text(p);
     if (p.match->explaining.size() > 1) {
-      line += "; the same here " + join(std::span(p.match->explaining).subspan(1));
+      line += "; identical here " + join(std::span(p.match->explaining).subspan(1));
     }
     return line + "\n" + (p.order ? indented(to_text(*p.order)) : "");
   }
@@ -160,7 +160,7 @@ std::string summary_text(const LibraryReport& report) {
                      " offered: " + std::to_string(report.holding()) + " as declared, " + std::to_string(other) +
                      " otherwise, " + std::to_string(unexplained) + " unexplained, " + std::to_string(silent) +
                      " without an answer\n";
-  if (!report.not_asked.empty()) text += "not asked     " + join(std::span(report.not_asked)) + "\n";
+  if (!report.not_asked.empty()) text += "not probed    " + join(std::span(report.not_asked)) + "\n";
   return text;
 }
 
@@ -464,7 +464,7 @@ std::size_t width_of(const CallTensor& t) {
 std::int64_t raised(std::int64_t extent, std::int64_t multiple, std::int64_t limit, const char* what) {
   const std::int64_t raised = to_multiple(extent, multiple, limit);
   if (raised >= extent) return raised;
-  throw CallFailed{false, "not asked: it takes at most " + std::to_string(limit) + " " + what +
+  throw CallFailed{false, "not probed: it takes at most " + std::to_string(limit) + " " + what +
                               ", and the inputs have " + std::to_string(extent)};
 }
 

@@ -204,7 +204,7 @@ void parse_variants(JsonObject& o, RouteGolden& route) {
   for (const Json& name : o.list("variants", all_router_variants().size())) {
     const RouterVariant* variant = variant_named(o, "variants", text_in(name));
     if (std::find(route.variants.begin(), route.variants.end(), variant) != route.variants.end()) {
-      o.refuse("variants", "'" + std::string(variant->name) + "' is there twice");
+      o.refuse("variants", "'" + std::string(variant->name) + "' is a duplicate");
     }
     route.variants.push_back(variant);
   }
@@ -233,7 +233,7 @@ void parse_rounding(JsonObject& o, RouteGolden& route) {
       const std::string text = text_in(name);
       const TokenRoundingRule rule = at_place(o, "rules", [&] { return token_rounding_rule_named(text); });
       if (std::find(route.rules.begin(), route.rules.end(), rule) != route.rules.end()) {
-        o.refuse("rules", "'" + text + "' is there twice");
+        o.refuse("rules", "'" + text + "' is a duplicate");
       }
       route.rules.push_back(rule);
     }

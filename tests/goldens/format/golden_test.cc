@@ -124,8 +124,8 @@ TEST(Manifest, refuses_whatever_is_not_exactly_one) {
       {kFirst + kHash + "  1  a\x01\n", "the name must be"},
       {kFirst + kHash + "  1  " + std::string("a\0b", 3) + "\n", "the name must be"},
       {kFirst + kHash + "  1  " + std::string(256, 'b') + "\n", "the name must be"},
-      {good + kHash + "  1  b\n", "m:3: 'b' is there twice or not in order"},
-      {good + kHash + "  1  a\n", "m:3: 'a' is there twice or not in order"},
+      {good + kHash + "  1  b\n", "m:3: 'b' is a duplicate or out of order"},
+      {good + kHash + "  1  a\n", "m:3: 'a' is a duplicate or out of order"},
   };
   for (const auto& [text, message] : cases)
     expect_error(ErrorKind::golden, message, [&, &t = text] { parse_manifest(t, "m"); });

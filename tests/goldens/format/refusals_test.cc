@@ -231,7 +231,7 @@ TEST_F(GoldenRefusalsTest, concern_attributes_of_datasets) {
   expect_refused({.role = "-"}, "x.h5:/x: has no attribute 'role'");
   expect_refused({.role = "Output"}, "has role 'Output'; there are 'input' and 'output'");
   expect_refused({.format = "-"}, "has no attribute 'format'");
-  expect_refused({.format = "e4m3"}, "has a format that is none");
+  expect_refused({.format = "e4m3"}, "has an unknown format");
   expect_refused({.format = "bfloat16"}, "elements too narrow for format 'bfloat16'");
   expect_refused({.format = "int64"}, "has format 'int64', which its elements do not fit");
   expect_refused({.format = "int32"}, "has format 'int32', which its elements do not fit");

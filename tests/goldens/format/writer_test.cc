@@ -153,7 +153,7 @@ TEST_F(GoldenWriterTest, refuses_what_its_reader_would_not_take) {
        }},
       {"none of u8 u16 u32 i32 i64", [](GoldenInfo& i) { i.datasets[0].dtype = Format::bf16; }},
       {"elements too narrow for format 'bfloat16'", [](GoldenInfo& i) { i.datasets[0].dtype = Format::uint8; }},
-      {"has a format that is none", [](GoldenInfo& i) { i.datasets[0].format = "bf16"; }},
+      {"has an unknown format", [](GoldenInfo& i) { i.datasets[0].format = "bf16"; }},
       {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int64"; }},
       {"format 'int32', which its elements", [](GoldenInfo& i) { i.datasets[0].format = "int32"; }},
       {"format 'int64', which its elements", [](GoldenInfo& i) { i.datasets[1].dtype = Format::int32; }},

@@ -85,7 +85,8 @@ TEST(JsonObject, gives_values_of_the_type_asked_for) {
   EXPECT_TRUE(o.flag("flag"));
   EXPECT_FALSE(o.flag("absent"));
   EXPECT_EQ(o.list("list", 2).size(), 2U);
-  expect_error(ErrorKind::usage, "here: has \"control\", which means nothing here; known are flag, list, number, text",
+  expect_error(ErrorKind::usage,
+               "here: has \"control\", which is not a known key here; known are flag, list, number, text",
                [&] { o.finish(); });
   (void)o.required("control");
   o.finish();

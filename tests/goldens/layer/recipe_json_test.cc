@@ -83,7 +83,7 @@ TEST(LayerRecipeJson, refuses_by_the_place_and_says_what_would_be_right) {
   expect_refused(with(good, "\"k\": \"d\"", "\"k\": \"n\""), "$.gemms[0].k: is 'n'; the layer has 'd' here");
   expect_refused(with(good, "\"tensor\": \"X\"", "\"tensor\": \"W1\""), "$.gemms[0].a.tensor: is 'W1'");
   expect_refused(with(good, "\"contract\"", "\"contracts\""), "$.gemms[0]: lacks \"contract\"");
-  expect_refused(with(good, "\"kept_h\"", "\"keeps\""), "$: has \"keeps\", which means nothing here; known are");
+  expect_refused(with(good, "\"kept_h\"", "\"keeps\""), "$: has \"keeps\", which is not a known key here; known are");
   expect_refused(with(good, "false", "0"), "$.keeps_quantized_x: must be true or false");
   expect_refused(with(good, "\"name\": \"mxfp8\",", "\"name\": \"mxfp8\", \"name\": \"b\","), "r.json");
 }

@@ -109,7 +109,7 @@ TEST(Definitions, the_likeliest_causes_are_those_that_explain_most_and_contradic
   EXPECT_EQ(likeliest_causes(t, {row("nine", nine), row("all ones", all)}, 0, "code"),
             std::vector<std::string>{"9 of the 10 wrong codes are those of nine"});
   EXPECT_EQ(likeliest_causes(t, {row("nine", nine), row("ten", observed), row("ten again", observed)}, 0, "code"),
-            std::vector<std::string>{"every code is that of ten (the same here: ten again)"});
+            std::vector<std::string>{"every code is that of ten (identical here: ten again)"});
 }
 
 TEST(Definitions, answers_that_are_computed_together_are_computed_once) {

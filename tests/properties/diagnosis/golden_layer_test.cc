@@ -81,7 +81,7 @@ TEST(LayerGoldenVerdict, what_follows_from_a_fault_is_no_fault) {
   const GoldenVerdict v = judged(layer(), mine);
   EXPECT_EQ(first_cause(result_of(v, "A")), "every element is that of SiLU rounded to BF16 before it multiplies u");
   EXPECT_EQ(first_cause(result_of(v, "down_a_codes")),
-            "none of its own: every element is what comes of A of the candidate");
+            "none of its own: every element follows from A of the candidate");
   // A candidate with few tensors: the cause lies in one that it lacks.
   const GoldenVerdict few = judged(layer(), {{"A", mine.at("A")}}, {"A"});
   ASSERT_EQ(few.results.size(), 1U);

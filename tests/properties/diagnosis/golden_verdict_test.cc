@@ -34,7 +34,7 @@ TEST(GoldenVerdict, one_cause_is_not_reported_as_two) {
   const GoldenVerdict v = judged(activations(), quantized_by(activations(), {floored, nearest}));
   EXPECT_EQ(first_cause(result_of(v, "codes")),
             "the codes are right for the candidate's own scales: only those are wrong");
-  EXPECT_EQ(first_cause(result_of(v, "scales")).find("every scale is that of recipe floor (the same here: recipe ocp"),
+  EXPECT_EQ(first_cause(result_of(v, "scales")).find("every scale is that of recipe floor (identical here: recipe ocp"),
             0U)
       << first_cause(result_of(v, "scales"));
 }
@@ -284,7 +284,7 @@ TEST(GoldenCauses, tables_name_the_neighbouring_column) {
   Tensors t = casts.tensors;
   t["nearest_even_saturate"] = t["toward_zero_saturate"];
   EXPECT_EQ(first_cause(result_of(judged(casts, t), "nearest_even_saturate")),
-            "every element is that of the golden's toward_zero_saturate (the same here: rounding toward zero "
+            "every element is that of the golden's toward_zero_saturate (identical here: rounding toward zero "
             "(truncation))");
   const GoldenTensors scales = made(R"({"name": "g", "kind": "scales", "format": "e4m3"})");
   t = scales.tensors;

@@ -75,7 +75,8 @@ TEST(GoldenSuite, refuses_with_the_place_and_what_would_be_right) {
       {suite_with(R"({"name": "x", "kind": "thing"})"), "goldens[0].kind: must be formats, casts"},
       {suite_with(R"({"name": "x", "kind": "formats"}, {"name": "x", "kind": "formats"})"),
        "goldens[1].name: 'x' is there twice"},
-      {suite_with(R"({"name": "x", "kind": "formats", "format": "e4m3"})"), "has \"format\", which means nothing here"},
+      {suite_with(R"({"name": "x", "kind": "formats", "format": "e4m3"})"),
+       "has \"format\", which is not a known key here"},
       {suite_with(R"({"name": "x", "kind": "formats", "formats": ["fp32"]})"), "'fp32' is none of e4m3"},
       {suite_with(R"({"name": "x", "kind": "casts", "format": "fp32"})"), "'fp32' is none of"},
       {suite_with(R"({"name": "x", "kind": "scales", "format": "e8m0"})"), "'e8m0' is none of"},
@@ -200,7 +201,7 @@ TEST(InputSpec, refuses_with_the_place_and_what_would_be_right) {
       {R"({"bits": [], "rows": 1, "cols": 1, "dtype": "bf16"})", "input.bits: holds 0 elements; rows times cols are 1"},
       {R"({"bits": [], "rows": 0, "cols": 0, "dtype": "e4m3"})", "input.dtype: 'e4m3' is none of bf16, fp16, fp32"},
       {R"({"patterns": "fp32"})", "input.patterns: 'fp32' is none of bf16, fp16"},
-      {R"({"file": "x", "plant": []})", "has \"plant\", which means nothing here"},
+      {R"({"file": "x", "plant": []})", "has \"plant\", which is not a known key here"},
   };
   for (const auto& [text, message] : table) {
     SCOPED_TRACE(text);

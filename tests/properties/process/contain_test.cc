@@ -60,8 +60,8 @@ TEST(Reply, whose_numbers_are_out_of_bounds_is_none) {
   EXPECT_EQ(problem_with([](wire::Reply& r) { r.zones_broken = 0xEE; }), "has a flag that is neither 0 nor 1");
   EXPECT_EQ(problem_with([](wire::Reply& r) { r.memory.calls = 11; }), "has memory of calls that were not made");
   EXPECT_EQ(problem_with([](wire::Reply& r) { r.memory.end.resident = -1; }), "has memory of calls that were not made");
-  EXPECT_EQ(problem_with([](wire::Reply& r) { r.comparison.first = 15; }), "names an output that is none");
-  EXPECT_EQ(problem_with([](wire::Reply& r) { r.comparison.differing = 16; }), "names an output that is none");
+  EXPECT_EQ(problem_with([](wire::Reply& r) { r.comparison.first = 15; }), "names an output that does not exist");
+  EXPECT_EQ(problem_with([](wire::Reply& r) { r.comparison.differing = 16; }), "names an output that does not exist");
 }
 
 TEST(PrintedLines, are_whole_marked_and_without_control_characters) {

@@ -157,7 +157,7 @@ TEST(Record, whose_lists_do_not_fit_is_refused) {
     test::expect_error(ErrorKind::golden, words, [&] { read_record(dir / "r.h5"); });
   };
   expect_refused("is of no statement", [](Record& r) { r.cases[0].statement = 77; });
-  expect_refused("keeps an output that is none", [](Record& r) { r.kept[0].number = 1U << 31; });
+  expect_refused("keeps an output that does not exist", [](Record& r) { r.kept[0].number = 1U << 31; });
   expect_refused("an operation that makes no sense", [](Record& r) { r.candidate.operations[0].cols_multiple = 0; });
   expect_refused("case", [](Record& r) { r.cases[0].c.rows = -1; });
 }

@@ -117,7 +117,7 @@ TEST_F(IdentifyCandidate, crashes_hangs_and_refusals_are_reported_and_the_next_p
 TEST_F(IdentifyCandidate, what_cannot_be_asked_is_said) {
   const auto nothing = identify("operations=dequantize", "");
   EXPECT_EQ(nothing.code, 4) << nothing.out;
-  EXPECT_TRUE(says(nothing, "not asked     dequantize")) << nothing.out;
+  EXPECT_TRUE(says(nothing, "not probed    dequantize")) << nothing.out;
   expect_refused(2, "'divide' is no operation", "identify --candidate cpu --op divide");
   expect_refused(2, "does not exist", "identify --candidate ./none.so");
   expect_refused(2, "one dump or one library", "identify --candidate cpu --x x.npy");

@@ -67,7 +67,7 @@ TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
   write_npy(dir / "codes.npy", make_tensor("", Format::uint8, {8, 64}, codes));
   const Answer a =
       expect_output("identify --x x.npy --codes codes.npy", 0,
-                    {"explained by  nearest_away, saturate, every bit\nthe same here nearest_away, non_saturate"});
+                    {"explained by  nearest_away, saturate, every bit\nidentical here nearest_away, non_saturate"});
   EXPECT_EQ(mxcheck("identify --x x.npy --codes codes.npy --format e5m2").code, 1);
   expect_refused(2, "codes.npy: is 8 x 64, and x 8 x 256", "identify --x a.npy --codes codes.npy");
   expect_refused(2, "--codes is needed", "identify --x x.npy");

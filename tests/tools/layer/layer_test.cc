@@ -70,7 +70,7 @@ TEST_F(LayerTool, refuses_a_recipe_that_cannot_be) {
       {"name": "up", "a": {"block": "7x33"}}]})");
   expect_refused(2, "bad.json: layer recipe 'bad', GEMM up: ", "layer --recipe bad.json --show");
   write_file(dir / "bad.json", R"({"base": "dsv3", "name": "bad", "gems": []})");
-  expect_refused(2, "bad.json: $: has \"gems\", which means nothing here", "layer --recipe bad.json --show");
+  expect_refused(2, "bad.json: $: has \"gems\", which is not a known key here", "layer --recipe bad.json --show");
   expect_refused(2, "none.json: ", "layer --recipe none.json --show");
   std::filesystem::create_directory(dir / "d.json");
   expect_refused(2, "d.json: not a regular file but a directory", "layer --recipe d.json --show");
@@ -342,7 +342,7 @@ TEST_F(LayerAgainst, says_where_it_first_differs_and_what_follows) {
   ASSERT_NE(line, std::string::npos);
   const std::string notation = answer.out.substr(line, answer.out.find('\n', line + 1) - line);
   EXPECT_EQ(std::count(notation.begin(), notation.end(), '='), 3) << notation;
-  expect_contains(answer.out, "1 of 2304 elements are not what comes of H of the dump; no known cause gives them\n");
+  expect_contains(answer.out, "1 of 2304 elements do not follow from H of the dump; no known cause gives them\n");
   EXPECT_EQ(answer.out.find("\ndH (step"), std::string::npos) << "dH is of H and P, not of A";
 }
 

@@ -328,7 +328,7 @@ TEST(TupleState, states_are_written_and_read) {
 
 TEST(TupleState, what_is_no_list_of_states_is_refused) {
   for (const char* text : {"3", "?0", "!", "\x7f", "?99999999999999999999", "?16777217", "? 3"})
-    expect_error(ErrorKind::input, "what was met of a domain: ", [&] { (void)states_from(text); });
+    expect_error(ErrorKind::input, "the coverage of a domain: ", [&] { (void)states_from(text); });
 }
 
 TEST(TupleState, states_of_another_domain_are_not_added) {
