@@ -276,7 +276,7 @@ std::string objection(const Attributes& attributes, const std::set<std::string_v
   for (const auto& [key, value] : attributes) {
     const std::string name = "attribute '" + key + "'";
     if (!is_key(key)) return name + ": a key has letters, digits, '_', '.' and '-'";
-    if (!seen.insert(key).second) return name + (reserved.contains(key) ? " is the writer's own" : " is there twice");
+    if (!seen.insert(key).second) return name + (reserved.contains(key) ? " is the writer's own" : " is a duplicate");
     if (value.size() > kMaxText) return name + " has over 64 KiB";
     if (value.find('\0') != std::string::npos) return name + " holds a zero byte";
   }

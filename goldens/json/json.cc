@@ -24,7 +24,7 @@ Library converted(const Json::Object& members, JsonOrder order) {
     std::sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
   }
   Library object = Library::object();
-  // At the end, without a search: no key is there twice.
+  // At the end, without a search: no key is a duplicate.
   for (const JsonMember* m : in_order) {
     object.get_ref<Library::object_t&>().emplace_back(m->key, converted(m->value, order));
   }

@@ -200,7 +200,7 @@ FindingKind kind_from(JsonObject& o) {
        {FindingKind::mismatch, FindingKind::out_of_bounds, FindingKind::refused, FindingKind::fault}) {
     if (word == to_text(kind)) return kind;
   }
-  o.refuse("kind", "is no kind of finding");
+  o.refuse("kind", "is not a kind of finding");
 }
 
 Difference::Element place_from(JsonObject& o, const char* key) {
@@ -208,7 +208,7 @@ Difference::Element place_from(JsonObject& o, const char* key) {
   Difference::Element element;
   const auto number = [&](std::size_t i) {
     const auto value = i < pair.size() ? integer_in(pair[i], 0, kMost) : std::nullopt;
-    if (!value) o.refuse(key, "is no [row, column]");
+    if (!value) o.refuse(key, "is not [row, column]");
     return *value;
   };
   element.row = number(0), element.col = number(1);
@@ -227,7 +227,7 @@ std::optional<Difference> difference_from(JsonObject& o) {
   d.neighbours = any_text(o, "neighbours"), d.pattern = any_text(o, "pattern");
   const Json& histogram = o.required("histogram");
   const auto* bins = histogram.get_if<Json::Object>();
-  if (bins == nullptr && histogram.get_if<std::monostate>() == nullptr) o.refuse("histogram", "is no object");
+  if (bins == nullptr && histogram.get_if<std::monostate>() == nullptr) o.refuse("histogram", "is not an object");
   if (bins == nullptr) return d;
   for (const JsonMember& bin : *bins) {
     const auto count = integer_in(bin.value, 0, kMost);
@@ -255,7 +255,7 @@ Reproduction reproduction_from(const Json& json, const Statement& statement, con
 
 std::string any_text(JsonObject& o, const char* key) {
   const auto* text = o.required(key).get_if<std::string>();
-  if (text == nullptr) o.refuse(key, "is no text");
+  if (text == nullptr) o.refuse(key, "is not a string");
   return *text;
 }
 
@@ -263,7 +263,7 @@ std::vector<std::string> texts(JsonObject& o, const char* key) {
   std::vector<std::string> all;
   for (const Json& one : o.list(key, kMostLines)) {
     const auto* text = one.get_if<std::string>();
-    if (text == nullptr) o.refuse(key, "has an element that is no text");
+    if (text == nullptr) o.refuse(key, "has an element that is not a string");
     all.push_back(*text);
   }
   return all;
@@ -304,14 +304,14 @@ double number(JsonObject& o, const char* key) {
   const Json& value = o.required(key);
   if (const auto* x = value.get_if<double>()) return *x;
   if (const auto x = integer_in(value, 0, kMost)) return static_cast<double>(*x);
-  o.refuse(key, "is no number");
+  o.refuse(key, "is not a number");
 }
 
 std::uint64_t counter(JsonObject& o, const char* key) {
   const Json& value = o.required(key);
   if (const auto* x = value.get_if<std::uint64_t>()) return *x;
   if (const auto* x = value.get_if<std::int64_t>(); x != nullptr && *x >= 0) return static_cast<std::uint64_t>(*x);
-  o.refuse(key, "is no integer of 0 to 2^64 - 1");
+  o.refuse(key, "is not an integer from 0 to 2^64 - 1");
 }
 
 Verdict verdict_from(JsonObject& o) {
@@ -320,7 +320,7 @@ Verdict verdict_from(JsonObject& o) {
   if (word == "failed") return Verdict::failed;
   if (word == "not_offered") return Verdict::not_offered;
   if (word == "inconclusive") return Verdict::inconclusive;
-  o.refuse("verdict", "is no verdict");
+  o.refuse("verdict", "is not a verdict");
 }
 
 TupleCounts counts_from(const Json& json, const std::string& place) {
@@ -366,7 +366,7 @@ VariantCount variant_count_from(JsonObject& o, std::string_view text, std::size_
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::size_t end = i == 3 ? text.size() : std::min(text.find(i == 0 ? ':' : '/', at), text.size());
     const auto value = at <= end ? parse_number<std::int64_t>(text.substr(at, end - at)) : std::nullopt;
-    if (!value || *value < 0) o.refuse("cases_by_variant", "is no list of VARIANT:CHECKED/REFUSED/NOTHING");
+    if (!value || *value < 0) o.refuse("cases_by_variant", "is not a list of VARIANT:CHECKED/REFUSED/NOTHING");
     numbers[i] = *value;
     at = end + 1;
   }
@@ -392,7 +392,7 @@ StatementResult statement_from(const Json& json, std::size_t variants, const std
   StatementResult r;
   const std::string name = any_text(o, "name");
   r.statement = find_statement(name);
-  if (r.statement == nullptr) o.refuse("name", "is no statement of this mxcheck: " + name);
+  if (r.statement == nullptr) o.refuse("name", "is not a statement of this mxcheck: " + name);
   r.verdict = verdict_from(o), r.reason = any_text(o, "reason");
   r.cases = o.integer("cases", 0, kMost), r.not_applicable = o.integer("not_applicable", 0, kMost);
   r.options_not_offered = o.integer("options_not_offered", 0, kMost), r.variants = o.integer("variants", 0, kMost);
@@ -424,7 +424,7 @@ CandidateInfo candidate_from(const Json& json, const std::string& where) {
                        each.integer("rows_multiple", 1, kMost),
                        each.integer("cols_multiple", 1, kMost)};
     if (each.has("claimed_for")) info.listed = any_text(each, "claimed_for");
-    if (find_operation(info.name) == nullptr) each.refuse("name", "is no operation of this mxcheck");
+    if (find_operation(info.name) == nullptr) each.refuse("name", "is not an operation of this mxcheck");
     each.finish();
     c.operations.push_back(std::move(info));
   }
@@ -451,7 +451,7 @@ void read_run(JsonObject& o, GateReport& r, const std::string& where) {
   if (o.has("missing_shards")) {
     for (const Json& shard : o.list("missing_shards", kMostShards)) {
       const auto index = integer_in(shard, 1, kMostShards);
-      if (!index) o.refuse("missing_shards", "has an element that is no shard");
+      if (!index) o.refuse("missing_shards", "has an element that is not a shard");
       r.missing_shards.push_back(static_cast<int>(*index) - 1);
     }
   }

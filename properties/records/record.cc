@@ -136,7 +136,7 @@ std::vector<OperationInfo> operations_of(const RecordReader& from) {
     std::getline(in >> std::ws, o.contract);
     const bool twice =
         std::any_of(operations.begin(), operations.end(), [&](const auto& p) { return p.name == o.name; });
-    if (twice) from.fail("operation " + o.name + " is there twice");
+    if (twice) from.fail("operation " + o.name + " is a duplicate");
     operations.push_back(o);
   }
   return operations;

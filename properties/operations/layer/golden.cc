@@ -203,7 +203,7 @@ std::any parse_swiglu(JsonObject& o) {
     const std::string place = o.place() + ".codes[" + std::to_string(spec.codes.size()) + "]";
     spec.codes.push_back(parse_codes(value, place));
     if (!names.insert(name_of(spec.codes.back())).second)
-      throw Error(ErrorKind::usage, place + ": " + name_of(spec.codes.back()) + " is there twice");
+      throw Error(ErrorKind::usage, place + ": " + name_of(spec.codes.back()) + " is a duplicate");
   }
   return spec;
 }

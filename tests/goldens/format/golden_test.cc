@@ -219,12 +219,12 @@ TEST(Schema, names_what_is_wrong_with_a_dataset) {
   EXPECT_EQ(with([](auto& s) { s.format = "int32"; }),
             "dataset 'x': has format 'int32', which its elements do not fit");
   EXPECT_EQ(with([](auto& s) { s.attributes = {{"role", "x"}}; }), "dataset 'x': attribute 'role' is the writer's own");
-  EXPECT_EQ(with([](auto& s) { s.attributes = {{"a", ""}, {"a", ""}}; }), "dataset 'x': attribute 'a' is there twice");
+  EXPECT_EQ(with([](auto& s) { s.attributes = {{"a", ""}, {"a", ""}}; }), "dataset 'x': attribute 'a' is a duplicate");
   EXPECT_EQ(with([](auto& s) {
               s.attributes = {{"a b", ""}};
             }),
             "dataset 'x': attribute 'a b': a key has letters, digits, '_', '.' and '-'");
-  EXPECT_EQ(objection({{}, {right, right}}, "golden"), "dataset 'x' is there twice");
+  EXPECT_EQ(objection({{}, {right, right}}, "golden"), "dataset 'x' is a duplicate");
 }
 
 TEST(Schema, bounds_attributes_datasets_and_kinds) {

@@ -140,7 +140,7 @@ TEST_F(GoldenWriterTest, refuses_what_its_reader_would_not_take) {
       {"a name has letters", [](GoldenInfo& i) { i.datasets[0].name = ""; }},
       {"a name has letters", [](GoldenInfo& i) { i.datasets[0].name = "a/b"; }},
       {"a name has letters", [](GoldenInfo& i) { i.datasets[0].name = std::string(256, 'a'); }},
-      {"dataset 'x' is there twice", [](GoldenInfo& i) { i.datasets[1].name = "x"; }},
+      {"dataset 'x' is a duplicate", [](GoldenInfo& i) { i.datasets[1].name = "x"; }},
       {"'x': has rank 0", [](GoldenInfo& i) { i.datasets[0].shape = {}; }},
       {"'x': has rank 3",
        [](GoldenInfo& i) {
@@ -170,7 +170,7 @@ TEST_F(GoldenWriterTest, refuses_what_its_reader_would_not_take) {
        [](GoldenInfo& i) {
          i.attributes = {{"schema_version", "1"}};
        }},
-      {"'a' is there twice",
+      {"'a' is a duplicate",
        [](GoldenInfo& i) {
          i.attributes = {{"a", "1"}, {"a", "2"}};
        }},

@@ -210,7 +210,7 @@ TEST(Gate, a_statement_that_says_nothing_about_any_case_has_not_held) {
   };
   const StatementResult none = run_statement(vacuous, options);
   EXPECT_EQ(none.verdict, Verdict::not_offered);
-  expect_contains(none.reason, "says nothing about any shape");
+  expect_contains(none.reason, "the statement applies to no shape");
 }
 
 // A verdict of all cases together: what the tally concludes.

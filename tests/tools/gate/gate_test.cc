@@ -39,7 +39,7 @@ TEST_F(Gate, tells_where_the_time_went_when_asked) {
   const Answer json = toy("right", std::string(kQuantize) + "--timings --json");
   expect_contains(json.err, "where the time went");
   EXPECT_EQ(nlohmann::json::parse(json.out)["exit_code"], 0);
-  expect_toy_refused(2, "--timings are of a suite", "right", "--timings --soak 0.01");
+  expect_toy_refused(2, "--timings belong to a suite", "right", "--timings --soak 0.01");
 }
 
 TEST_F(Gate, exits_with_0_when_every_statement_held) {

@@ -88,8 +88,8 @@ TEST_F(Shards, of_what_cannot_be_dealt_are_refused) {
   const std::string gate = "gate --candidate '" MXCHECK_TOY "' ";
   expect_refused(2, "--shard needs --seed", gate + "--shard 1/2");
   expect_refused(2, "--shard '3/2' is not I/N", gate + "--seed 1 --shard 3/2");
-  expect_refused(2, "--shard deals the cases of a suite", gate + "--seed 1 --shard 1/2 --soak 1");
-  expect_refused(2, "--shard deals the cases of a suite", gate + "--seed 1 --shard 1/2 --reproduce 'a: b'");
+  expect_refused(2, "--shard splits the cases of a suite", gate + "--seed 1 --shard 1/2 --soak 1");
+  expect_refused(2, "--shard splits the cases of a suite", gate + "--seed 1 --shard 1/2 --reproduce 'a: b'");
   expect_refused(2, "not a shard of one", gate + "--seed 1 --shard 1/2 --record x.h5");
   expect_refused(2, "--report", gate + "--report ''");
   expect_refused(2, "/nowhere/at/all.json", gate + "--report /nowhere/at/all.json");
