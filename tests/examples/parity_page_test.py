@@ -89,7 +89,7 @@ class Page(unittest.TestCase):
         self.run_in_source("## From scratch", "parity_recipes.md", INCONCLUSIVE)
 
     def test_size_of_the_campaign(self):
-        self.run_in_source("## What it took", "parity_recipes.md", 0)
+        self.run_in_source("## Repeat the campaigns", "parity_recipes.md", 0)
 
 
 if __name__ == "__main__":
