@@ -93,6 +93,9 @@ class Pattern {
     return hint;
   }
 
+  // Every element holds the poison. One alone may have that value by chance.
+  [[nodiscard]] bool is_unwritten() const { return all_poison_ && count_ > 1; }
+
  private:
   [[nodiscard]] bool inside_one_block() const {
     if (info_.block_rows <= 0 || info_.block_cols <= 0) return false;
@@ -112,6 +115,23 @@ std::string element_text(const TensorInfo& info, std::uint32_t bits, std::int64_
 }
 
 }  // namespace
+
+DifferenceKind kind_of(const TensorInfo& info, const Difference::Element& e) {
+  if (info.integer_bits != 0) return DifferenceKind::value;
+  if (e.ulps <= 0) return DifferenceKind::nan;
+  const bool both_zero = decode(info.format, e.expected) == 0 && decode(info.format, e.observed) == 0;
+  return both_zero ? DifferenceKind::sign_of_zero : DifferenceKind::value;
+}
+
+const char* to_text(DifferenceKind kind) {
+  switch (kind) {
+    case DifferenceKind::value: return "value";
+    case DifferenceKind::nan: return "NaN";
+    case DifferenceKind::sign_of_zero: return "sign of zero";
+    case DifferenceKind::unwritten: return "unwritten";
+  }
+  return "";
+}
 
 std::size_t bytes_of_element(const TensorInfo& info) {
   if (info.integer_bits != 0) return static_cast<std::size_t>(info.integer_bits / 8);
@@ -154,11 +174,13 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
     if (badness(ulps) > badness(d.worst.ulps)) d.worst = element;
     d.last = element;
     ++d.count;
+    d.kinds.insert(kind_of(info, element));
     if (info.integer_bits == 0) ++d.histogram[histogram_bin(ulps)];  // the distance between indices means nothing
     pattern.add(element.row, element.col, got);
   }
   if (d.count == 0) return std::nullopt;
   d.pattern = pattern.text(total);
+  if (pattern.is_unwritten()) d.kinds = {DifferenceKind::unwritten};
   constexpr std::int64_t kSteps[][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
   for (const auto& [down, right] : kSteps) {
     const std::int64_t row = d.first.row + down;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ struct TensorInfo {
   bool is_vector = false;         // of one dimension, cols
 };
 
+// How an element can differ. A case may show several kinds.
+enum class DifferenceKind : std::uint8_t { value, nan, sign_of_zero, unwritten };
+inline constexpr DifferenceKind kDifferenceKinds[] = {DifferenceKind::value, DifferenceKind::nan,
+                                                      DifferenceKind::sign_of_zero, DifferenceKind::unwritten};
+const char* to_text(DifferenceKind kind);
+
 struct Difference {
   TensorInfo tensor;
   std::int64_t count = 0;
@@ -42,10 +49,14 @@ struct Difference {
   Element last;
   Element worst;
   bool first_alone = false;  // only the first and their number are known, of outputs that never left the device
+  std::set<DifferenceKind> kinds;
   std::map<std::string, std::int64_t> histogram;  // "1 ulp", "2 to 3 ulp", ..., "NaN"
   std::string neighbours;                         // of the first: "(3, 31) right, (3, 33) wrong"
   std::string pattern;  // "only column 31", "every 32nd column", "all NaN", ...; empty if nothing stands out
 };
+
+// The kind of an element that was written; an integer differs by its value.
+DifferenceKind kind_of(const TensorInfo& info, const Difference::Element& element);
 
 // One element's value as a report shows it.
 std::string expected_text(const Difference& d);  // of the first

@@ -66,6 +66,13 @@ struct GateOptions {
   std::function<void(const Statement&, const Case&)> checked;  // each case but those of shrinking, from any thread
 };
 
+// A fault of another kind in the same statement: the smallest case of it.
+struct OtherFault {
+  DifferenceKind kind{};
+  Case minimal;
+  Finding finding;
+};
+
 struct Counterexample {
   Case minimal;
   Case original;
@@ -73,6 +80,7 @@ struct Counterexample {
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
   std::optional<Reproduction> reproduction;  // none: interrupted, or a fault that was repeated at once
+  std::vector<OtherFault> others;
 };
 
 enum class Verdict { held, failed, not_offered, inconclusive };

@@ -20,7 +20,6 @@
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
-#include "properties/gate/preceding.h"
 
 namespace mxcheck {
 namespace {
@@ -202,9 +201,25 @@ void StatementRun::check_drawn(const Case& c) {
   if (plain != c) check_one(within_limits(std::move(plain), limits_of(c.variant)));
 }
 
+namespace {
+
+bool is_sign_of_zero(const Difference& d) { return d.kinds == std::set{DifferenceKind::sign_of_zero}; }
+
+// True if a smaller case may have failed by the same fault: it ends alike, in the same tensor, and not by the sign of a
+// zero alone where more was wrong.
+bool is_like(const Finding& smaller, const Finding& found) {
+  if (smaller.kind != found.kind) return false;
+  if (!smaller.difference || !found.difference) return true;
+  if (smaller.difference->tensor.name != found.difference->tensor.name) return false;
+  return is_sign_of_zero(*found.difference) || !is_sign_of_zero(*smaller.difference);
+}
+
+}  // namespace
+
 void StatementRun::check_one(const Case& c, bool shrink) {
   const std::optional<Finding> finding = check(c);
   if (!finding) return;
+  if (result_.counterexample) return add_other(*result_.counterexample, c, *finding);
   const InPhase shrinking(Phase::shrinking);
   SearchLimits limits{1};
   if (!shrink) limits.shrink_tries = 0;
@@ -218,7 +233,9 @@ void StatementRun::check_one(const Case& c, bool shrink) {
       names = causes.of_every_case(true);
     }
   }
-  keep(shrunk(c, *finding, names, limits), c, *finding);
+  const auto is_same = [&](const Finding& smaller) { return is_like(smaller, *finding); };
+  keep(shrunk(c, is_same, names, limits), c, *finding);
+  if (shrink && result_.statement->repeats_bits && !stop()) look_for_others(*result_.counterexample);
 }
 
 void StatementRun::call_before(const Preceding& p) {
@@ -231,28 +248,8 @@ void StatementRun::call_before(const Preceding& p) {
   }
 }
 
-namespace {
-
-// True if no element differs but in the sign of a zero.
-bool is_sign_of_zero(const Difference& d) {
-  if (d.tensor.integer_bits != 0) return false;
-  const auto value = [&](std::uint32_t word) { return decode(d.tensor.format, word); };
-  return value(d.worst.expected) == 0 && value(d.worst.observed) == 0;
-}
-
-// True if a smaller case may have failed by the same fault: it ends alike, in the same tensor, and not by the sign of a
-// zero alone where more was wrong.
-bool is_like(const Finding& smaller, const Finding& found) {
-  if (smaller.kind != found.kind) return false;
-  if (!smaller.difference || !found.difference) return true;
-  if (smaller.difference->tensor.name != found.difference->tensor.name) return false;
-  return is_sign_of_zero(*found.difference) || !is_sign_of_zero(*smaller.difference);
-}
-
-}  // namespace
-
-SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const std::vector<std::string>& names,
-                                  const SearchLimits& limits) {
+SearchResult StatementRun::shrunk(const Case& c, const std::function<bool(const Finding&)>& is_like,
+                                  const std::vector<std::string>& names, const SearchLimits& limits) {
   // RapidCheck has state of its own, and statements run side by side.
   static std::mutex searching;
   const std::lock_guard lock(searching);
@@ -262,7 +259,7 @@ SearchResult StatementRun::shrunk(const Case& c, const Finding& found, const std
         context_.thorough = !names.empty(), context_.causes = &names;
         std::optional<Finding> finding = check_uncounted(n);
         context_.thorough = false, context_.causes = nullptr;
-        if (finding && !is_like(*finding, found)) finding.reset();
+        if (finding && !is_like(*finding)) finding.reset();
         const auto is_named = [&](const Explanation& e) { return std::ranges::find(names, e.name) != names.end(); };
         if (finding && !names.empty() && finding->matched != 0 && std::ranges::none_of(finding->explained_by, is_named))
           finding.reset();
@@ -402,12 +399,13 @@ std::vector<Case> StatementRun::cases_like(const Case& original, const Case& min
 
 // One case, and a small one above all, matches many definitions by accident: a cause explains the case as found and
 // every other one that fails.
-void StatementRun::name_causes(const Case& original, const Case& minimal, Finding& finding) {
+void StatementRun::name_causes(const Case& original, const Case& minimal, Finding& finding,
+                               std::optional<DifferenceKind> only) {
   Causes causes;
   std::vector<std::string> names;
   const auto add = [&](const Case& c) {
     std::optional<Finding> f = explained(c, causes.cases() == 0 ? nullptr : &names);
-    if (!f) return false;
+    if (!f || (only && (!f->difference || f->difference->kinds != std::set{*only}))) return false;
     if (causes.cases() < 2) finding.likely = std::move(f->likely);
     causes.add(std::move(f->explained_by), f->matched);
     names = causes.of_every_case();
@@ -458,6 +456,59 @@ void StatementRun::compare_cases_like(const Case& original, const Case& minimal,
   }
 }
 
+namespace {
+
+// The first kind that the finding shows and no counterexample does yet.
+std::optional<DifferenceKind> new_kind(const Counterexample& example, const Finding& finding) {
+  if (finding.kind != FindingKind::mismatch || !finding.difference) return std::nullopt;
+  for (const DifferenceKind kind : kDifferenceKinds) {
+    const auto shows = [&](const Finding& f) { return f.difference && f.difference->kinds.contains(kind); };
+    if (shows(finding) && !shows(example.finding) &&
+        std::ranges::find(example.others, kind, &OtherFault::kind) == example.others.end())
+      return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void StatementRun::add_other(Counterexample& example, const Case& c, const Finding& finding) {
+  const std::optional<DifferenceKind> kind = new_kind(example, finding);
+  if (!kind || stop()) return;
+  const InPhase shrinking(Phase::shrinking);
+  // Smaller cases are of this kind alone, if there are such.
+  const auto has_kind = [&](const Finding& f) { return f.difference && f.difference->kinds.contains(*kind); };
+  const SearchResult found = shrunk(c, has_kind, {}, SearchLimits{1, 100, std::chrono::seconds{10}});
+  OtherFault other{*kind, found.minimal.value_or(c), found.finding.value_or(finding)};
+  name_causes(c, other.minimal, other.finding, kind);
+  if (std::optional<Finding> shown = check_uncounted(other.minimal)) other.finding.element = std::move(shown->element);
+  other.finding.matches_case_as_found = true;
+  example.others.push_back(std::move(other));
+  if (kind == DifferenceKind::value) looks_on_ = false;
+}
+
+void StatementRun::look_for_others(Counterexample& example) {
+  constexpr int kMostTried = 64;
+  constexpr std::int64_t kMostWork = std::int64_t{1} << 24;
+  if (example.finding.kind != FindingKind::mismatch || !example.finding.difference) return;
+  int tried = 0;
+  std::int64_t work = 0;
+  std::vector<Case> cases = cases_like(example.original, example.minimal);
+  cases.insert(cases.begin(), example.original);
+  for (const Case& c : cases) {
+    work += operation_named(c.variant.operation).work(c);
+    if (++tried > kMostTried || work > kMostWork || stop()) break;
+    try {
+      if (const std::optional<Finding> finding = check_uncounted(c)) add_other(example, c, *finding);
+    } catch (const Error&) {  // no case of this operation
+    }
+  }
+  const bool shows_value =
+      example.finding.difference->kinds.contains(DifferenceKind::value) ||
+      std::ranges::find(example.others, DifferenceKind::value, &OtherFault::kind) != example.others.end();
+  looks_on_ = !shows_value && !options_.fail_fast;
+}
+
 // Where the smallest case does not fail in a fresh process, that is the library's state or chance. The cases on the way
 // to the smallest one were calls too, so that the case as found is tried as well, after what came before it.
 void StatementRun::look_for_state(Counterexample& example) {
@@ -505,195 +556,6 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
     example.finding.summary += "; not in a fresh process: state of earlier calls";
   result_.counterexample = std::move(example);
   result_.verdict = Verdict::failed;
-}
-
-namespace {
-
-constexpr int kMostTimes = 10'000;
-constexpr int kRepeats = 64;
-constexpr std::size_t kMostSimpler = 200;
-constexpr std::chrono::seconds kTimeForRepeats{5};
-constexpr std::chrono::seconds kTimeForAll{30};
-
-// The number before " x ", which is taken off the text; 1 where there is none.
-int take_times(std::string_view& text) {
-  const std::size_t x = text.find(" x ");
-  if (x == std::string_view::npos || text.substr(0, x).find_first_not_of("0123456789") != std::string_view::npos)
-    return 1;
-  int times = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + x, times);
-  if (error != std::errc() || end != text.data() + x || times < 1 || times > kMostTimes) {
-    throw Error(ErrorKind::usage, fmt::format("--after '{} x ...': a number of times from 1 to {} is possible",
-                                              text.substr(0, x), kMostTimes));
-  }
-  text.remove_prefix(x + 3);
-  return times;
-}
-
-class FreshProcess {
- public:
-  FreshProcess(CheckContext& context, const Preceding& failing, const std::function<bool()>& stop)
-      : context_(context), failing_(failing), stop_(stop), end_(Clock::now() + kTimeForAll) {}
-
-  [[nodiscard]] bool out_of_time() const { return Clock::now() > end_ || stop_(); }
-
-  bool fails_after(const std::vector<Preceding>& before) {
-    context_.process.restart();
-    for (const Preceding& p : before) {
-      for (int i = 0; i < p.times && !out_of_time(); ++i) (void)fails(p);
-    }
-    return !out_of_time() && fails(failing_);
-  }
-  std::optional<Finding> take_finding() { return std::move(finding_); }
-
-  // The calls that the case makes when it is checked again and again; the number of the first that fails, or 0.
-  int repeat(Reproduction& counts) {
-    context_.process.restart();
-    int first = 0;
-    const auto end = Clock::now() + kTimeForRepeats;
-    while (counts.of < kRepeats && Clock::now() < end && !stop_()) {
-      ++counts.of;
-      if (!fails(failing_)) continue;
-      ++counts.seen;
-      if (first == 0) first = counts.of;
-    }
-    return first;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  bool fails(const Preceding& p) {
-    context_.not_offered = context_.not_applicable = false;
-    context_.not_checked.clear();
-    try {
-      finding_ = p.statement->check(context_, p.c);
-      return finding_.has_value();
-    } catch (const Interrupted&) {
-      return false;
-    }
-  }
-
-  CheckContext& context_;
-  const Preceding& failing_;
-  const std::function<bool()>& stop_;
-  Clock::time_point end_;
-  std::optional<Finding> finding_;  // of the last check
-};
-
-std::vector<Preceding> last(const std::vector<Preceding>& all, std::size_t count) {
-  return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
-}
-
-// The shortest end of the list after which the case fails, if failing is a matter of how far back it goes; empty: none.
-std::vector<Preceding> shortest_end(FreshProcess& fresh, const std::vector<Preceding>& all) {
-  std::size_t passes = 0;
-  std::size_t fails = 0;
-  for (std::size_t n = 1; fails == 0 && passes < all.size() && !fresh.out_of_time(); n *= 2) {
-    const std::size_t count = std::min(n, all.size());
-    (fresh.fails_after(last(all, count)) ? fails : passes) = count;
-  }
-  while (fails > passes + 1 && !fresh.out_of_time()) {
-    const std::size_t middle = passes + (fails - passes) / 2;
-    (fresh.fails_after(last(all, middle)) ? fails : passes) = middle;
-  }
-  return last(all, fails);
-}
-
-// Without what is not needed, half of the list at a time, then less.
-void leave_out(FreshProcess& fresh, std::vector<Preceding>& list) {
-  for (std::size_t chunk = list.size() / 2; chunk > 0; chunk /= 2) {
-    for (std::size_t at = 0; at + chunk <= list.size() && list.size() > 1 && !fresh.out_of_time();) {
-      std::vector<Preceding> without = list;
-      const auto from = without.begin() + static_cast<std::ptrdiff_t>(at);
-      without.erase(from, from + static_cast<std::ptrdiff_t>(chunk));
-      if (fresh.fails_after(without)) {
-        list = std::move(without);
-      } else {
-        at += chunk;
-      }
-    }
-  }
-}
-
-// The cases that are left, each by the simplest that will do: it names what the library keeps.
-void simplify(FreshProcess& fresh, const CandidateRunner& process, std::vector<Preceding>& list) {
-  std::set<std::string> tried;  // simpler cases meet again, and what is simplest comes back to where it was
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    for (bool is_simpler = true; is_simpler;) {
-      is_simpler = false;
-      const Case from = list[i].c;
-      for (Case& c : operation_named(from.variant.operation).simpler(from, {})) {
-        if (c.variant != from.variant) continue;
-        list[i].c = within_limits(std::move(c), *process.operation(from.variant.operation));
-        if (!tried.insert(to_text(list[i].c)).second || tried.size() > kMostSimpler || fresh.out_of_time()) continue;
-        is_simpler = fresh.fails_after(list);
-        if (is_simpler) break;
-      }
-      if (!is_simpler) list[i].c = from;
-    }
-  }
-}
-
-}  // namespace
-
-const Statement* find_statement(std::string_view name) {
-  const auto& all = all_statements();
-  const auto s = std::find_if(all.begin(), all.end(), [&](const Statement& one) { return one.name == name; });
-  return s == all.end() ? nullptr : &*s;
-}
-
-const Statement& statement_named(std::string_view name, const std::string& before) {
-  if (const Statement* s = find_statement(name)) return *s;
-  throw Error(ErrorKind::usage, before + "no statement '" + std::string(name) + "'; mxcheck gate --list prints them" +
-                                    did_you_mean(name, names_in(all_statements())));
-}
-
-std::string to_text(const Preceding& p, const Statement& of) {
-  return (p.times > 1 ? fmt::format("{} x ", p.times) : "") +
-         (p.statement->name == of.name ? "" : fmt::format("{}: ", p.statement->name)) + to_text(p.c);
-}
-
-Preceding parse_preceding(std::string_view text, const Statement& of) {
-  Preceding p{&of, {}, take_times(text)};
-  if (const std::size_t colon = text.find(": "); colon != std::string_view::npos) {
-    p.statement = &statement_named(text.substr(0, colon), "--after: ");
-    text.remove_prefix(colon + 2);
-  }
-  p.c = parse_case(text);
-  return p;
-}
-
-void History::add(const Statement& s, const Case& c) {
-  if (c.elements() > kMostElements) return;
-  kept_.push_back({&s, c, 1});
-  if (kept_.size() > kMost) kept_.pop_front();
-}
-
-Reproduction reproduction_of(CheckContext& context, const Preceding& failing, const std::vector<Preceding>& before,
-                             const std::function<bool()>& stop) {
-  FreshProcess fresh(context, failing, stop);
-  Reproduction found;
-  found.reproduced = fresh.fails_after({});
-  if (found.reproduced) {
-    found.finding = fresh.take_finding();
-    return found;
-  }
-  // A chance failure would be taken for one of the state: what was found must fail twice more.
-  const auto is_certain = [&] {
-    found.reproduced = fresh.fails_after(found.after) && fresh.fails_after(found.after);
-    found.finding = fresh.take_finding();
-    return found.reproduced;
-  };
-  if (const int first = fresh.repeat(found); first > 1) {
-    found.after = {{failing.statement, failing.c, first - 1}};
-    if (is_certain()) return found;
-  }
-  found.after = shortest_end(fresh, before);
-  leave_out(fresh, found.after);
-  simplify(fresh, context.process, found.after);
-  if (found.after.empty() || !is_certain()) found.after.clear();
-  return found;
 }
 
 }  // namespace mxcheck

@@ -57,7 +57,9 @@ class StatementRun {
   // The first could not: operands of the others would be drawn for nothing.
   [[nodiscard]] bool none_can_be_checked() const { return !not_checked_.empty() && result_.cases == 0; }
   [[nodiscard]] bool stop() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
-  [[nodiscard]] bool is_over() const { return stop() || result_.counterexample || none_can_be_checked(); }
+  [[nodiscard]] bool is_over() const {
+    return stop() || none_can_be_checked() || (result_.counterexample && !looks_on_);
+  }
   [[nodiscard]] const OperationInfo& limits_of(const Variant& v) const;
   [[nodiscard]] SimplerCases simpler() const;
   std::optional<Finding> check_uncounted(const Case& c);
@@ -67,12 +69,19 @@ class StatementRun {
   // A mismatch that was compared with tables of definitions: with all their rows, or with those that have these names.
   std::optional<Finding> explained(const Case& c, const std::vector<std::string>* among);
   [[nodiscard]] std::vector<Case> cases_like(const Case& original, const Case& minimal) const;
-  void name_causes(const Case& original, const Case& minimal, Finding& finding);
+  // only: a failing case of other kinds of differences is no evidence; none: every one is.
+  void name_causes(const Case& original, const Case& minimal, Finding& finding,
+                   std::optional<DifferenceKind> only = {});
   void compare_cases_like(const Case& original, const Case& minimal, Causes& causes,
                           const std::vector<std::string>& names, const std::function<bool(const Case&)>& add);
-  // names: of what explains the case; none: not known.
-  SearchResult shrunk(const Case& c, const Finding& found, const std::vector<std::string>& names,
-                      const SearchLimits& limits);
+  // is_like: true if a smaller case may have failed by the same fault. names: of what explains the case; none: not
+  // known.
+  SearchResult shrunk(const Case& c, const std::function<bool(const Finding&)>& is_like,
+                      const std::vector<std::string>& names, const SearchLimits& limits);
+  // After a failure: other kinds of differences in cases like it, or, where no value differs so far, in all that
+  // follow.
+  void look_for_others(Counterexample& example);
+  void add_other(Counterexample& example, const Case& c, const Finding& finding);
   void look_for_state(Counterexample& example);
   void keep(const SearchResult& found, const Case& original, const Finding& first);
 
@@ -83,6 +92,7 @@ class StatementRun {
   std::vector<Variant> variants_;
   std::map<std::string, std::size_t> numbers_;  // of variants by their text, in result_.by_variant
   std::vector<Part> parts_;
+  bool looks_on_ = false;    // for a value that differs, after a failure by NaN or signs of zeros alone
   std::string not_checked_;  // why the first case that could not be checked was not
   StatementResult result_;
 };

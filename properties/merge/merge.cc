@@ -269,6 +269,28 @@ std::vector<std::string> texts(JsonObject& o, const char* key) {
   return all;
 }
 
+namespace {
+
+OtherFault other_from(const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  OtherFault other;
+  const std::string kind = any_text(o, "kind");
+  const auto found =
+      std::ranges::find(kDifferenceKinds, kind, [](DifferenceKind k) { return std::string(to_text(k)); });
+  if (found == std::end(kDifferenceKinds)) o.refuse("kind", "is not a kind of difference");
+  other.kind = *found;
+  other.finding.summary = any_text(o, "summary"), other.finding.element = texts(o, "element");
+  other.finding.matches = texts(o, "matches"), other.finding.matched = o.integer("matched_elements", 0, kMost);
+  other.finding.matched_others = static_cast<int>(o.integer("matched_others", 0, 1000));
+  other.finding.matches_case_as_found = true;
+  other.minimal = parse_case(any_text(o, "case"));
+  (void)any_text(o, "again");  // is made anew
+  o.finish();
+  return other;
+}
+
+}  // namespace
+
 Counterexample counterexample_from(const Json& json, const Statement& statement, const std::string& place) {
   JsonObject o(json, place);
   Counterexample e;
@@ -289,6 +311,10 @@ Counterexample counterexample_from(const Json& json, const Statement& statement,
   (void)any_text(o, "again");  // is made anew
   if (o.has("fresh_process"))
     e.reproduction = reproduction_from(o.required("fresh_process"), statement, place + ": fresh_process");
+  if (o.has("others")) {
+    for (const Json& other : o.list("others", std::size(kDifferenceKinds)))
+      e.others.push_back(other_from(other, place + ": others"));
+  }
   o.finish();
   return e;
 }

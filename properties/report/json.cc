@@ -35,6 +35,17 @@ OrderedJson to_json(const SoakCount& s) {
   return j;
 }
 
+OrderedJson to_json(const GateReport& report, const StatementResult& r, const OtherFault& other) {
+  return {{"kind", to_text(other.kind)},
+          {"summary", other.finding.summary},
+          {"matches", other.finding.matches},
+          {"matched_elements", other.finding.matched},
+          {"matched_others", other.finding.matched_others},
+          {"element", other.finding.element},
+          {"case", to_text(other.minimal)},
+          {"again", reproduce_command(report, r, other.minimal)}};
+}
+
 OrderedJson to_json(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
   OrderedJson j;
@@ -74,6 +85,7 @@ OrderedJson to_json(const GateReport& report, const StatementResult& r) {
     if (e.reproduction->of > 0)
       j["fresh_process"]["seen"] = e.reproduction->seen, j["fresh_process"]["of"] = e.reproduction->of;
   }
+  for (const OtherFault& other : e.others) j["others"].push_back(to_json(report, r, other));
   return j;
 }
 

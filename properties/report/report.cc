@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -86,11 +89,15 @@ bool is_of_all_cases(const StatementResult& r) {
   return r.statement->tally && r.counterexample->finding.kind == FindingKind::mismatch;
 }
 
+std::string reproduce_command(const GateReport& report, const StatementResult& r, const Case& c) {
+  return fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", candidate_argument(report), r.statement->name,
+                     to_text(c));
+}
+
 std::string again_command(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
   if (is_of_all_cases(r) || !not_reproduced(e).empty()) return run_command(report);
-  std::string command = fmt::format("mxcheck gate --candidate {} --reproduce '{}: {}'", candidate_argument(report),
-                                    r.statement->name, to_text(e.minimal));
+  std::string command = reproduce_command(report, r, e.minimal);
   if (!e.reproduction) return command;
   for (const Preceding& p : e.reproduction->after) command += fmt::format(" --after '{}'", to_text(p, *r.statement));
   return command;
@@ -155,18 +162,33 @@ std::string statement_line(const StatementResult& r) {
 
 namespace {
 
-// Bins of which every call, of all these reports together, was refused: a line for each axis of an operation.
-std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& reports) {
-  struct Axis {
-    std::string name;
-    std::vector<BinCount> bins;
-  };
-  std::vector<Axis> axes;
+// The bins of an axis of an operation, over several reports.
+struct AxisSum {
+  std::string operation, name;
+  std::vector<BinCount> bins;
+
+  // Bins of which every call was refused.
+  [[nodiscard]] std::vector<BinCount> refused() const {
+    std::vector<BinCount> all;
+    std::ranges::copy_if(bins, std::back_inserter(all),
+                         [](const BinCount& b) { return b.checked == 0 && b.refused > 0; });
+    return all;
+  }
+};
+
+std::int64_t refused_calls(const std::vector<BinCount>& bins) {
+  std::int64_t calls = 0;
+  for (const BinCount& bin : bins) calls += bin.refused;
+  return calls;
+}
+
+std::vector<AxisSum> summed(const std::vector<const CoverageReport*>& reports) {
+  std::vector<AxisSum> axes;
   for (const CoverageReport* r : reports) {
     for (const AxisCount& axis : r->axes) {
-      const std::string name = fmt::format("{}: {}", r->operation, axis.name);
-      auto at = std::ranges::find(axes, name, &Axis::name);
-      if (at == axes.end()) at = axes.insert(at, {name, {}});
+      const auto is_same = [&](const AxisSum& a) { return a.operation == r->operation && a.name == axis.name; };
+      auto at = std::ranges::find_if(axes, is_same);
+      if (at == axes.end()) at = axes.insert(at, {r->operation, axis.name, {}});
       for (const BinCount& bin : axis.bins) {
         auto sum = std::ranges::find(at->bins, bin.label, &BinCount::label);
         if (sum == at->bins.end()) sum = at->bins.insert(sum, {bin.label});
@@ -174,17 +196,26 @@ std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& 
       }
     }
   }
+  return axes;
+}
+
+// A line for each axis with bins of which every call was refused. A call with one refused option has values on every
+// other axis too: of each operation the axes with most such calls are listed, until they account for all refusals.
+std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& reports) {
+  std::vector<AxisSum> axes = summed(reports);
+  std::ranges::stable_sort(axes, std::greater(), [](const AxisSum& a) { return refused_calls(a.refused()); });
+  std::map<std::string, std::int64_t> left;  // refused calls of an operation that no listed bin accounts for
+  for (const AxisSum& a : axes) left[a.operation] = std::max(left[a.operation], refused_calls(a.bins));
   std::vector<std::string> lines;
-  for (const Axis& axis : axes) {
+  for (const AxisSum& axis : axes) {
+    const std::vector<BinCount> refused = axis.refused();
+    if (refused.empty() || left[axis.operation] <= 0) continue;
+    left[axis.operation] -= refused_calls(refused);
     std::vector<std::string> bins;
-    std::int64_t calls = 0;
-    for (const BinCount& bin : axis.bins) {
-      if (bin.checked == 0 && bin.refused > 0) bins.push_back(bin.label), calls += bin.refused;
-    }
+    for (const BinCount& bin : refused) bins.push_back(bin.label);
     if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
-    if (!bins.empty())
-      lines.push_back(fmt::format("{} {}; all {} calls with {} were refused", axis.name, join(bins), calls,
-                                  bins.size() == 1 ? "it" : "these"));
+    lines.push_back(fmt::format("{}: {} {}; all {} calls with {} were refused", axis.operation, axis.name, join(bins),
+                                refused_calls(refused), bins.size() == 1 ? "it" : "these"));
   }
   return lines;
 }
@@ -223,6 +254,18 @@ std::string cause_text(const Finding& finding) {
                      finding.matches_case_as_found ? "" : " (the case as found is too large to be compared)");
 }
 
+namespace {
+
+std::string other_text(const GateReport& report, const StatementResult& r, const OtherFault& other) {
+  const std::string cause = cause_text(other.finding);
+  std::string out =
+      fmt::format("  also      {}: {}\n", to_text(other.kind), cause.empty() ? other.finding.summary : cause);
+  for (const std::string& line : other.finding.element) out += "            " + line + "\n";
+  return out + "            " + reproduce_command(report, r, other.minimal) + "\n";
+}
+
+}  // namespace
+
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
   const bool of_all = is_of_all_cases(r);
@@ -259,6 +302,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   if (const std::string why = not_reproduced(e); !why.empty()) out += "  again     " + why + "; the run once more:\n";
   out += "  again     " + again_command(report, r) + "\n";
   if (!saved.empty()) out += "  saved     " + saved + "\n";
+  for (const OtherFault& other : e.others) out += other_text(report, r, other);
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
   return out;

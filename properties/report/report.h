@@ -24,6 +24,9 @@ std::string statement_line(const StatementResult& result);
 // for each axis with bins of which every call in the run was refused. JSON and JUnit have each statement's.
 std::string not_offered_text(const GateReport& report);
 
+// The command that runs one case of the statement.
+std::string reproduce_command(const GateReport& report, const StatementResult& r, const Case& c);
+
 // The diagnosis in one sentence: "ties away from zero: gives every bit of 4 failing cases, 4160 elements"; that nothing
 // known gives them; empty where they were not compared with causes.
 std::string cause_text(const Finding& finding);

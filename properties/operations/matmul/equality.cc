@@ -247,6 +247,7 @@ Finding finding_of(const MatmulProblem& p, const DeviceComparison& found) {
                       ulp_distance_of_codes(d.format, found.expected, found.observed)};
   difference.last = difference.worst = difference.first;
   difference.first_alone = true;
+  difference.kinds = {kind_of(d, difference.first)};
   const std::uint32_t reference = p.explain_steps(finding);
   if (!same_word(d, reference, found.expected)) {
     finding.summary = "the GPU model itself differs from the reference, a defect of mxcheck; nothing is said of D";

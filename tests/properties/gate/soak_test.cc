@@ -98,7 +98,8 @@ TEST(Soak, is_told_what_it_cannot_do) {
   const Toy toy("");
   GateOptions options = toy_options("padding_*");
   options.soak_minutes = 0.001;
-  test::expect_error(ErrorKind::usage, "a soak repeats only those", [&] { (void)run_soak(options, [](auto&, bool) {}); });
+  test::expect_error(ErrorKind::usage, "a soak repeats only those",
+                     [&] { (void)run_soak(options, [](auto&, bool) {}); });
   options.only = "no_such_*";
   test::expect_error(ErrorKind::usage, "selects no statement", [&] { (void)run_soak(options, [](auto&, bool) {}); });
 }
