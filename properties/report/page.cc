@@ -27,7 +27,8 @@ dl { columns: 2 26em; column-gap: 32px; margin: 12px 0; } dl div { display: flex
   padding: 1px 0; }
 dt { color: var(--soft); flex: 0 0 6.5em; } dd { margin: 0; overflow-wrap: anywhere; min-width: 0; }
 td.name { overflow-wrap: anywhere; min-width: 26em; max-width: 30em; }
-@media (max-width: 640px) { td.name { min-width: 0; flex: 1 1 58%; } td.strips { flex: 1 0 100%; } dl { columns: auto; } }
+@media (max-width: 640px) { pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  td.name { min-width: 0; flex: 1 1 58%; } td.strips { flex: 1 0 100%; } dl { columns: auto; } }
 .badge { font-size: 12px; font-weight: 600; white-space: nowrap; } .badge::before { content: ""; display: inline-block;
   width: 10px; height: 10px; margin-right: 6px; border-radius: 2px; background: var(--none); }
 .badge.held::before { background: var(--good); } .badge.failed::before { background: var(--bad);
@@ -105,9 +106,8 @@ std::vector<Diagnosis> diagnoses_of(const GateReport& report) {
 // The cause in one sentence, or else what differs.
 std::string sentence_of(const Finding& f) {
   const std::string cause = cause_text(f);
-  return cause.empty() || !f.matches.empty() ? (cause.empty() ? f.summary : cause)
-         : cause == f.summary                ? cause
-                                             : f.summary + "; of the causes " + cause;
+  if (!f.matches.empty() || cause == f.summary) return cause;
+  return cause.empty() ? f.summary : f.summary + "; cause: " + cause;
 }
 
 std::string label_of(std::string_view line) {
