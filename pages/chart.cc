@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "pages/html.h"
+
 namespace mxcheck::svg {
 namespace {
 
@@ -61,6 +63,14 @@ std::vector<double> log_ticks(const Axis& axis) {
   return ticks;
 }
 
+// Every second one, as often as there are too many.
+std::vector<double> thinned(std::vector<double> ticks, std::size_t most) {
+  while (ticks.size() > std::max<std::size_t>(2, most)) {
+    for (std::size_t i = 1; i < ticks.size(); ++i) ticks.erase(ticks.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return ticks;
+}
+
 std::string pair_of(double x, double y) { return number(x) + "," + number(y); }
 
 }  // namespace
@@ -68,7 +78,7 @@ std::string pair_of(double x, double y) { return number(x) + "," + number(y); }
 const std::string_view kChartStyle = R"(
 svg text { font: 13px system-ui, "Liberation Sans", sans-serif; fill: var(--soft); } svg text.head { fill: var(--ink);
   font-weight: 600; }
-svg text.ink { fill: var(--ink); } svg .bar { fill: #5b97d6; } svg .bar.bad { fill: var(--bad); }
+svg text.ink { fill: var(--ink); }
 .grid { stroke: var(--rule); } .axis { stroke: var(--soft); } .level { stroke: var(--soft); stroke-dasharray: 5 4; }
 .inside { fill: #e3f0e6; } @media (prefers-color-scheme: dark) { .inside { fill: #1d3325; } }
 .line { fill: none; stroke-width: 1.6; stroke: currentColor; stroke-linejoin: round; } .dot { fill: currentColor; }
@@ -170,7 +180,11 @@ void Chart::draw_axes(Drawing& d) const {
     d.line(kLeft, y, right, y, {.css = "grid"});
     d.text(kLeft - 6, y + 4, tick_text(spec_.y, tick), {.anchor = "end"});
   }
-  for (const double tick : ticks_of(spec_.x)) {
+  const std::vector<double> ticks = ticks_of(spec_.x);
+  std::size_t letters = 1;
+  for (const double tick : ticks) letters = std::max(letters, tick_text(spec_.x, tick).size());
+  const auto room = static_cast<std::size_t>((right - kLeft) / (kBoldLetter * (static_cast<double>(letters) + 1)));
+  for (const double tick : thinned(ticks, room)) {
     const double x = kLeft + at_x(tick);
     d.line(x, bottom, x, bottom + 4, {.css = "axis"});
     d.text(x, bottom + 17, tick_text(spec_.x, tick), {.anchor = "middle"});
@@ -194,32 +208,50 @@ std::string Chart::picture() const {
   return d.picture({.title = title, .width = 1.0 * spec_.width, .height = 1.0 * spec_.height});
 }
 
+namespace {
+
+// Where the bars' axis begins: at zero, or where differences are to be seen at a tick, so that the least bar is left.
+double beginning_of(const std::vector<Bar>& bars, double largest, bool shows_differences) {
+  double least = largest;
+  for (const Bar& bar : bars) least = std::isfinite(bar.value) && bar.value > 0 ? std::min(least, bar.value) : least;
+  if (!shows_differences || least >= largest || least < largest / 2) return 0;
+  const double span = largest - least;
+  const std::vector<double> ticks = ticks_of({.label = "", .low = std::max(0.0, least - span), .high = largest});
+  double begin = 0;
+  for (const double tick : ticks) begin = tick <= least - 0.1 * span ? tick : begin;
+  return begin;
+}
+
+}  // namespace
+
 std::string bar_chart(const std::vector<Bar>& bars, const BarChartSpec& spec) {
-  double largest = 1;
+  double largest = 0;
+  for (const Bar& bar : bars) largest = std::isfinite(bar.value) ? std::max(largest, bar.value) : largest;
+  const Axis axis = usable({.label = "",
+                            .low = beginning_of(bars, largest, spec.shows_differences),
+                            .high = spec.unit.empty() ? largest : std::max(1.0, largest)});
+  const auto share = [&](double value) { return std::clamp(100 * fraction_of(axis, value), 0.0, 100.0); };
+  constexpr std::size_t kMostTicks = 5;  // on a phone
+  const auto ticks = spec.unit.empty() ? std::vector<double>{} : thinned(ticks_of(axis), kMostTicks);
+  constexpr double kHeight = 14;
+  std::string out = fmt::format("<div class=\"bars\" role=\"group\" aria-label=\"{}\">\n", html::escaped(spec.title));
   for (const Bar& bar : bars) {
-    if (std::isfinite(bar.value)) largest = std::max(largest, bar.value);
-  }
-  const double bottom = spec.line * static_cast<double>(bars.size()) + 4;
-  Drawing d;
-  const auto ticks = spec.unit.empty() ? std::vector<double>{} : ticks_of({.label = "", .low = 0, .high = largest});
-  for (const double tick : ticks) {
-    const double x = spec.labels + spec.longest * tick / largest;
-    d.line(x, 0, x, bottom, {.css = "grid"});
-    d.text(x, bottom + 16, number(tick) + " " + spec.unit, {.anchor = "middle"});
-  }
-  double y = 2;
-  for (const Bar& bar : bars) {
+    Drawing d;
+    for (const double tick : ticks)
+      d.line(percent(share(tick)), -2, percent(share(tick)), kHeight + 2, {.css = "grid"});
     const bool drawn = std::isfinite(bar.value) && bar.value > 0;
-    const double width = drawn ? std::max(1.0, spec.longest * bar.value / largest) : 0;
-    const double base = y + spec.line / 2 + 2;
-    d.text(spec.labels - 8, base, bar.label, {.css = "ink", .anchor = "end"});
-    if (drawn) d.rect(spec.labels, y, width, spec.line - 6, {.css = spec.css, .attributes = "rx=\"2\""});
-    d.text(spec.labels + width + 6, base, bar.text, {.css = "ink"});
-    y += spec.line;
+    if (drawn) d.rect(0, 0, percent(std::max(0.5, share(bar.value))), kHeight, {.css = bar.css});
+    out += fmt::format("<b>{}</b>{}<span>{}</span>\n", html::escaped(bar.label),
+                       d.picture({.title = "", .height = kHeight, .sizing = Sizing::fluid}), html::escaped(bar.text));
   }
-  constexpr double kTexts = 70;  // to the right of the longest bar
-  return d.picture(
-      {.title = spec.title, .width = spec.labels + spec.longest + kTexts, .height = bottom + (ticks.empty() ? 0 : 26)});
+  Drawing d;
+  for (const double tick : ticks) {
+    const double at = share(tick);
+    const std::string unit = tick == ticks.back() ? " " + spec.unit : "";
+    d.text(percent(at), 13, number(tick) + unit, {.anchor = at < 8 ? "start" : at > 92 ? "end" : "middle"});
+  }
+  if (!ticks.empty()) out += d.picture({.title = "", .height = 18, .sizing = Sizing::fluid, .css = "ticks"});
+  return out + "</div>\n";
 }
 
 namespace {
@@ -273,10 +305,10 @@ std::string series_colour(std::size_t series, bool on_black) {
   if (series == 0) return on_black ? "#b9bbc2" : "#55575e";
   const std::size_t i = series - 1;
   const std::size_t turn = i / kHues;
-  // Neighbours in the list are far apart on the circle, of which red and its neighbours, 335 to 65 degrees, are left
-  // out; those on the circle differ in lightness. The hues of a turn are between those of another.
-  const double step = 270.0 / kHues;
-  const double hue = 65 + step * (static_cast<double>(3 * i % kHues) + static_cast<double>(turn % 4) / 4);
+  // From green-blue to magenta: red, amber and green are colours of verdicts. Neighbours in the list are far apart on
+  // the circle; those on the circle differ in lightness. The hues of a turn are between those of another.
+  const double step = 160.0 / kHues;
+  const double hue = 180 + step * (static_cast<double>(3 * i % kHues) + static_cast<double>(turn % 4) / 4);
   return hex_of((on_black ? kLightOnBlack : kLightOnWhite)[(i + turn) % kLightOnWhite.size()], hue);
 }
 

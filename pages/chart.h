@@ -77,24 +77,23 @@ class Chart {
 
 extern const std::string_view kChartStyle;
 
-// Horizontal bars, a line each: label, bar, text. A value that is no positive number has its texts alone.
+// Horizontal bars, a line each: label, bar, text; on a narrow page the label is above its bar. A value that is no
+// positive number has its texts alone. All are of html::kBaseStyle.
 struct Bar {
   std::string label;
   double value = 0;
   std::string text;
+  std::string css = "bar";  // of the bar
 };
 struct BarChartSpec {
   std::string title;
-  std::string unit = "";  // of ticks below the bars; empty: none
-  std::string css = "bar";
-  double labels = 230;   // pixels of the widest label
-  double longest = 420;  // of the longest bar
-  double line = 22;
+  std::string unit = "";           // of ticks below the bars; empty: none
+  bool shows_differences = false;  // values that are close to one another: the axis begins at a tick below the least
 };
 std::string bar_chart(const std::vector<Bar>& bars, const BarChartSpec& spec);
 
 // Colours of series: number i is class "s<i>". The first, the baseline, is grey; the others are spread over hue and
-// lightness, and lines over dashes, too. Red is none of them: it is for what failed.
+// lightness, and lines over dashes, too. Red, amber and green are none of them: they are for verdicts.
 inline constexpr std::size_t kSeriesColours = 40;  // all different, the grey one besides; later ones differ by dashes
 
 std::string series_class(std::size_t series);

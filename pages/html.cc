@@ -36,9 +36,9 @@ std::string row(const Row& r, bool of_head) {
 
 const std::string_view kBaseStyle = R"(
 :root { color-scheme: light dark; --page: #fcfcfb; --card: #ffffff; --ink: #17171a; --soft: #5d5f66; --rule: #dcdce0;
-  --good: #1a7f37; --bad: #b3261e; --doubt: #8a5a00; }
+  --good: #1a7f37; --bad: #b3261e; --doubt: #8a5a00; --bar: #5b97d6; }
 @media (prefers-color-scheme: dark) { :root { --page: #17181b; --card: #1e2024; --ink: #ececef; --soft: #a5a7ae;
-  --rule: #36383e; --good: #5fd07d; --bad: #ff8a80; --doubt: #f2b84b; } }
+  --rule: #36383e; --good: #5fd07d; --bad: #ff8a80; --doubt: #f2b84b; --bar: #3b82c4; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px 20px 60px; max-width: 1120px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, "Liberation Sans", sans-serif; overflow-wrap: break-word; }
@@ -49,16 +49,24 @@ h3 { font-size: 15px; margin: 20px 0 6px; overflow-wrap: anywhere; } p { margin:
 .soft { color: var(--soft); } .note { font-size: 13px; color: var(--soft); }
 .good { color: var(--good); } .bad { color: var(--bad); } .doubt { color: var(--doubt); }
 .verdict { border-left: 6px solid var(--doubt); background: var(--card); padding: 10px 16px; margin: 0 0 16px;
-  font-size: 18px;
-  overflow-wrap: anywhere; } .verdict strong { margin-right: 10px; }
+  font-size: 18px; overflow-wrap: anywhere; } .verdict > strong { margin-right: 10px; }
+.verdict p, .verdict ul { font-size: 15px; } .verdict p.note { font-size: 13px; }
 .verdict.good { color: inherit; border-color: var(--good); } .verdict.bad { color: inherit; border-color: var(--bad); }
 .verdict.doubt { color: inherit; }
 .wide { overflow-x: auto; } svg { max-width: 100%; height: auto; } figure { margin: 0; } figcaption { font-size: 13px;
   color: var(--soft); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13.5px; }
-caption { text-align: left; color: var(--soft); padding: 4px 0; }
+caption { text-align: left; color: var(--soft); padding: 4px 0; max-width: min(90ch, 94vw); }
 th, td { text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); }
 th { font-weight: 600; } thead th { color: var(--soft); } .n { text-align: right; white-space: nowrap; }
+@media (max-width: 640px) { .fold thead { display: none; } .fold tr { display: flex; flex-wrap: wrap; padding: 6px 0;
+  border-bottom: 1px solid var(--rule); } .fold td, .fold th { border: 0; padding: 1px 10px 1px 0; min-width: 0; } }
+.bars { display: grid; grid-template-columns: fit-content(22em) minmax(60px, 420px) fit-content(20em); gap: 4px 10px;
+  align-items: center; margin: 8px 0; font-size: 13px; line-height: 1.35; } .bars > * { min-width: 0; }
+.bars svg { display: block; width: 100%; overflow: visible; } .bar { fill: var(--bar); } .bar.doubt { fill: var(--doubt); }
+.bars > b { font-weight: 400; text-align: right; overflow-wrap: anywhere; } .bars .ticks { grid-column: 2; }
+@media (max-width: 640px) { .bars { grid-template-columns: minmax(60px, 1fr) fit-content(45%); } .bars > b {
+  grid-column: 1 / -1; text-align: left; margin-top: 4px; } .bars .ticks { grid-column: 1; } }
 ul { padding-left: 22px; margin: 8px 0; } details { margin: 8px 0; } summary { cursor: pointer; color: var(--soft); }
 code, pre, .mono { font-family: ui-monospace, "Liberation Mono", "DejaVu Sans Mono", monospace; font-size: 13px; }
 pre { background: var(--card); border: 1px solid var(--rule); border-radius: 6px; padding: 10px 14px; overflow-x: auto;
@@ -133,9 +141,9 @@ std::string section(std::string_view heading, std::string_view note, std::string
                      note.empty() ? "" : "<p class=\"soft\">" + escaped(note) + "</p>\n", body);
 }
 
-std::string verdict(std::string_view css, std::string_view word, std::string_view explanation) {
-  return fmt::format("<div class=\"verdict {0}\"><strong class=\"{0}\">{1}</strong>{2}</div>\n", css, escaped(word),
-                     escaped(explanation));
+std::string verdict(std::string_view css, std::string_view word, std::string_view explanation, std::string_view more) {
+  return fmt::format("<div class=\"verdict {0}\"><strong class=\"{0}\">{1}</strong>{2}{3}</div>\n", css, escaped(word),
+                     escaped(explanation), more);
 }
 
 std::string list(const std::vector<std::string>& lines) {

@@ -37,8 +37,9 @@ std::string grouped(std::int64_t number);
 // " class="..."", or nothing.
 std::string class_attribute(std::string_view css);
 
-// The rules that every page has: colours (--page, --card, --ink, --soft, --rule, --good, --bad, --doubt), type, tables.
-// Text has 11 px or more.
+// The rules that every page has: colours, type, tables, bars. Text has 11 px or more and a contrast of 4.5 or more.
+// Each colour has one meaning: --good what held, --bad what failed (no other red), --doubt what is undecided or must be
+// looked at, --bar an amount; --page, --card, --ink, --soft and --rule are of the paper and the text.
 extern const std::string_view kBaseStyle;
 
 // style: further rules.
@@ -48,8 +49,9 @@ std::string page(std::string_view title, std::string_view style, std::string_vie
 std::string section(std::string_view heading, std::string_view note, std::string_view body);
 inline std::string section(std::string_view heading, std::string_view body) { return section(heading, "", body); }
 
-// The verdict of the page in large letters; css: "good", "bad" or "doubt".
-std::string verdict(std::string_view css, std::string_view word, std::string_view explanation);
+// The verdict of the page in large letters; css: "good", "bad" or "doubt". more_markup: below it, smaller.
+std::string verdict(std::string_view css, std::string_view word, std::string_view explanation,
+                    std::string_view more_markup = "");
 
 std::string list(const std::vector<std::string>& lines);  // empty where there are none
 std::string note(std::string_view text);
@@ -73,7 +75,7 @@ struct Row {
 struct Table {
   std::vector<Cell> head;  // may be empty
   std::vector<Row> rows;
-  std::string css;
+  std::string css;  // "fold": on a narrow page each row is a block of its cells
   std::string caption;
 };
 std::string table(const Table& t);  // nothing around it

@@ -100,7 +100,8 @@ std::string Drawing::file(double width, double height, std::string_view title, s
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n"
-      "{2}\n<style>{3}</style>\n<rect width=\"100%\" height=\"100%\" style=\"fill:#fff;stroke:none\"/>\n{4}</svg>\n",
+      "{2}\n<style>.paper{{fill:#fff;stroke:none!important}} {3}</style>\n<rect class=\"paper\" width=\"100%\" "
+      "height=\"100%\"/>\n{4}</svg>\n",
       number(width), number(height), title_of(title), style, body_);
 }
 

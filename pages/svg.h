@@ -71,7 +71,7 @@ class Drawing {
 
   [[nodiscard]] bool empty() const { return body_.empty(); }
   [[nodiscard]] std::string picture(const Picture& p) const;  // for a page
-  // A file; style: its style sheet, what is set to draw on is white.
+  // A file; style: its style sheet. What is drawn on has the class "paper", and is white if the style leaves it so.
   [[nodiscard]] std::string file(double width, double height, std::string_view title, std::string_view style) const;
 
  private:

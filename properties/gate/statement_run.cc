@@ -235,7 +235,9 @@ void StatementRun::check_one(const Case& c, bool shrink) {
   }
   const auto is_same = [&](const Finding& smaller) { return is_like(smaller, *finding); };
   keep(shrunk(c, is_same, names, limits), c, *finding);
-  if (shrink && result_.statement->repeats_bits && !stop()) look_for_others(*result_.counterexample);
+  const std::optional<Reproduction>& again = result_.counterexample->reproduction;
+  const bool is_alone = again && again->reproduced && again->after.empty();  // else a state of the library decides
+  if (shrink && is_alone && result_.statement->repeats_bits && !stop()) look_for_others(*result_.counterexample);
 }
 
 void StatementRun::call_before(const Preceding& p) {

@@ -91,11 +91,13 @@ std::string count_text(const Strip& strip) {
   return text;
 }
 
-// Neighbours of one state are one rectangle. A failure is drawn last, and never too narrow to be seen.
+// A path for each state, in which neighbours of the state are one rectangle; a thin line where nothing was drawn. A
+// failure is drawn last, and never too narrow to be seen.
 std::string strip_picture(const Strip& strip) {
   const double step = kStripWidth / static_cast<double>(strip.states.size());
   const double gap = step >= 4 ? 1 : 0;
   svg::Drawing runs, failed;
+  std::array<std::string, kStates.size()> paths;
   for (std::size_t from = 0; from < strip.states.size();) {
     std::size_t to = from + 1;
     while (gap == 0 && to < strip.states.size() && strip.states[to] == strip.states[from]) ++to;
@@ -106,9 +108,15 @@ std::string strip_picture(const Strip& strip) {
       const double seen = std::max(width, kLeastWidth);
       failed.rect(std::min(x, kStripWidth - seen), 0, seen, 14, {.css = look_of(state).css});
     } else {
-      runs.rect(x, 2, width, 10, {.css = look_of(state).css});
+      const bool thin = state == VariantState::not_drawn;
+      paths[static_cast<std::size_t>(state)] += fmt::format("M{} {}h{}v{}H{}z", svg::number(x), thin ? 6 : 2,
+                                                            svg::number(width), thin ? 2 : 10, svg::number(x));
     }
     from = to;
+  }
+  for (const VariantState state : kStates) {
+    const std::string& path = paths[static_cast<std::size_t>(state)];
+    if (!path.empty()) runs.path(path, {.css = look_of(state).css});
   }
   runs.add(failed);
   const std::string variants = html::grouped(static_cast<std::int64_t>(strip.states.size()));
@@ -133,15 +141,16 @@ html::Row row_of(const GateReport& report, const StatementResult& r) {
   if (r.counterexample) name = fmt::format("<a href=\"#{}\">{}</a>", html::escaped(r.statement->name), name);
   name = "<span class=\"mono\">" + name + "</span>";
   if (!said.empty()) name += "<div class=\"note\">" + said + "</div>";
-  return {{{badge(r.verdict)}, {name, "name"}, html::text(html::grouped(r.cases), "n"), {strips}}, ""};
+  return {{{badge(r.verdict)}, {name, "name"}, html::text(html::grouped(r.cases), "n"), {strips, "strips"}}, ""};
 }
 
 }  // namespace
 
 std::string statement_grid(const GateReport& report) {
   html::Table table{.head = {html::text("state"), html::text("statement"), html::text("cases", "n"),
-                             html::text("variants by operation")}};
-  html::Table left_out;
+                             html::text("variants by operation")},
+                    .css = "fold"};
+  html::Table left_out{.css = "fold"};
   for (const StatementResult& r : report.statements) {
     if (r.verdict != Verdict::not_offered) {
       table.rows.push_back(row_of(report, r));
@@ -150,7 +159,9 @@ std::string statement_grid(const GateReport& report) {
       left_out.rows.push_back({{{badge(r.verdict)}, {name, "name"}, html::text(r.reason)}, ""});
     }
   }
-  std::string out = html::note("A stroke is a variant of the operation: format, recipe, block, layout ...");
+  std::string out = html::note(
+      "A stroke is a variant of the operation: format, recipe, block, layout ... Green: held; hatched: not reached; "
+      "grey: not offered; a thin line: not drawn.");
   if (!table.rows.empty()) out += html::wide(html::table(table));
   const std::size_t without = left_out.rows.size();
   if (without == 0) return out;

@@ -216,9 +216,8 @@ std::string step_bars(const Difference& difference) {
   if (difference.histogram.empty()) return "";
   std::vector<svg::Bar> bars;
   for (const auto& [name, count] : difference.histogram)
-    bars.push_back({name, static_cast<double>(count), html::grouped(count)});
-  return svg::bar_chart(bars,
-                        {.title = "elements by steps off", .css = "wrong", .labels = 150, .longest = 180, .line = 18});
+    bars.push_back({name, static_cast<double>(count), html::grouped(count), "wrong"});
+  return svg::bar_chart(bars, {.title = "elements by steps off"});
 }
 
 }  // namespace mxcheck

@@ -192,7 +192,7 @@ std::vector<AxisSum> summed(const std::vector<const CoverageReport*>& reports) {
       for (const BinCount& bin : axis.bins) {
         auto sum = std::ranges::find(at->bins, bin.label, &BinCount::label);
         if (sum == at->bins.end()) sum = at->bins.insert(sum, {bin.label});
-        sum->checked += bin.checked + bin.not_applicable, sum->refused += bin.refused;
+        sum->checked += bin.checked, sum->refused += bin.refused;
       }
     }
   }
@@ -203,9 +203,10 @@ std::vector<AxisSum> summed(const std::vector<const CoverageReport*>& reports) {
 // other axis too: of each operation the axes with most such calls are listed, until they account for all refusals.
 std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& reports) {
   std::vector<AxisSum> axes = summed(reports);
+  std::map<std::string, std::int64_t>
+      left;  // refused calls that no listed bin accounts for; of the first axis, which every call is on
+  for (const AxisSum& a : axes) left.try_emplace(a.operation, refused_calls(a.bins));
   std::ranges::stable_sort(axes, std::greater(), [](const AxisSum& a) { return refused_calls(a.refused()); });
-  std::map<std::string, std::int64_t> left;  // refused calls of an operation that no listed bin accounts for
-  for (const AxisSum& a : axes) left[a.operation] = std::max(left[a.operation], refused_calls(a.bins));
   std::vector<std::string> lines;
   for (const AxisSum& axis : axes) {
     const std::vector<BinCount> refused = axis.refused();
@@ -302,7 +303,9 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   if (const std::string why = not_reproduced(e); !why.empty()) out += "  again     " + why + "; the run once more:\n";
   out += "  again     " + again_command(report, r) + "\n";
   if (!saved.empty()) out += "  saved     " + saved + "\n";
-  for (const OtherFault& other : e.others) out += other_text(report, r, other);
+  if (not_reproduced(e).empty()) {
+    for (const OtherFault& other : e.others) out += other_text(report, r, other);
+  }
   out += fmt::format("  seed      {}\n  candidate {} {}, digest {}\n", report.seed, report.candidate.name,
                      report.candidate.version, report.candidate.digest);
   return out;

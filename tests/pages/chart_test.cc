@@ -39,8 +39,30 @@ TEST(BarChart, has_a_bar_for_each_positive_number_and_a_line_for_all) {
       svg::bar_chart({{"a", 3, "3.0"}, {"b", kNaN, "nan"}, {"c", 0, "0"}}, {.title = "t", .unit = "dB"});
   EXPECT_EQ(not_well_formed(chart), "");
   EXPECT_EQ(times(chart, "<rect"), 1U);
-  for (const char* part : {">a</text>", ">b</text>", ">nan</text>", ">0 dB</text>"}) expect_contains(chart, part);
+  for (const char* part : {"<b>a</b>", "<b>b</b>", "<span>nan</span>", ">0</text>", ">3 dB</text>"})
+    expect_contains(chart, part);
   EXPECT_EQ(times(svg::bar_chart({{"a", 3, "3.0"}}, {.title = "t"}), "grid"), 0U);
+}
+
+// 33.3 and 25.4: the axis begins at a tick below the least, and its bar is left. Far from one another: at zero.
+TEST(BarChart, begins_where_values_differ_if_they_are_close_to_one_another) {
+  const svg::BarChartSpec spec{.title = "t", .unit = "dB", .shows_differences = true};
+  const std::string close = svg::bar_chart({{"a", 33.3, "", "one"}, {"b", 25.4, "", "two"}}, spec);
+  expect_contains(close, {"class=\"one\" x=\"0\" y=\"0\" width=\"100%\"", ">24</text>", ">32 dB</text>"});
+  expect_contains(close, "class=\"two\" x=\"0\" y=\"0\" width=\"15.05%\"");
+  EXPECT_EQ(close.find(">0</text>"), std::string::npos);
+  expect_contains(svg::bar_chart({{"a", 30, ""}, {"b", 3, ""}}, spec), ">0</text>");
+  expect_contains(svg::bar_chart({{"a", 30, ""}, {"b", 30, ""}}, spec), ">0</text>");
+}
+
+TEST(Chart, leaves_out_every_second_number_where_they_would_cover_one_another) {
+  const auto numbers = [](double low) {
+    const std::string chart =
+        svg::Chart({.title = "t", .x = {.label = "x", .low = low, .high = 2000}, .y = {.label = "y"}}).picture();
+    return times(chart, "class=\"axis\"") - 1;  // and the axis itself
+  };
+  EXPECT_EQ(numbers(1000), 6U);
+  EXPECT_EQ(numbers(500), 4U);  // 600, 800 ... 2000 are eight
 }
 
 TEST(Chart, ticks_are_at_one_two_or_five_times_a_power_of_ten) {
@@ -135,7 +157,7 @@ double hue_of(const Channels& c) {
   return sixth < 0 ? 60 * sixth + 360 : 60 * sixth;
 }
 
-TEST(Colours, are_all_different_and_none_is_red) {
+TEST(Colours, are_all_different_and_none_is_of_a_verdict) {
   for (const bool on_black : {false, true}) {
     std::set<std::string> all;
     for (std::size_t arm = 0; arm <= svg::kSeriesColours; ++arm) {
@@ -143,12 +165,14 @@ TEST(Colours, are_all_different_and_none_is_red) {
       EXPECT_TRUE(all.insert(colour).second) << arm << " " << colour;
       if (arm == 0) continue;
       const double hue = hue_of(channels_of(colour));
-      EXPECT_GT(hue, 25) << arm << " " << colour;
+      EXPECT_GT(hue, 155) << arm << " " << colour;
       EXPECT_LT(hue, 330) << arm << " " << colour;
     }
   }
-  // The scale that those are on: red of failures is red.
+  // The scale that those are on: red, amber and green.
   EXPECT_LT(hue_of(channels_of("#b3261e")), 10);
+  EXPECT_LT(hue_of(channels_of("#8a5a00")), 45);
+  EXPECT_LT(hue_of(channels_of("#1a7f37")), 140);
 }
 
 TEST(Colours, of_lines_have_a_class_each_and_no_two_have_colour_and_dashes_alike) {

@@ -116,6 +116,15 @@ for phase in packages configure compile test; do
   expect 0 "run:   $phase" -- test
 done
 expect 0 'clang-format 14 is not installed' -- test
+# A browser for the pages, where it can be had; the gate needs none.
+if ((EUID == 0)) && grep -qsx 'ID=debian' /etc/os-release; then
+  expect 0 'apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends chromium' MISSING=chromium -- test
+  expect 0 'going on without chromium' MISSING=chromium APT_STATUS=100 -- test
+  expect 0 'ctest' MISSING=chromium MXCHECK_PACKAGES=skip -- test
+  refuse 'apt-get'
+  expect 0 'cmake' MISSING=chromium -- gate
+  refuse 'apt-get'
+fi
 expect 0 'mxcheck_bench --benchmark_filter=x' -- bench --benchmark_filter=x
 
 # Set-up: what is missing is installed, as root or by sudo, or named.

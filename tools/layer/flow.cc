@@ -99,27 +99,43 @@ std::vector<FlowStep> backward_flow(const LayerRecipe& r) {
       gemm_step(r, LayerGemm::d_w1, {"dW1", "fp32 [E, d, 2n]", ""})};
 }
 
-// flow_svg: boxes are tensors, dashed ones what a GEMM reads of them, ellipses steps.
+// flow_svg: boxes are tensors, dashed ones what a GEMM reads of them, ellipses steps. An arrow leads from a tensor that
+// a step makes to each step that reads it.
 
 namespace {
 
-constexpr int kWidth = 1040;
+constexpr int kWidth = 1080;
 constexpr int kBoxWidth = 320;
 constexpr int kBoxHeight = 28;
 constexpr int kLeft = 20;
-constexpr int kRight = 360;  // of a GEMM's second operand
+constexpr int kColumn = 340;  // from an operand to the next
+constexpr int kMiddle = kLeft + (kColumn + kBoxWidth) / 2;
+constexpr int kGap = 48;     // between steps, for the arrows from one to the next
+constexpr int kLane = 1056;  // right of all boxes: arrows to later steps
 
 constexpr std::string_view kStyle =
     "text{font:13px monospace} .h{font-weight:bold} rect,ellipse{fill:white;stroke:black}\n"
-    "rect.q{stroke-dasharray:4 3;fill:#eef3fb} ellipse.s{fill:#e9e9e9} line{stroke:black}";
+    "rect.q{stroke-dasharray:4 3;fill:#eef3fb} ellipse.s{fill:#e9e9e9} line,path.flow{stroke:black;fill:none}\n"
+    "@media (prefers-color-scheme:dark){.paper{fill:#17181b} text,path{fill:#ececef} rect,ellipse{fill:#1e2024}\n"
+    "rect,ellipse,line,path.flow{stroke:#ececef} rect.q{fill:#21405f} ellipse.s{fill:#36383e}}";
+
+constexpr int column_at(std::size_t i) { return kLeft + static_cast<int>(i) * kColumn; }
 
 struct Flow {
+  // The box of a tensor that a step made.
+  struct Made {
+    std::string name;
+    int x, bottom;
+    bool is_of_last_step;
+  };
   svg::Drawing drawing;
   int y = 20;
+  std::vector<Made> made;
 
   void heading(std::string_view text) {
     drawing.text(kLeft, y + 14, text, {.css = "h"});
     y += 30;
+    made.clear();
   }
   void box(int x, int at, const std::string& text, const char* kind) {
     drawing.rect(x, at, kBoxWidth, kBoxHeight, {.css = kind, .attributes = "rx=\"3\""});
@@ -133,16 +149,26 @@ struct Flow {
     drawing.text(x, at, text, {.anchor = anchor});
   }
   void arrow(int x0, int y0, int x1, int y1) { drawing.arrow(x0, y0, x1, y1); }
+
+  // From the step that made a tensor to the one that reads it: down, or along the lane past the steps between.
+  void connect(const std::string& name, int x) {
+    const auto from = std::ranges::find_if(made, [&](const Made& m) { return m.name == name; });
+    if (from == made.end()) return;
+    const int turn = y - 16;
+    const std::string end = fmt::format("V{}H{}", turn, x);
+    const std::string path = from->is_of_last_step ? fmt::format("M{},{}{}", from->x, from->bottom, end)
+                                                   : fmt::format("M{},{}v12H{}{}", from->x, from->bottom, kLane, end);
+    drawing.path(path, {.css = "flow"});
+    arrow(x, turn, x, y);
+  }
 };
 
-void draw(const FlowStep& step, Flow& d) {
-  const bool quantizes = step.is_gemm && (step.inputs[0].becomes != "bf16" || step.inputs[1].becomes != "bf16");
-  const int down = d.y + kBoxHeight + (quantizes ? 2 * kBoxHeight : 0);
-  const int middle = (kLeft + kRight + kBoxWidth) / 2;
+void draw_inputs(const FlowStep& step, bool quantizes, int down, Flow& d) {
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
     const FlowTensor& t = step.inputs[i];
-    const int x = kLeft + static_cast<int>(i) * (kRight - kLeft);
+    const int x = column_at(i);
     const int from = x + kBoxWidth / 2;
+    d.connect(t.name, from);
     d.box(x, d.y, t.name + "  " + t.type, "t");
     int out = d.y + kBoxHeight;
     if (quantizes && t.becomes != "bf16") {
@@ -150,20 +176,32 @@ void draw(const FlowStep& step, Flow& d) {
       d.box(x, out + kBoxHeight, t.becomes, "q");
       out += 2 * kBoxHeight;
     }
-    d.arrow(from, out, middle, down + 22);
+    d.arrow(from, out, kMiddle, down + 22);
   }
-  d.ellipse(middle, down + 40, step.name);
-  d.label(middle + 100, down + 45, step.does, "start");
-  d.arrow(middle, down + 58, middle, down + 80);
-  const auto tensor_text = [](const FlowTensor& t) { return t.name + "  " + t.type; };
-  const std::string outputs = join(step.outputs, ",   ", tensor_text);
-  int y = down + 80;
-  d.label(middle, y + 19, outputs);
+}
+
+void draw(const FlowStep& step, Flow& d) {
+  const bool quantizes = step.is_gemm && (step.inputs[0].becomes != "bf16" || step.inputs[1].becomes != "bf16");
+  const int down = d.y + kBoxHeight + (quantizes ? 2 * kBoxHeight : 0);
+  draw_inputs(step, quantizes, down, d);
+  d.ellipse(kMiddle, down + 40, step.name);
+  d.label(kMiddle + 100, down + 45, step.does, "start");
+  const int y = down + 84;
+  for (Flow::Made& m : d.made) m.is_of_last_step = false;
+  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+    const FlowTensor& t = step.outputs[i];
+    const int x = step.outputs.size() == 1 ? kMiddle - kBoxWidth / 2 : column_at(i);
+    d.arrow(kMiddle, down + 58, x + kBoxWidth / 2, y);
+    d.box(x, y, t.name + "  " + t.type, "t");
+    d.made.push_back({t.name, x + kBoxWidth / 2, y + kBoxHeight, true});
+  }
   if (!step.kept.empty()) {
-    y += kBoxHeight;
-    d.label(middle, y + 19, "kept: " + step.kept);
+    const std::size_t half = step.kept.find("; ");
+    d.label(kMiddle + kBoxWidth / 2 + 12, y + 10, "kept: " + step.kept.substr(0, half), "start");
+    if (half != std::string::npos)
+      d.label(kMiddle + kBoxWidth / 2 + 12, y + 27, "kept: " + step.kept.substr(half + 2), "start");
   }
-  d.y = y + 2 * kBoxHeight;
+  d.y = y + kBoxHeight + kGap;
 }
 
 }  // namespace
@@ -183,7 +221,7 @@ namespace {
 
 constexpr std::size_t kFlowTextWidth = 100;
 constexpr std::size_t kFlowTextRight = 50;  // column of the second operand
-constexpr std::size_t kMiddle = 25;
+constexpr std::size_t kFlowTextMiddle = 25;
 
 // A line with `text` written over it from `column` on, cut where the picture ends.
 void put(std::string& line, std::size_t column, std::string_view text) {
@@ -209,7 +247,7 @@ void draw_gemm(const FlowStep& step, std::string& to) {
   line("  |", "  |");
   const std::string name = "( " + step.name + " )";
   std::string join = "    +" + std::string(kFlowTextRight + 2 - 5, '-') + "+  " + step.does;
-  join.replace(kMiddle - name.size() / 2, name.size(), name);
+  join.replace(kFlowTextMiddle - name.size() / 2, name.size(), name);
   put(join, join.size(), "");
   to += join + "\n";
 }
@@ -217,7 +255,7 @@ void draw_gemm(const FlowStep& step, std::string& to) {
 void draw_plain(const FlowStep& step, std::string& to) {
   to += "  " + join(step.inputs, ",   ", tensor_text) + "\n";
   std::string text;
-  put(text, kMiddle - step.name.size() / 2 - 2, "( " + step.name + " )");
+  put(text, kFlowTextMiddle - step.name.size() / 2 - 2, "( " + step.name + " )");
   if (!step.does.empty()) put(text, kFlowTextRight + 5, step.does);
   to += text + "\n";
 }
@@ -225,15 +263,15 @@ void draw_plain(const FlowStep& step, std::string& to) {
 void flow_text_draw(const FlowStep& step, std::string& to) {
   step.is_gemm ? draw_gemm(step, to) : draw_plain(step, to);
   std::string arrow;
-  put(arrow, kMiddle, "|");
+  put(arrow, kFlowTextMiddle, "|");
   to += arrow + "\n";
   std::string out;
-  put(out, kMiddle, "v");
-  put(out, kMiddle + 3, join(step.outputs, ",   ", tensor_text));
+  put(out, kFlowTextMiddle, "v");
+  put(out, kFlowTextMiddle + 3, join(step.outputs, ",   ", tensor_text));
   to += out + "\n";
   if (!step.kept.empty()) {
     std::string kept;
-    put(kept, kMiddle + 3, "kept: " + step.kept);
+    put(kept, kFlowTextMiddle + 3, "kept: " + step.kept);
     to += kept + "\n";
   }
   to += "\n";

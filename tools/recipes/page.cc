@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "numerics/text.h"
 #include "pages/chart.h"
 #include "pages/html.h"
 #include "tools/recipes/recipes.h"
@@ -16,12 +17,11 @@ namespace {
 constexpr std::string_view kStyle = R"(
 :root { --base: #f3f6fa; } @media (prefers-color-scheme: dark) { :root { --base: #1c222c; } }
 section > h2 { padding-top: 16px; border-top: 1px solid var(--rule); } svg { display: block; }
-  .wide svg { min-width: 544px; }
-.findings { background: var(--base); border-left: 4px solid var(--bad); padding: 12px 16px; }
+.findings { background: var(--base); border-left: 4px solid var(--doubt); padding: 12px 16px; }
   .findings ul { margin: 0; overflow-wrap: anywhere; }
-th, td { white-space: nowrap; padding: 4px 7px; } thead th { white-space: normal; vertical-align: bottom; }
+th, td { white-space: nowrap; padding: 4px 5px; } thead th, thead th.n { white-space: normal; vertical-align: bottom; max-width: 6em; }
   tr.base { background: var(--base); }
-td.bad { font-weight: 600; } svg text { font-size: 12px; }
+td.doubt { font-weight: 600; } svg text { font-size: 12px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(320px, 100%), 1fr)); gap: 16px; }
 .plots figure { padding: 12px; border: 1px solid var(--rule); border-radius: 6px; min-width: 0; }
 .plots svg { width: 100%; } figcaption { margin-bottom: 8px; overflow-wrap: anywhere; }
@@ -32,13 +32,58 @@ std::string label(const Combination& what) {
   return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, to_text(what.block));
 }
 
-svg::Bar sqnr_bar(const std::string& label, double sqnr_db) { return {label, sqnr_db, decibels(sqnr_db)}; }
+// Bars of which those that say the same are one, with all their labels.
+class BarGroups {
+ public:
+  void add(const Combination& what, double value, const std::string& text, bool marked = false) {
+    const std::string place = fmt::format("{} {}", spec(what.format).name, to_text(what.block));
+    const auto same = std::ranges::find_if(
+        groups_, [&](const Group& g) { return g.place == place && g.bar.text == text && g.marked == marked; });
+    if (same != groups_.end()) {
+      same->bar.label += ", " + what.recipe.name;
+    } else {
+      groups_.push_back({place, {what.recipe.name, value, text, marked ? "bar doubt" : "bar"}, marked});
+    }
+  }
+  [[nodiscard]] std::vector<svg::Bar> bars() const {
+    std::vector<svg::Bar> all;
+    for (const Group& g : groups_) all.push_back(g.bar), all.back().label += " " + g.place;
+    return all;
+  }
 
-std::string sqnr_chart(const std::vector<svg::Bar>& bars, const std::string& title) {
-  return html::wide(svg::bar_chart(bars, {.title = title, .unit = "dB"}), title);
+ private:
+  struct Group {
+    std::string place;
+    svg::Bar bar;
+    bool marked;
+  };
+  std::vector<Group> groups_;
+};
+
+std::string decibel_text(double sqnr_db) { return decibels(sqnr_db) + (std::isfinite(sqnr_db) ? " dB" : ""); }
+
+std::string sqnr_chart(double bf16, const BarGroups& groups, const std::string& title) {
+  std::vector<svg::Bar> bars = groups.bars();
+  bars.insert(bars.begin(), {"bf16", bf16, decibel_text(bf16)});
+  return svg::bar_chart(bars, {.title = title, .unit = "dB", .shows_differences = true});
 }
 
-html::Cell number_cell(const std::string& text, bool bad = false) { return html::text(text, bad ? "n bad" : "n"); }
+html::Cell number_cell(const std::string& text, bool marked = false) {
+  return html::text(text, marked ? "n doubt" : "n");
+}
+
+bool has(const std::vector<std::string>& kinds, const char* kind) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+// ", 0.53 % saturated": of the findings about a line, those that its SQNR does not show.
+std::string losses_of(const std::vector<std::string>& kinds, const Study& s) {
+  std::string text;
+  if (has(kinds, "erased")) text += ", " + percent(s.zeroed_share) + " zeroed";
+  if (has(kinds, "saturated")) text += ", " + percent(s.error.saturated_share) + " saturated";
+  if (has(kinds, "dead_blocks")) text += fmt::format(", {} dead block{}", s.dead_blocks, s.dead_blocks == 1 ? "" : "s");
+  return text;
+}
 
 // The first cells of a line: rank, recipe, format and block.
 html::Row line_row(std::size_t rank, const Combination& what) {
@@ -67,13 +112,14 @@ std::string tensor_table(const TensorReport& t) {
   html::Row& bf16 = table.rows.emplace_back(bf16_row());
   add_numbers(bf16, {decibels(t.bf16.sqnr_db), figure(t.bf16.median_relative), figure(t.bf16.max_relative),
                      std::to_string(t.bf16.flushed), std::to_string(t.bf16.saturated), "-", "-", "-", "-", "-", "-"});
-  for (const auto& [what, s] : t.lines) {
-    html::Row row = line_row(table.rows.size(), what);
+  for (const StudyLine& line : t.lines) {
+    const Study& s = line.study;
+    const std::vector<std::string> kinds = finding_kinds(t, line);
+    html::Row row = line_row(table.rows.size(), line.what);
     add_numbers(row, {decibels(s.error.sqnr_db), figure(s.error.median_relative), figure(s.error.max_relative)});
-    row.cells.push_back(number_cell(percent(s.zeroed_share), s.zeroed_share >= 0.01));
-    row.cells.push_back(number_cell(percent(s.error.saturated_share),
-                                    s.error.saturated_share >= 0.001 && what.recipe.rule != ScaleRule::fp32));
-    row.cells.push_back(number_cell(std::to_string(s.dead_blocks), s.dead_blocks != 0));
+    row.cells.push_back(number_cell(percent(s.zeroed_share), has(kinds, "erased")));
+    row.cells.push_back(number_cell(percent(s.error.saturated_share), has(kinds, "saturated")));
+    row.cells.push_back(number_cell(std::to_string(s.dead_blocks), has(kinds, "dead_blocks")));
     add_numbers(row, {std::to_string(s.zero_blocks), figure(s.amax_lowest), figure(s.amax_highest),
                       std::to_string(s.distinct_scales), scale_range(s)});
     table.rows.push_back(std::move(row));
@@ -139,30 +185,36 @@ std::string histograms(const TensorReport& t) {
 
 // SQNR is decided by the largest elements, and does not show what happens to the others.
 std::string zeroed_chart(const TensorReport& t) {
-  std::vector<svg::Bar> bars;
-  for (const auto& [what, s] : t.lines) {
-    if (s.zeroed_share >= 0.01) bars.push_back({label(what), s.zeroed_share * 100, percent(s.zeroed_share)});
+  BarGroups groups;
+  for (const StudyLine& line : t.lines) {
+    const double share = line.study.zeroed_share;
+    if (has(finding_kinds(t, line), "erased")) groups.add(line.what, 100 * share, percent(share), true);
   }
-  if (bars.empty()) return "";
-  const std::string title = "Elements lost by recipe";
+  if (groups.bars().empty()) return "";
   return "<h3>Nonzero elements that become zero: recipes that lose 1 % or more</h3>\n" +
-         html::wide(svg::bar_chart(bars, {.title = title, .unit = "%", .css = "bar bad"}), title);
+         svg::bar_chart(groups.bars(), {.title = "Elements lost by recipe", .unit = "%"});
 }
 
 std::string tensor_section(const TensorReport& t) {
-  std::vector<svg::Bar> bars{sqnr_bar("bf16", t.bf16.sqnr_db)};
-  for (const StudyLine& line : t.lines) bars.push_back(sqnr_bar(label(line.what), line.study.error.sqnr_db));
+  BarGroups groups;
+  for (const StudyLine& line : t.lines) {
+    const std::string losses = losses_of(finding_kinds(t, line), line.study);
+    const double sqnr = line.study.error.sqnr_db;
+    groups.add(line.what, sqnr, decibel_text(sqnr) + losses, !losses.empty());
+  }
   return html::section(t.name,
                        fmt::format("{} x {} {}; {} zeros, {} NaN, {} infinities; magnitudes {} to {}", t.rows, t.cols,
                                    spec(t.dtype).name, t.facts.zeros, t.facts.nan, t.facts.infinite,
                                    figure(t.facts.smallest), figure(t.facts.largest)),
                        "<h3>Signal to quantization noise: longer is better</h3>\n" +
-                           sqnr_chart(bars, "SQNR by recipe") + zeroed_chart(t) + "<h3>Figures</h3>\n" +
-                           tensor_table(t) + histograms(t));
+                           html::note("Recipes with the same figure share a bar. The axis begins where they differ. " +
+                                      std::string("Another colour: elements are lost that SQNR does not show.")) +
+                           sqnr_chart(t.bf16.sqnr_db, groups, "SQNR by recipe") + zeroed_chart(t) +
+                           "<h3>Figures</h3>\n" + tensor_table(t) + histograms(t));
 }
 
 std::string matmul_section(const MatmulReport& p) {
-  std::vector<svg::Bar> bars{sqnr_bar("bf16", p.bf16.sqnr_db)};
+  BarGroups groups;
   html::Table table =
       ranked_table("Norm: Frobenius norm of the error by that of the product", {"SQNR dB", "norm", "largest / rms"});
   const auto add = [&](html::Row row, const MatmulError& e) {
@@ -171,15 +223,15 @@ std::string matmul_section(const MatmulReport& p) {
   };
   add(bf16_row(), p.bf16);
   for (const auto& [what, error] : p.lines) {
-    bars.push_back(sqnr_bar(label(what), error.sqnr_db));
+    groups.add(what, error.sqnr_db, decibel_text(error.sqnr_db));
     add(line_row(table.rows.size(), what), error);
   }
-  return html::section(
-      p.activations + " x " + p.weights,
-      fmt::format("Product with M = {}, N = {}, K = {}; both operands quantized along K, against the "
-                  "exact product",
-                  p.m, p.n, p.k),
-      sqnr_chart(bars, "SQNR of the product by recipe") + html::wide(html::table(table), "figures of the product"));
+  return html::section(p.activations + " x " + p.weights,
+                       fmt::format("Product with M = {}, N = {}, K = {}; both operands quantized along K, against the "
+                                   "exact product",
+                                   p.m, p.n, p.k),
+                       sqnr_chart(p.bf16.sqnr_db, groups, "SQNR of the product by recipe") +
+                           html::wide(html::table(table), "figures of the product"));
 }
 
 std::string findings_section(const std::vector<RecipeFinding>& findings) {
@@ -196,10 +248,29 @@ std::string findings_section(const std::vector<RecipeFinding>& findings) {
   return out + "</ul></section>\n";
 }
 
+// The answer, in the page's first line.
+std::string answer(const RecipesReport& report) {
+  const std::vector<RecipeChoice> choices = choices_of(report);
+  if (choices.empty())
+    return html::verdict("doubt", "None", "There is a finding about every recipe: see which of them matters to you.");
+  const bool of_several = report.tensors.size() + report.matmuls.size() > 1;
+  const auto reason = [&](const RecipeChoice& c) {
+    const char* scales = c.what.recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0";
+    return fmt::format("{}{} dB{}: the least error with {} scales, and no finding is about it{}",
+                       of_several ? "at least " : "", c.sqnr, of_several ? " everywhere" : "", scales,
+                       c.equal.empty() ? "" : "; " + join(c.equal) + (c.equal.size() == 1 ? " is" : " are") + " equal");
+  };
+  std::string more;
+  if (choices.size() > 1)
+    more = fmt::format("<p><strong>{}</strong> {}</p>\n", html::escaped(label(choices[1].what)),
+                       html::escaped(reason(choices[1])));
+  return html::verdict("good", label(choices[0].what), reason(choices[0]), more);
+}
+
 }  // namespace
 
 std::string to_page(const RecipesReport& report) {
-  std::string out = findings_section(report.findings);
+  std::string out = answer(report) + findings_section(report.findings);
   for (const TensorReport& t : report.tensors) out += tensor_section(t);
   for (const MatmulReport& p : report.matmuls) out += matmul_section(p);
   return html::page("Quantization recipes", std::string(svg::kChartStyle) + std::string(kStyle), out);

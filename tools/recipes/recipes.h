@@ -66,6 +66,17 @@ struct RecipesReport {
 };
 
 std::vector<RecipeFinding> findings_of(const RecipesReport& report);
+// The kinds of the findings that a line of a tensor gives.
+std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& line);
+
+// The recipe to try first, of those with E8M0 scales and of those with FP32 scales: no finding is about it, but that it
+// is behind, and its largest distance from the best SQNR, over all tensors and products, is the least.
+struct RecipeChoice {
+  Combination what;
+  std::string sqnr;                // the lowest, in dB
+  std::vector<std::string> equal;  // others of the same format and block with the same figures
+};
+std::vector<RecipeChoice> choices_of(const RecipesReport& report);  // at most two, the smaller distance first
 
 // The first `top` lines of each table; 0 for all.
 std::string to_text(const RecipesReport& report, std::size_t top);

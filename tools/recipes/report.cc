@@ -177,6 +177,7 @@ namespace {
 constexpr double kErased = 0.01;      // of the finite nonzero elements
 constexpr double kClamped = 0.1;      // of the blocks with data: then the clamp is named as the cause
 constexpr double kSaturated = 0.001;  // of all elements
+constexpr double kProduct = 0.1;      // of the product's norm
 constexpr double kBehindDb = 3;       // below the best recipe of the same format, block and kind of scale
 
 struct Remark {
@@ -203,12 +204,12 @@ const StudyLine* norm_of(const TensorReport& t, const StudyLine& line) {
   return found == t.lines.end() ? nullptr : &*found;
 }
 
-bool has_fp32_scales(const StudyLine& line) { return line.what.recipe.rule == ScaleRule::fp32; }
+bool has_fp32_scales(const Combination& what) { return what.recipe.rule == ScaleRule::fp32; }
 
 double best_of(const TensorReport& t, const StudyLine& line) {
   double best = -INFINITY;
   for (const StudyLine& other : t.lines) {
-    if (same_place(other.what, line.what) && has_fp32_scales(other) == has_fp32_scales(line))
+    if (same_place(other.what, line.what) && has_fp32_scales(other.what) == has_fp32_scales(line.what))
       best = std::fmax(best, other.study.error.sqnr_db);
   }
   return best;
@@ -228,7 +229,7 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
   }
   // A float scale that was rounded down leaves the block's largest element an ulp outside: counted, but nothing is
   // lost.
-  if (s.error.saturated_share >= kSaturated && !has_fp32_scales(line)) {
+  if (s.error.saturated_share >= kSaturated && !has_fp32_scales(line.what)) {
     const StudyLine* norm = norm_of(t, line);
     std::string text = percent(s.error.saturated_share) + " of the elements saturate";
     if (norm != nullptr && norm != &line) {
@@ -240,7 +241,7 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
   const double behind = best_of(t, line) - s.error.sqnr_db;
   if (std::isfinite(behind) && behind >= kBehindDb) {
     remarks.push_back({"behind", fmt::format("{:.1f} dB below the best recipe with {} scales", behind,
-                                             has_fp32_scales(line) ? "FP32" : "E8M0")});
+                                             has_fp32_scales(line.what) ? "FP32" : "E8M0")});
   }
   const ErrorMeasures& e = s.error;
   if (e.nan_introduced + e.nan_lost + e.infinity_lost != 0) {
@@ -282,7 +283,85 @@ void add_lines(std::vector<RecipeFinding>& out, const TensorReport& t) {
   }
 }
 
+// A tensor's or a product's figure of a recipe.
+struct Scored {
+  Combination what;
+  double sqnr_db;
+  bool noteworthy;
+};
+
+std::vector<std::vector<Scored>> scores_of(const RecipesReport& report) {
+  std::vector<std::vector<Scored>> places;
+  for (const TensorReport& t : report.tensors) {
+    std::vector<Scored>& place = places.emplace_back();
+    for (const StudyLine& line : t.lines) {
+      const std::vector<std::string> kinds = finding_kinds(t, line);
+      place.push_back({line.what, line.study.error.sqnr_db,
+                       std::ranges::any_of(kinds, [](const std::string& kind) { return kind != "behind"; })});
+    }
+  }
+  for (const MatmulReport& p : report.matmuls) {
+    std::vector<Scored>& place = places.emplace_back();
+    for (const MatmulLine& line : p.lines)
+      place.push_back({line.what, line.error.sqnr_db, !(line.error.frobenius <= kProduct)});
+  }
+  return places;
+}
+
+// A recipe over all places: nothing where a finding is about it.
+struct Standing {
+  RecipeChoice choice;
+  std::vector<std::string> figures;
+  double distance = 0;
+};
+
+std::optional<Standing> standing_of(const std::vector<std::vector<Scored>>& places, const Combination& what) {
+  Standing s{{what, "", {}}, {}, 0};
+  double lowest = INFINITY;
+  for (const std::vector<Scored>& place : places) {
+    double best = -INFINITY;
+    const Scored* own = nullptr;
+    for (const Scored& other : place) {
+      if (has_fp32_scales(other.what) == has_fp32_scales(what)) best = std::fmax(best, other.sqnr_db);
+      if (same_place(other.what, what) && other.what.recipe.name == what.recipe.name) own = &other;
+    }
+    if (own == nullptr || own->noteworthy) return std::nullopt;
+    s.figures.push_back(decibels(own->sqnr_db));
+    const double behind = best - own->sqnr_db;
+    s.distance = std::max(s.distance, std::isfinite(behind) ? behind : 0);
+    lowest = std::fmin(lowest, own->sqnr_db);
+  }
+  s.choice.sqnr = decibels(lowest);
+  return s;
+}
+
 }  // namespace
+
+std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& line) {
+  std::vector<std::string> kinds;
+  for (const Remark& remark : remarks_of(t, line)) kinds.push_back(remark.kind);
+  return kinds;
+}
+
+std::vector<RecipeChoice> choices_of(const RecipesReport& report) {
+  const std::vector<std::vector<Scored>> places = scores_of(report);
+  std::vector<RecipeChoice> choices;
+  for (const bool fp32 : {true, false}) {
+    std::optional<Standing> best;
+    for (const Scored& one : places.empty() ? std::vector<Scored>{} : places.front()) {
+      if (has_fp32_scales(one.what) != fp32) continue;
+      std::optional<Standing> s = standing_of(places, one.what);
+      if (!s) continue;
+      if (best && same_place(best->choice.what, one.what) && best->figures == s->figures) {
+        best->choice.equal.push_back(one.what.recipe.name);
+      } else if (!best || s->distance < best->distance) {
+        best = std::move(s);
+      }
+    }
+    if (best) choices.push_back(best->choice);
+  }
+  return choices;
+}
 
 std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
   std::vector<RecipeFinding> out;
@@ -299,7 +378,7 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
   }
   for (const MatmulReport& p : report.matmuls) {
     for (const MatmulLine& line : p.lines) {
-      if (!(line.error.frobenius <= kErased * 10)) {  // NaN too
+      if (!(line.error.frobenius <= kProduct)) {  // NaN too
         out.push_back(
             {p.activations + " x " + p.weights, "product",
              fmt::format("{} ({} {}): the product is off by {} of its own norm", line.what.recipe.name,

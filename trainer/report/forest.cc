@@ -114,7 +114,7 @@ std::string forest_row(const ParityComparison& c, std::size_t i, const ForestSca
          bars.picture({.title = fmt::format("{}: mean {}, limits {}", arm.name, signed_percent(d.mean), limits(d)),
                        .height = kRowHeight,
                        .sizing = svg::Sizing::fluid,
-                       .css = svg::series_class(i)});
+                       .css = colour_of(arm)});
 }
 
 std::string forest_ticks(const ForestScale& scale) {

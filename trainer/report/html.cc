@@ -15,8 +15,6 @@ namespace {
 
 // Styles that html::kBaseStyle and svg::kChartStyle lack.
 constexpr std::string_view kStyle = R"(
-:root { --saturated: #b36b00; --flushed: #2a78d6; }
-@media (prefers-color-scheme: dark) { :root { --saturated: #f2a33a; --flushed: #6aa9f4; } }
 th, td { white-space: nowrap; padding: 4px 10px; font-size: 14px; } li { max-width: 86ch; }
 .charts { display: flex; flex-wrap: wrap; gap: 8px 12px; } .charts > * { min-width: 0; }
 figure { max-width: 340px; } figure.tall svg { display: block; }
@@ -29,7 +27,7 @@ svg.swatch { width: 28px; height: 8px; margin-right: 6px; vertical-align: middle
 blockquote { margin: 8px 0; padding: 10px 16px; border: 1px solid var(--rule); border-radius: 6px; max-width: 86ch; }
 .level.outer { stroke-dasharray: 1 4; } .pair, .mean { fill: currentColor; } .pair { opacity: 0.5; }
 .whisker { stroke: currentColor; stroke-width: 2; }
-.saturated { color: var(--saturated); } .flushed { color: var(--flushed); stroke-dasharray: 6 3; }
+.saturated { color: var(--ink); } .flushed { color: var(--soft); stroke-dasharray: 6 3; }
 )";
 
 std::string html_table(const ReportTable& t) {
@@ -50,6 +48,17 @@ std::string charts(const std::string& svgs) {
   return svgs.empty() ? "" : "<div class=\"charts\">\n" + svgs + "</div>\n";
 }
 
+// Closed where it has more parts than a screen shows.
+constexpr std::size_t kMostOpen = 4;
+
+std::string folded(const std::string& summary, const std::string& body, std::size_t parts) {
+  return body.empty() ? "" : html::details(summary, body, parts <= kMostOpen);
+}
+
+std::string table_of(const std::string& what, const ReportTable& t) {
+  return folded(fmt::format("{} {}", t.rows.size(), what), html_table(t), t.rows.size());
+}
+
 std::string outcome(const ParityComparison& c) {
   const int code = exit_code(c);
   const char* const css = code == 0 ? "good" : code == 1 ? "bad" : "doubt";
@@ -59,18 +68,19 @@ std::string outcome(const ParityComparison& c) {
 
 std::string sentences(const ParityComparison& c) {
   std::string out;
+  std::size_t count = 0;
   for (const ArmResult& arm : c.arms) {
     const std::string sentence = allowed_sentence(c, arm);
-    if (!sentence.empty()) out += "<blockquote>" + html::escaped(sentence) + "</blockquote>\n";
+    if (!sentence.empty()) ++count, out += "<blockquote>" + html::escaped(sentence) + "</blockquote>\n";
   }
-  return out.empty() ? "<p>Nothing: no judged arm is non-inferior.</p>\n" : out;
+  return out.empty() ? "<p>Nothing: no judged arm is non-inferior.</p>\n"
+                     : folded(fmt::format("{} sentence{}", count, count == 1 ? "" : "s"), out, count);
 }
 
 std::string operand_section(const ParityComparison& c) {
   std::string out;
   for (const ArmResult& arm : c.arms) {
-    if (!arm.observed.operands.empty())
-      out += "<h3>" + html::escaped(arm.name) + "</h3>\n" + charts(operand_charts(arm));
+    if (!arm.observed.operands.empty()) out += html::details(html::escaped(arm.name), charts(operand_charts(arm)));
   }
   if (out.empty()) return "";
   return "<div class=\"key\"><span><i class=\"saturated\"></i>saturated</span><span><i class=\"flushed\"></i>flushed "
@@ -90,13 +100,16 @@ std::string verdict_sections(const ParityComparison& c) {
   const ComparisonOptions& o = c.options;
   std::string out = html::section(
       "Gaps",
-      fmt::format("d = (L_arm - L_bf16) / L_bf16 in %, by branch point. Dot and bar: mean and {:.3g} % interval; "
-                  "small dots: the pairs, one a seed; shaded: inside the margin of {}; dotted: {} and {}; an "
+      fmt::format("d = (L_arm - L_bf16) / L_bf16 in %, by branch point. Dot and bar: mean and {:.3g} % interval, "
+                  "in the verdict's colour; small dots: the pairs, one a seed; shaded: inside the margin of {}; "
+                  "dotted: {} and {}; an "
                   "arrow: beyond the axis.",
                   100 * (1 - 2 * o.alpha), share_text(o.margin), share_text(o.inner_margin.value()),
                   share_text(o.outer_margin)),
       forest_html(c));
-  out += html::section("Recipes", recipe_note(), html_table(recipe_table(c)) + html::list(reason_lines(c)));
+  out += html::section(
+      "Recipes", recipe_note(),
+      html_table(recipe_table(c)) + html::details("why each has its verdict", html::list(reason_lines(c))));
   const std::string chart = dependence_chart(c);
   std::string names;
   if (!chart.empty()) {
@@ -139,18 +152,18 @@ std::string loss_sections(const ParityComparison& c) {
       fmt::format("Band: one-sided limits at {0:.3g} % of each evaluation; whiskers: at {0:.3g} % / {1}, for at "
                   "most as many checkpoints together.",
                   100 * c.options.alpha, kCheckpoints),
-      charts(difference_charts(c)));
+      folded(fmt::format("{} arms", c.arms.size() - 1), charts(difference_charts(c)), c.arms.size() - 1));
   return out;
 }
 
 }  // namespace
 
 std::string comparison_html(const ParityComparison& c) {
-  std::string out = "<p class=\"soft\">" + html::escaped(experiment_line(c)) + "</p>\n" + outcome(c);
+  std::string out = outcome(c) + "<p class=\"soft\">" + html::escaped(experiment_line(c)) + "</p>\n";
   out += verdict_sections(c);
   out += html::section("What may be said", "", sentences(c));
   out += loss_sections(c);
-  out += html::section("Noise and power", power_note(c), html_table(power_table(c)));
+  out += html::section("Noise and power", power_note(c), table_of("arms", power_table(c)));
   out += html::section("Spikes and divergence",
                        fmt::format("Steps whose z-score over {} steps is above {:.3g}, and those that are not finite.",
                                    kSpikeWindow, c.options.spike),
@@ -159,8 +172,8 @@ std::string comparison_html(const ParityComparison& c) {
                        "Shares of elements of each quantized operand; 0 is drawn at the bottom.", operand_section(c));
   out += html::section("Routes and experts", "", charts(routing_charts(c)));
   out += html::section("How it was decided", "", html::list(decision_lines(c)));
-  out += html::section("Pairs", "", html_table(pair_table(c)));
-  out += html::section("Runs", "By the time at which they started.", html_table(run_table(c)));
+  out += html::section("Pairs", "", table_of("pairs", pair_table(c)));
+  out += html::section("Runs", "By the time at which they started.", table_of("runs", run_table(c)));
   const std::string style = std::string(svg::kChartStyle) + std::string(kStyle) + svg::series_style(c.arms.size());
   return html::page("Loss parity with BF16", style, out);
 }

@@ -241,7 +241,8 @@ TEST_F(Gate, a_page_is_written_whatever_the_verdict) {
                                          Row{"supports_nothing", 4, "INCONCLUSIVE"}, Row{"crashes", 6, "FAILED"}}) {
     EXPECT_EQ(toy(mode, std::string(kQuantize) + "--save '' --html p.html").code, code);
     const std::string text = read_file(dir / "p.html");
-    expect_contains(text, {">" + std::string(word) + "</strong>exit code " + std::to_string(code) + ": ", "</html>\n"});
+    expect_contains(text,
+                    {">" + std::string(word) + "</strong>", "exit code " + std::to_string(code) + ": ", "</html>\n"});
     EXPECT_EQ(dir.names(), (std::vector<std::string>{"p.html"}));
   }
 }

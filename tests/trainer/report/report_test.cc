@@ -286,7 +286,7 @@ TEST(Forest, has_a_group_a_branch_point_with_names_above_the_bars) {
   EXPECT_LT(scratch, half);
   EXPECT_LT(half, forest.find("<h3>From 75 %</h3>"));
   for (std::size_t at = forest.find("<p>"); at != std::string::npos; at = forest.find("<p>", at + 1))
-    EXPECT_LT(forest.find("</p>\n<svg class=\"s", at), forest.find("<p>", at + 1)) << forest.substr(at, 80);
+    EXPECT_LT(forest.find("</p>\n<svg class=\"", at), forest.find("<p>", at + 1)) << forest.substr(at, 80);
   EXPECT_EQ(not_well_formed(forest), "");
 }
 
