@@ -255,6 +255,7 @@ class Declarations(unittest.TestCase):
         self.refused("unknown recipe 'tee'; known are", "quantize", recipes=["tee"], formats=["e4m3"], blocks=["1x32"])
         self.refused("unknown format 'e4m4'", "cast", formats=["e4m4"])
         self.refused("unknown option 'index'; known are offsets", "cast", options=["index"])
+        self.refused("a dequantize has no col_stride: quantize,", "dequantize", options=["col_stride"])
         self.refused("unknown type 'float'", "cast", types=["float"])
         self.refused('device is .gpu.: "cpu" and "cuda"', "cast", device="gpu")
         self.refused("tensors is 'numpy'", "cast", device="cuda", tensors="numpy")
