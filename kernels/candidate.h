@@ -11,6 +11,10 @@
  * on the host, the current device's in CUDA. strides is NULL where rows follow one another. A strided tensor ends with
  * its last row's last element: the gap after it need not exist.
  *
+ * Column strides. Where an operation's contract is "exact+col_stride", its x may have any positive strides that leave
+ * the rows apart or the columns apart: {1, rows} of a transposed view, {2 cols, 2} of every other element, and more
+ * with gaps. Where the contract is "exact", no call has a column stride.
+ *
  * Alignment. data + byte_offset is aligned to the element (1, 2, 4 or 8 bytes) and to nothing more; a library that
  * needs more must check. The workspace is aligned to 256 bytes.
  *
@@ -18,14 +22,13 @@
  *
  * Operations (names are fixed, all are optional):
  *
- *   quantize       in  x [rows, cols] (row stride allowed), optionally offsets [experts + 1], optionally a row index
- *                  out codes [rows, cols], scales
- *   quantize_dual  as quantize with policy block 1 x n, giving the blocks n x 1 from the same read;
- *                  out row codes [rows, cols], row scales, column codes [rows, cols], column scales
+ *   quantize       in  x [rows, cols] (row stride allowed, column stride by contract), optionally offsets [experts +
+ * 1], optionally a row index out codes [rows, cols], scales quantize_dual  as quantize with policy block 1 x n, giving
+ * the blocks n x 1 from the same read; out row codes [rows, cols], row scales, column codes [rows, cols], column scales
  *   dequantize     in  codes [rows, cols], scales, optionally offsets;  out y [rows, cols] fp32 or bf16
  *   scale_layout   in  scales in one layout, optionally offsets (of the input's rows, with rows as policy.rows);
  *                  out the same scales in policy.layout, from the other layout
- *   cast           in  x [rows, cols] (row stride allowed)
+ *   cast           in  x [rows, cols] (row stride allowed, column stride by contract)
  *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even,
  *                  saturating; recipe, layout, blocks and pad_byte have no meaning
  *
@@ -127,7 +130,8 @@ typedef struct mxcheck_call {
 
 typedef struct mxcheck_operation {
   const char* name;     /* from the list above */
-  const char* contract; /* "exact": bytes equal the reference. Accumulating operations name their contract here */
+  const char* contract; /* "exact": bytes equal the reference; "exact+col_stride": of any strides of x. Accumulating
+                           operations name their contract here */
   int64_t max_rows;     /* limits of shape; 0 for none, never negative */
   int64_t max_cols;
   int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any, at most 2^20 and the limit */

@@ -21,12 +21,14 @@ void check(const mxcheck_policy* policy, DLDataType type) {
   read_route_policy(kOperation, policy, type);
 }
 
+constexpr const char* kOfAnyStrides = "exact+col_stride";
+
 constexpr std::array kOperations{
-    make_operation<check<QuantizeOperation::quantize>, run_quantize>("quantize"),
-    make_operation<check<QuantizeOperation::quantize_dual>, run_quantize_dual>("quantize_dual"),
+    make_operation<check<QuantizeOperation::quantize>, run_quantize>("quantize", kOfAnyStrides),
+    make_operation<check<QuantizeOperation::quantize_dual>, run_quantize_dual>("quantize_dual", kOfAnyStrides),
     make_operation<check<QuantizeOperation::dequantize>, run_dequantize>("dequantize"),
     make_operation<check<QuantizeOperation::scale_layout>, run_scale_layout>("scale_layout"),
-    make_operation<check<QuantizeOperation::cast>, run_cast>("cast"),
+    make_operation<check<QuantizeOperation::cast>, run_cast>("cast", kOfAnyStrides),
     make_operation<check<RouteOperation::route>, run_route>("route"),
     make_operation<check<RouteOperation::route_round>, run_route_round>("route_round"),
     make_operation<check<RouteOperation::route_metadata>, run_route_metadata>("route_metadata"),

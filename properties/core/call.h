@@ -71,8 +71,10 @@ struct CallTensor {
   std::uint64_t bytes = 0;
   bool null_data = false;
   bool on_device = false;  // outputs of CUDA candidates: never copied back, the red zones around it are checked there
+  // Handed over as they are, one for each dimension; empty: what row_stride says. Of an x with a column stride, and of
+  // calls that must be refused.
+  std::vector<std::int64_t> strides;
   // Only calls that must be refused have anything else than this.
-  std::vector<std::int64_t> strides;  // handed over as they are, one for each dimension; empty: what row_stride says
   std::uint16_t lanes = 1;
   bool elsewhere = false;  // on a kind of device that is not the candidate's
   std::int32_t device_id = 0;

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "properties/core/call.h"
 
 namespace mxcheck {
+
+// The contract of an operation whose first input may have any strides: kernels/candidate.h.
+inline constexpr std::string_view kExactOfAnyStrides = "exact+col_stride";
 
 struct OperationInfo {
   std::string name;
@@ -18,6 +22,7 @@ struct OperationInfo {
   std::int64_t rows_multiple = 1;
   std::int64_t cols_multiple = 1;
   std::string listed = {};  // the library's own contract, where a claim stands in its place
+  [[nodiscard]] bool takes_col_stride() const { return contract == kExactOfAnyStrides; }
 };
 
 struct CandidateInfo {

@@ -54,6 +54,8 @@ bool set_common_field(Case& c, std::string_view field, std::string_view value) {
     c.cols = number_field<std::int64_t>(field, value);
   } else if (field == "stride") {
     c.stride = number_field<std::int64_t>(field, value);
+  } else if (field == "col_stride") {
+    c.col_stride = number_field<std::int64_t>(field, value);
   } else if (field == "experts") {
     if (value.empty()) fail_field(field, value, "a list of row offsets, 0 first");
     for (std::string_view part : split(value, ',')) c.experts.push_back(number_field<std::int64_t>(field, part));
@@ -86,6 +88,25 @@ void check_plants(const Case& c) {
   }
 }
 
+// Rows lie apart, or columns do: no element is in two places.
+void check_col_stride(const Case& c, const Operation& operation) {
+  if (c.col_stride == 0) return;
+  if (!operation.may_have_col_stride())
+    throw Error(ErrorKind::usage,
+                "case field col_stride is for an x that may have one, not for op=" + c.variant.operation);
+  if (c.stride < 1 || c.col_stride < 1 || c.col_stride > kMostElements)
+    throw Error(ErrorKind::usage, "case field col_stride is 1 to 2^36 elements, beside a stride of at least 1");
+  const auto apart = [](std::int64_t outer, std::int64_t count, std::int64_t inner) {
+    return count <= 1 || (outer - 1) / inner >= count - 1;
+  };
+  if (!apart(c.stride, c.cols, c.col_stride) && !apart(c.col_stride, c.rows_of_x(), c.stride))
+    throw Error(ErrorKind::usage, "case fields stride and col_stride put two elements in one place");
+  const auto most = static_cast<double>(kMostElements);
+  const double rows = static_cast<double>(c.rows_of_x()) * static_cast<double>(c.stride);
+  if (rows + static_cast<double>(c.cols) * static_cast<double>(c.col_stride) > most)
+    throw Error(ErrorKind::usage, "case fields stride and col_stride span more than 2^36 elements");
+}
+
 void check_case(const Case& c) {
   const std::int64_t pitch = std::max(c.cols, c.stride);
   if (c.rows < 0 || pitch < 0 || c.cols < 0 || c.rows > kMostElements || pitch > kMostElements ||
@@ -93,7 +114,8 @@ void check_case(const Case& c) {
     throw Error(ErrorKind::usage, "a case of " + std::to_string(c.rows) + " x " + std::to_string(c.cols) +
                                       " elements; at most 2^36 are possible");
   }
-  if (c.stride != 0 && c.stride < c.cols) throw Error(ErrorKind::usage, "case field stride is less than cols");
+  if (c.stride != 0 && c.stride < c.cols && c.col_stride == 0)
+    throw Error(ErrorKind::usage, "case field stride is less than cols");
   if (c.gather < 0 || c.gather > kMostElements || (c.gather != 0 && pitch != 0 && c.gather > kMostElements / pitch)) {
     throw Error(ErrorKind::usage, "case field gather is the rows of x that rows are taken from: 1 to 2^36 elements");
   }
@@ -101,6 +123,7 @@ void check_case(const Case& c) {
   if (c.plants.size() > 8) throw Error(ErrorKind::usage, "case field plant occurs more than 8 times");
   const Operation& operation = operation_named(c.variant.operation);
   operation.check(c);
+  check_col_stride(c, operation);
   if (!c.experts.empty()) check_offsets(c.experts, operation.experts_end(c));
   check_plants(c);
 }
@@ -131,6 +154,30 @@ Case fields_of(std::string_view text) {
 
 }  // namespace
 
+std::int64_t Case::gap() const {
+  const std::int64_t gap = col_stride == 0 ? stride - cols
+                           : is_turned()   ? col_stride - std::max<std::int64_t>(1, rows_of_x())
+                                           : stride - col_stride * cols;
+  return std::max<std::int64_t>(0, gap);
+}
+
+void Case::set_col_stride(std::int64_t step, std::int64_t gap) {
+  if (step == 0) {
+    stride = 1, col_stride = std::max<std::int64_t>(1, rows_of_x()) + gap;
+  } else {
+    stride = std::max<std::int64_t>(2, step * cols + gap), col_stride = step;
+  }
+}
+
+void Case::fit_strides(const Case& was) {
+  if (stride == 0) return;
+  if (col_stride == 0) {
+    stride = cols + was.gap();
+  } else {
+    set_col_stride(was.is_turned() ? 0 : col_stride, was.gap());
+  }
+}
+
 bool promises_bits(const Variant& v) { return operation_named(v.operation).promises_bits(v.operation); }
 
 std::string to_text(const Variant& v) { return operation_named(v.operation).variant_text(v); }
@@ -139,6 +186,7 @@ std::string to_text(const Case& c) {
   const Operation& operation = operation_named(c.variant.operation);
   std::string text = fmt::format("{} rows={} cols={}{}", to_text(c.variant), c.rows, c.cols, operation.shape_text(c));
   if (c.stride != 0) text += fmt::format(" stride={}", c.stride);
+  if (c.col_stride != 0) text += fmt::format(" col_stride={}", c.col_stride);
   if (!c.experts.empty()) {
     text += " experts=" + join(c.experts, ",", [](std::int64_t offset) { return std::to_string(offset); });
   }
@@ -201,6 +249,10 @@ std::vector<std::size_t> Problem::order() const {
 std::string Operation::variant_name(std::string_view contract) const {
   const bool is_claim = contract.starts_with("any_order") || contract.starts_with("as_accurate_as");
   if (is_claim) check_claim(contract);
+  if (contract.starts_with("exact+") && !(may_have_col_stride() && contract == kExactOfAnyStrides)) {
+    const std::string said = "'" + std::string(contract) + "' is no contract of " + std::string(name());
+    throw Error(ErrorKind::usage, said + ": 'exact'" + (may_have_col_stride() ? " and 'exact+col_stride' are" : " is"));
+  }
   return std::string(name()) + (is_claim ? ":" + std::string(contract) : "");
 }
 
@@ -228,9 +280,13 @@ void Operation::halve_rows(Case& c) const {
   c.experts.clear();
 }
 
-bool Operation::is_option(const Case& c) const { return c.stride > c.cols || !c.experts.empty() || c.gather != 0; }
+// Any strides are claimed by the table where it has them, and so no option of a call.
+bool Operation::is_option(const Case& c) const {
+  return (c.stride > c.cols && c.col_stride == 0) || !c.experts.empty() || c.gather != 0;
+}
 Case Operation::without_options(Case c) const {
-  c.stride = c.gather = 0;
+  c.set_contiguous();
+  c.gather = 0;
   c.experts.clear();
   return c;
 }
@@ -333,6 +389,12 @@ bool set_row_stride(CallTensor& t, std::int64_t more, int sign) {
   return true;
 }
 
+bool set_col_stride(CallTensor& t, std::int64_t stride) {
+  if (t.shape.size() != 2 || t.shape[0] < 2 || t.shape[1] < 2) return false;
+  t.strides = {t.shape[1], stride};
+  return true;
+}
+
 bool set_last_index(Call& call, std::int32_t value) {
   for (CallTensor& input : call.inputs) {
     if (input.is_index && input.bytes != 0)
@@ -400,13 +462,14 @@ std::vector<InvalidCall> common_invalid_calls() {
   return all;
 }
 
-std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation) {
+std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation, bool takes_col_stride) {
   const bool gathers = std::any_of(call.inputs.begin() + 1, call.inputs.end(),
                                    [](const CallTensor& t) { return t.is_index && t.shape.size() == 1; });
   std::vector<TensorPlace> places;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const bool any_cols = call.inputs[i].is_offsets && operation.has_offsets_of_experts();
-    places.push_back({false, i, i == 0 && operation.may_have_row_stride(), i == 0 && gathers, any_cols});
+    places.push_back(
+        {false, i, i == 0 && operation.may_have_row_stride(), i == 0 && gathers, any_cols, i == 0 && takes_col_stride});
   }
   for (std::size_t i = 0; i < call.outputs.size(); ++i) places.push_back({true, i});
   return places;
@@ -465,6 +528,9 @@ std::vector<InvalidTensor> invalid_tensors() {
       {"its row stride is negative", [](Call&, T& t, const P&) { return set_row_stride(t, 0, -1); }},
       {"it has gaps between rows",
        [](Call&, T& t, const P& p) { return !p.may_have_row_stride && set_row_stride(t, 1, 1); }},
+      {"its column stride is 0", [](Call&, T& t, const P& p) { return p.may_have_col_stride && set_col_stride(t, 0); }},
+      {"its column stride is negative",
+       [](Call&, T& t, const P& p) { return p.may_have_col_stride && set_col_stride(t, -1); }},
   };
 }
 

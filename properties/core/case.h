@@ -4,7 +4,7 @@
 // and copied as text:
 //
 //   op=quantize format=e4m3 recipe=rceil block=1x32 layout=tcgen05 pad=255 x=bf16 rows=3 cols=33 data=normal seed=7
-//   optional: stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2 misaligned=2,0,0,0/5,0,0,0
+//   optional: stride=1 col_stride=40 experts=0,1,3 gather=50 plant=0,31:7f80 threads=2 misaligned=2,0,0,0/5,0,0,0
 //
 // Fields that one operation has and others have not are described where that operation is: properties/operations/*.
 // parse_case is the inverse of to_text; Error{usage} names the field and what it can be.
@@ -73,7 +73,8 @@ struct Case {
   Variant variant;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::int64_t stride = 0;            // of x in elements; 0: cols
+  std::int64_t stride = 0;            // of x in elements, from row to row; 0: cols
+  std::int64_t col_stride = 0;        // of x in elements, from column to column, beside a stride; 0: 1
   std::vector<std::int64_t> experts;  // offsets of groups; empty: none
   std::int64_t gather = 0;            // rows of x come by index from this many rows; 0: no index
   Data data = Data::zeros;
@@ -85,6 +86,16 @@ struct Case {
   friend bool operator==(const Case&, const Case&) = default;
 
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
+  [[nodiscard]] std::int64_t rows_of_x() const { return gather != 0 ? gather : rows; }
+  // Columns of x follow one another, and the elements of a row do not: x is a transposed view.
+  [[nodiscard]] bool is_turned() const { return col_stride != 0 && stride == 1; }
+  // Elements that lie unused before the next row of x, or before the next column of a transposed view.
+  [[nodiscard]] std::int64_t gap() const;
+  // The strides of a transposed view (step 0), or of rows of every step-th element, with this gap.
+  void set_col_stride(std::int64_t step, std::int64_t gap);
+  void set_contiguous() { stride = col_stride = 0; }
+  // After extents have changed: strides of x, if it has some, of the same kind and with the same gap as `was` has.
+  void fit_strides(const Case& was);
 };
 
 std::string to_text(const Variant& variant);

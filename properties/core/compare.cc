@@ -555,11 +555,11 @@ void fit_plants(Case& c) {
 }
 
 Case within_limits(Case c, const OperationInfo& limits) {
-  const std::int64_t gap = std::max<std::int64_t>(0, c.stride - c.cols);
+  const Case was = c;
   c.rows = to_multiple(c.rows, limits.rows_multiple, limits.max_rows);
   c.cols = to_multiple(c.cols, limits.cols_multiple, limits.max_cols);
   operation_named(c.variant.operation).fit(c);
-  if (c.stride != 0) c.stride = c.cols + gap;
+  c.fit_strides(was);
   fit_experts(c);
   fit_plants(c);
   return c;

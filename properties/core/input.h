@@ -87,10 +87,11 @@ Input make_input(Format dtype, std::int64_t rows, std::int64_t cols, std::int64_
   });
 }
 
-// The case's matrix: its rows, and the plants over them.
+// The case's matrix: its rows, and the plants over them. Contiguous where there is a column stride: the problem lays it
+// out.
 template <class FillRow>
 Input expand_input_by_row(const Case& c, const FillRow& fill) {
-  return make_input_by_row(c.variant.dtype, c.rows, c.cols, std::max(c.stride, c.cols),
+  return make_input_by_row(c.variant.dtype, c.rows, c.cols, c.col_stride != 0 ? c.cols : std::max(c.stride, c.cols),
                            [&](std::int64_t i, std::uint32_t* to) {
                              fill(i, to);
                              for (const Plant& p : c.plants) {  // of several in one place the last one stays

@@ -21,6 +21,7 @@ struct TensorPlace {
   bool may_have_row_stride = false;  // gaps between its rows
   bool may_have_any_rows = false;    // rows are taken from it by index
   bool may_have_any_cols = false;    // offsets of experts
+  bool may_have_col_stride = false;  // gaps between the elements of a row
 };
 
 // Ways to make one tensor of a good call, whichever, one that the call must be refused for.
@@ -31,7 +32,7 @@ struct InvalidTensor {
 std::vector<InvalidTensor> invalid_tensors();
 
 // The tensors of a call, inputs first; the tensor at a place.
-std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation);
+std::vector<TensorPlace> tensor_places(const Call& call, const Operation& operation, bool takes_col_stride = false);
 CallTensor& tensor_at(Call& call, const TensorPlace& place);
 
 void add_invalid(std::vector<InvalidCall>& to, std::initializer_list<std::vector<InvalidCall>> families);

@@ -141,8 +141,10 @@ class Operation {
   // Calls that must be refused, beside those of every operation; whether a case is large enough to make them of.
   [[nodiscard]] virtual std::vector<InvalidCall> invalid_calls() const { return {}; }
   [[nodiscard]] virtual bool has_invalid_calls(const Case& c) const;
-  // True if the first input may have gaps between its rows; no other tensor may.
+  // True if the first input may have gaps between its rows, or between the elements of a row, where the table says that
+  // it may (OperationInfo::takes_col_stride); no other tensor may.
   [[nodiscard]] virtual bool may_have_row_stride() const { return false; }
+  [[nodiscard]] virtual bool may_have_col_stride() const { return false; }
   // Offsets among the inputs say by their length how many experts there are.
   [[nodiscard]] virtual bool has_offsets_of_experts() const { return true; }
   // Cases large enough that a library has a reason to use several threads, ragged in both directions.

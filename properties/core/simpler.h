@@ -15,7 +15,7 @@ namespace mxcheck {
 
 class SimplerCases {
  public:
-  // fit: what follows from a change, but for the row stride, whose gap stays.
+  // fit: what follows from a change, but for strides, whose gap stays.
   SimplerCases(const Case& c, void (*fit)(Case&)) : c_(c), fit_(fit) {}
 
   template <class Change>
@@ -23,7 +23,7 @@ class SimplerCases {
     Case n = c_;
     change(n);
     fit_(n);
-    if (n.stride != 0) n.stride = n.cols + (c_.stride - c_.cols);
+    n.fit_strides(c_);
     if (n != c_) all_.push_back(std::move(n));
   }
 
@@ -39,7 +39,9 @@ class SimplerCases {
     with([](Case& n) { n.experts.erase(n.experts.end() - 2); });
   }
   void plainer_call() {
-    with([](Case& n) { n.stride = 0; });
+    with([](Case& n) { n.set_contiguous(); });
+    if (c_.col_stride != 0 && c_.gap() != 0)
+      with([&](Case& n) { n.set_col_stride(n.is_turned() ? 0 : n.col_stride, 0); });
     with([](Case& n) { n.threads = 0; });
     with([](Case& n) { n.misaligned = {}; });
     if (c_.misaligned.any()) with([](Case& n) { n.misaligned.inputs = {}; });

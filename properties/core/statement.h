@@ -78,6 +78,8 @@ struct Statement {
   std::function<std::vector<Case>(std::span<const Variant>, Suite)> shared_corners = {};
   // Its verdict is of all cases together: one run's tally. All cases then belong to one shard.
   std::function<std::shared_ptr<RunTally>()> tally = {};
+  // Draw column strides too, where the candidate takes them. Laws do not: their tensors are made of other tensors.
+  bool col_strides = false;
 };
 
 // All statements, in the order in which the gate runs them: those of the operations, in the registry's order, then

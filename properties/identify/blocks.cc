@@ -44,6 +44,7 @@ struct CastAnswer {
   std::string name;
   std::vector<double> values;
   std::vector<std::uint32_t> codes;
+  std::vector<std::uint32_t> words = {};  // random ones, where they are known
 };
 
 Match cast_match(std::span<const CastAnswer> given, const char* part, Format format, std::int64_t cols,
@@ -60,6 +61,10 @@ Match cast_match(std::span<const CastAnswer> given, const char* part, Format for
                       {part_info(part, format, one.codes.size(), cols, true)},
                       {bytes_of_words(format, one.codes)},
                       casts_table(format, one.values, 0)});
+    if (!one.words.empty()) {
+      for (Definition& row : stochastic_table(format, one.values, one.words, 0))
+        probes.back().table.push_back(std::move(row));
+    }
     values.insert(values.end(), one.values.begin(), one.values.end());
     codes.insert(codes.end(), one.codes.begin(), one.codes.end());
   }
@@ -253,8 +258,8 @@ Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& que
 }
 
 Match match_cast(const std::string& name, Format format, std::span<const float> x,
-                 const std::vector<std::uint32_t>& codes, std::int64_t cols) {
-  const CastAnswer given{name, doubles(x), codes};
+                 const std::vector<std::uint32_t>& codes, std::int64_t cols, const std::vector<std::uint32_t>& words) {
+  const CastAnswer given{name, doubles(x), codes, words};
   return cast_match({&given, 1}, "codes", format, cols, "");
 }
 

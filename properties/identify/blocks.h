@@ -44,9 +44,11 @@ struct BlocksQuestion {
 
 using CastBox = std::function<std::vector<std::uint32_t>(std::span<const float> values)>;
 Match identify_cast(Format format, const CastBox& box, const BlocksQuestion& question = {});
-// Codes that are there already, as a dump's are. cols: of the matrix, for places.
+// Codes that are there already, as a dump's are. cols: of the matrix, for places. words: random words, one an element,
+// with which a stochastic cast is tried too.
 Match match_cast(const std::string& name, Format format, std::span<const float> x,
-                 const std::vector<std::uint32_t>& codes, std::int64_t cols);
+                 const std::vector<std::uint32_t>& codes, std::int64_t cols,
+                 const std::vector<std::uint32_t>& words = {});
 
 struct QuantizeCall {
   Format format = Format::e4m3;

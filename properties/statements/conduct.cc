@@ -138,7 +138,9 @@ std::string text_of(const TensorPlace& place) {
 // Each way to make a tensor wrong, of one tensor that the case's seed chooses for it; in every eighth case, of all.
 std::optional<Finding> refuses_tensors(CheckContext& context, const Case& c, const Call& good,
                                        const std::vector<InvalidTensor>& ways) {
-  const std::vector<TensorPlace> places = tensor_places(good, operation_named(c.variant.operation));
+  const OperationInfo* info = context.process.operation(c.variant.operation);
+  const std::vector<TensorPlace> places =
+      tensor_places(good, operation_named(c.variant.operation), info != nullptr && info->takes_col_stride());
   const std::uint64_t drawn = mix64(c.seed);
   std::uint64_t number = drawn >> 8;
   for (const InvalidTensor& invalid : ways) {
@@ -354,6 +356,7 @@ std::vector<Statement> conduct_statements() {
   for (const std::size_t about_bits : {std::size_t{1}, std::size_t{2}})
     s[about_bits].applies = [](const Variant& v, std::span<const Variant>) { return promises_bits(v); };
   s[0].cases_per_variant = 2;
+  s[0].col_strides = s[1].col_strides = s[2].col_strides = true;
   s[1].corners = large_enough_for_threads;
   s[1].device = Statement::Device::host;
   s[3].data = {Data::normal};

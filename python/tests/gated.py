@@ -29,6 +29,20 @@ def right(x, codes, scales, policy):
     by_reference(x, codes, scales, policy)
 
 
+@mxcheck.candidate("quantize", options=["col_stride"], **OFFERS)
+def right_of_any_strides(x, codes, scales, policy):
+    words = x.data.cast("I" if x.dtype == "fp32" else "H")
+    (rows, cols), (row, col) = x.shape, x.strides
+    x.data = b"".join(words[i * row : i * row + (cols - 1) * col + 1 : col].tobytes() for i in range(rows))
+    by_reference(x, codes, scales, policy)
+
+
+@mxcheck.candidate("quantize", options=["col_stride"], **OFFERS)
+def takes_all_for_contiguous(x, codes, scales, policy):
+    x.data = x.data[: len(codes.data) * (4 if x.dtype == "fp32" else 2)]
+    by_reference(x, codes, scales, policy)
+
+
 @mxcheck.candidate("dequantize", formats=["e4m3"], blocks=["1x32"], types=["fp32"], tensors="bytes")
 def decode(codes, scales, y, policy):
     q = mxcheck.Quantized(mxcheck.Values(codes.data, codes.shape, "e4m3"), mxcheck.Values(scales.data, scales.shape, "e8m0"), "e4m3",

@@ -54,6 +54,14 @@ class Holds(unittest.TestCase):
         self.assertEqual(report.statements[0].verdict, "not offered")
         self.assertIn("expert offsets", report.statements[0].reason)
 
+    def test_an_x_may_have_any_strides(self):
+        report = run("right_of_any_strides")
+        self.assertTrue(report, report.text())
+        report = run("takes_all_for_contiguous")
+        self.assertEqual(report.exit_code, 1, report.text())
+        self.assertIn("stride=", report.text())
+        self.assertNotIn("stride", run("right").text())  # who does not offer it has no such case
+
     def test_an_option_can_be_refused_by_the_function(self):
         report = run("says_so_later", only="experts_do_not_see_each_other")
         self.assertTrue(report, report.text())
@@ -247,6 +255,7 @@ class Declarations(unittest.TestCase):
         self.refused("unknown recipe 'tee'; known are", "quantize", recipes=["tee"], formats=["e4m3"], blocks=["1x32"])
         self.refused("unknown format 'e4m4'", "cast", formats=["e4m4"])
         self.refused("unknown option 'index'; known are offsets", "cast", options=["index"])
+        self.refused("a dequantize has no col_stride: quantize,", "dequantize", options=["col_stride"])
         self.refused("unknown type 'float'", "cast", types=["float"])
         self.refused('device is .gpu.: "cpu" and "cuda"', "cast", device="gpu")
         self.refused("tensors is 'numpy'", "cast", device="cuda", tensors="numpy")

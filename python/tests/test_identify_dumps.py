@@ -69,6 +69,9 @@ class Dumps(unittest.TestCase):
         x = fp32(5, (64, 64))
         codes = mxcheck.cast(x, "e5m2", "toward_zero", "saturate")
         self.assertEqual(mxcheck.identify_dump(x=x, codes=codes).names[0], "toward_zero, saturate")
+        random = mxcheck.Values(array.array("I", [0x40000000] * 4096), (64, 64), "uint32")
+        codes = mxcheck.cast(x, "e5m2", "stochastic", "saturate", words=random)
+        self.assertEqual(mxcheck.identify_dump(x=x, codes=codes, words=random).names[0], "stochastic with these words, saturate")
         for recipe, block in (("floor", "1x32"), ("even", "32x32"), ("fp32", "1x128")):
             q = mxcheck.quantize(x, "e4m3", recipe, block)
             found = mxcheck.identify_dump(x=x, codes=q.codes, scales=q.scales, block=block)

@@ -29,7 +29,7 @@ int run(const IdentifyOptions& o) {
     bool has_tree;
   };
   const Kind kinds[] = {{!o.a.empty() || !o.b.empty() || !o.d.empty(), identify_product_dump, true},
-                        {!o.x.empty() || !o.codes.empty(), identify_blocks_dump, false},
+                        {!o.x.empty() || !o.codes.empty() || !o.words.empty(), identify_blocks_dump, false},
                         {!o.logits.empty() || !o.experts.empty(), identify_routes_dump, false},
                         {!o.candidate.empty(), identify_candidate, true},
                         {!o.box.op.empty(), identify_box, false},
@@ -70,6 +70,9 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--x", o.x, "Its input, rows x columns, in F32, BF16 or F16").in_group(blocks);
   sub.option("--codes", o.codes, "What it gave, of x's shape").in_group(blocks);
   sub.option("--scales", o.scales, "Its scales, compact: U8 (E8M0) or F32").in_group(blocks);
+  sub.option("--words", o.words, "Random words of a stochastic cast, of x's shape, in I32 or U32: docs/numerics.md")
+      .not_empty()
+      .in_group(blocks);
   sub.option("--format", o.format, "Format of the codes (U8: e4m3 if not given)")
       .completes(names_of(kQuantizedFormats))
       .in_group(blocks);

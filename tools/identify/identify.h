@@ -32,9 +32,9 @@ struct BoxOptions {
 struct IdentifyOptions {
   std::string a, b, d, scale_a, scale_b, format_a, format_b;  // a product's dump
   std::int64_t scale_k = 0;
-  std::string x, codes, scales, format, block;  // a cast's, a quantization's
-  std::string logits, experts, weights;         // a router's
-  std::string candidate, op, only;              // a library
+  std::string x, codes, scales, words, format, block;  // a cast's, a quantization's
+  std::string logits, experts, weights;                // a router's
+  std::string candidate, op, only;                     // a library
   ProcessLimits limits;
   BoxOptions box;
   std::string draw;  // a tree as text

@@ -179,6 +179,17 @@ BlockShape block_of(const IdentifyOptions& o, const Stack& x, const Stack& scale
   throw Error(ErrorKind::usage, "--block is needed: the scales may be those of " + join(std::span(names)));
 }
 
+std::vector<std::uint32_t> random_words(const IdentifyOptions& o, const Stack& x) {
+  if (o.words.empty()) return {};
+  const Tensor words = tensor_at(o.words);
+  const Stack shape = matrix_of(words, o.words);
+  if (words.format != Format::int32 && words.format != Format::uint32)
+    throw Error(ErrorKind::input, o.words + ": random words are I32 or U32");
+  if (shape.rows == x.rows && shape.cols == x.cols) return words_of(words);
+  throw Error(ErrorKind::input,
+              fmt::format("{}: is {} x {}, and x {} x {}", o.words, shape.rows, shape.cols, x.rows, x.cols));
+}
+
 }  // namespace
 
 int identify_blocks_dump(const IdentifyOptions& o) {
@@ -195,7 +206,11 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   QuantizeCall call{code_format(o.format, codes, o.codes), {}, shape.rows, shape.cols, {}, Format::fp32};
   check_codes(call.format, codes.data, o.codes);
   call.x = values_of(x, o.x, call.dtype);
-  if (o.scales.empty()) return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols));
+  if (o.scales.empty()) {
+    const std::vector<std::uint32_t> words = random_words(o, shape);
+    return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols, words));
+  }
+  if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
   const Tensor scales = tensor_at(o.scales);
   if (scales.format != Format::uint8 && scales.format != Format::e8m0 && scales.format != Format::fp32)
     throw Error(ErrorKind::input, o.scales + ": scales are U8, F8_E8M0 or F32");

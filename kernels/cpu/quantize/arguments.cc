@@ -1,6 +1,10 @@
 #include "kernels/cpu/quantize/arguments.h"
 
+#include <array>
+#include <cstring>
 #include <string>
+
+#include "kernels/cpu/partition.h"
 
 namespace mxcheck_kernels::cpu {
 void require_scales(const char* name, const Checked& t, const ScaleMap& map, mxcheck_layout layout) {
@@ -8,6 +12,59 @@ void require_scales(const char* name, const Checked& t, const ScaleMap& map, mxc
   if (t.cols == map.bytes()) return;
   invalid(std::string(name) + " has " + std::to_string(t.cols) + " bytes: must be " + std::to_string(map.bytes()) +
           ", the tiles of these blocks and experts");
+}
+
+// A strided tensor lies in memory as a plain one of its outer extent's rows does, each as long as the inner extent
+// spans: that one is checked, and nothing of it overlaps if rows of it do not.
+StridedX::StridedX(const DLTensor& tensor, DLDataType type) : width_(tensor.dtype.bits / 8U) {
+  const bool is_plain = tensor.ndim != 2 || tensor.shape == nullptr || tensor.strides == nullptr ||
+                        tensor.shape[0] < 0 || tensor.shape[1] <= 1 || tensor.strides[1] == 1;
+  if (is_plain) {
+    x_ = check_tensor("x", tensor, type, 2, Strides::any);
+    return;
+  }
+  const std::int64_t rows = tensor.shape[0];
+  const std::int64_t cols = tensor.shape[1];
+  const std::int64_t row_stride = rows > 1 ? tensor.strides[0] : 0;  // of one row it has no meaning
+  col_stride_ = tensor.strides[1];
+  if (col_stride_ < 1) invalid("x has column stride " + std::to_string(col_stride_) + ": must be 1 or more");
+  const bool is_turned = rows > 1 && row_stride < col_stride_;
+  if (is_turned && row_stride < 1) invalid("x has row stride " + std::to_string(row_stride) + ": must be 1 or more");
+  const std::int64_t inner = is_turned ? rows : cols;
+  const std::int64_t step = is_turned ? row_stride : col_stride_;
+  std::array<std::int64_t, 2> shape{is_turned ? cols : rows, 0};
+  if (__builtin_mul_overflow(inner - 1, step, &shape[1]) || __builtin_add_overflow(shape[1], 1, &shape[1]))
+    invalid("x of " + std::to_string(rows) + " x " + std::to_string(cols) + " with these strides overflows");
+  std::array<std::int64_t, 2> strides{is_turned ? col_stride_ : row_stride, 1};
+  DLTensor whole = tensor;
+  whole.shape = shape.data(), whole.strides = strides.data();
+  x_ = check_tensor(is_turned ? "x, transposed," : "x, with its column stride,", whole, type, 2, Strides::any);
+  x_.rows = rows, x_.cols = cols, x_.stride = row_stride;
+}
+
+Checked StridedX::rows(std::int32_t threads) {
+  Checked rows = x_;
+  if (col_stride_ == 1) return rows;
+  rows.stride = rows.cols;
+  rows.bytes = static_cast<std::uint64_t>(rows.rows * rows.cols) * width_;
+  copy_.reset(new std::byte[rows.bytes]);
+  rows.data = copy_.get();
+  const auto copy = [&]<class T>(std::int64_t begin, std::int64_t end, T) {
+    const T* from = static_cast<const T*>(x_.data);
+    for (std::int64_t i = begin; i < end; ++i) {
+      T* to = static_cast<T*>(rows.data) + i * rows.cols;
+      for (std::int64_t j = 0; j < rows.cols; ++j) to[j] = from[i * x_.stride + j * col_stride_];
+    }
+  };
+  const std::int64_t parts = part_count(rows.rows, static_cast<std::int64_t>(rows.bytes), threads);
+  for_each_part(rows.rows, parts, [&](std::int64_t begin, std::int64_t end) {
+    if (width_ == 2) {
+      copy(begin, end, std::uint16_t{});
+    } else {
+      copy(begin, end, std::uint32_t{});
+    }
+  });
+  return rows;
 }
 
 void check_options(const mxcheck_call& call) {

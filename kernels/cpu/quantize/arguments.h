@@ -1,7 +1,9 @@
 #pragma once
 // The tensors of a call that quantizes: scales and offsets beside what all calls have. All throw Refusal{INVALID}.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/candidate.h"
@@ -20,6 +22,21 @@ struct Offsets {
   std::span<const std::int64_t> values;  // the caller's memory; empty if there is none
 };
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows);
+
+// x of any strides. Columns that do not follow one another are copied to where they do.
+class StridedX {
+ public:
+  StridedX(const DLTensor& tensor, DLDataType type);
+  [[nodiscard]] const Checked& tensor() const { return x_; }  // the caller's memory
+  // The values, in rows; the first call copies, with at most this many threads.
+  [[nodiscard]] Checked rows(std::int32_t threads);
+
+ private:
+  Checked x_;
+  std::size_t width_;
+  std::int64_t col_stride_ = 1;
+  std::unique_ptr<std::byte[]> copy_;
+};
 
 // Checks the inputs after x: unsupported() for a row index, which this library does not take; invalid() for two more.
 void check_options(const mxcheck_call& call);

@@ -28,7 +28,8 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
   const mxcheck_policy& policy = *call.policy;
   const QuantizePolicy plan = read_policy(operation, call.policy, call.inputs[0].dtype);
   const DLTensor* out = call.outputs;
-  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.dtype), 2, Strides::any);
+  StridedX strided(call.inputs[0], dl_type(plan.dtype));
+  const Checked& x = strided.tensor();
   require_policy_shape(policy, x.rows, x.cols);
   const Offsets offsets = check_offsets(call, 1, x.rows);
 
@@ -39,14 +40,19 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
   require_shape(dual ? "row codes" : "codes", codes, x.rows, x.cols);
   require_scales(dual ? "row scales" : "scales", scales, map, plan.layout);
   const std::int32_t threads = policy.threads;
+  const auto set_x = [&](QuantizeJob& job) {  // once all has been checked
+    const Checked in_rows = strided.rows(threads);
+    job.x = in_rows.data, job.stride = in_rows.stride;
+  };
   QuantizeJob job{plan.element, plan.rule,
-                  plan.dtype,   x.data,
-                  x.cols,       x.stride,
+                  plan.dtype,   nullptr,
+                  x.cols,       0,
                   plan.block,   {bytes_of(codes), bytes_of(scales), &map},
                   {},           codes.bytes >= kStreamBytes};
   const std::int64_t bytes = static_cast<std::int64_t>(codes.bytes);
   if (!dual) {
     require_disjoint(std::array{x, offsets.tensor}, std::array{codes, scales});
+    set_x(job);
     const std::int64_t parts = part_count(map.bands(), bytes, threads);
     fill_padding(map, scales, policy.pad_byte);
     for_each_part(map.bands(), parts, [&](std::int64_t begin, std::int64_t end) { quantize_bands(job, begin, end); });
@@ -59,6 +65,7 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
   require_shape("column codes", column_codes, x.rows, x.cols);
   require_scales("column scales", column_scales, column_map, plan.layout);
   require_disjoint(std::array{x, offsets.tensor}, std::array{codes, scales, column_codes, column_scales});
+  set_x(job);
   job.block = column_block;
   job.rows_out = job.out;
   job.out = {bytes_of(column_codes), bytes_of(column_scales), &column_map};
@@ -150,20 +157,22 @@ void cast_rows(const Checked& x, const Checked& codes, std::int64_t begin, std::
 void run_cast(const mxcheck_call& call) {
   check_call(call, 1, 2, 1);
   const QuantizePolicy plan = read_policy(QuantizeOperation::cast, call.policy, call.inputs[0].dtype);
-  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.dtype), 2, Strides::any);
+  StridedX strided(call.inputs[0], dl_type(plan.dtype));
+  const Checked& x = strided.tensor();
   const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
   require_policy_shape(*call.policy, x.rows, x.cols);
   require_shape("codes", codes, x.rows, x.cols);
   if (call.num_inputs != 1) invalid("2 inputs: a cast has no offsets");
   require_disjoint(std::array{x}, std::array{codes});
   if (codes.bytes == 0) return;
+  const Checked in_rows = strided.rows(call.policy->threads);
   const std::int64_t parts = part_count(x.rows, static_cast<std::int64_t>(codes.bytes), call.policy->threads);
   for_each_part(x.rows, parts, [&](std::int64_t begin, std::int64_t end) {
     const bool e4m3 = plan.element == Element::e4m3;
     if (plan.dtype == Dtype::bf16) {
-      (e4m3 ? cast_rows<E4m3, std::uint16_t> : cast_rows<E5m2, std::uint16_t>)(x, codes, begin, end);
+      (e4m3 ? cast_rows<E4m3, std::uint16_t> : cast_rows<E5m2, std::uint16_t>)(in_rows, codes, begin, end);
     } else {
-      (e4m3 ? cast_rows<E4m3, std::uint32_t> : cast_rows<E5m2, std::uint32_t>)(x, codes, begin, end);
+      (e4m3 ? cast_rows<E4m3, std::uint32_t> : cast_rows<E5m2, std::uint32_t>)(in_rows, codes, begin, end);
     }
   });
 }

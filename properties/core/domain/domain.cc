@@ -361,6 +361,7 @@ constexpr std::array<std::int64_t, 9> kThreads{0, 1, 2, 3, 4, 5, 8, 9, 17};
 // Elements between the end of a row and the next row.
 constexpr std::array<std::int64_t, 7> kStrideGaps{0, 1, 2, 8, 9, 32, 33};
 constexpr std::int64_t kMostStrideGap = 5000;
+constexpr std::int64_t kMostColStride = 7;
 
 std::vector<Bin> single_values(std::span<const std::int64_t> values) {
   std::vector<Bin> bins;
@@ -424,7 +425,15 @@ void UsualDomain::add_optional_experts() {
 
 void UsualDomain::add_gap() {
   gap_ = add_option("row stride, beyond the columns", extent_bins(kStrideGaps, kMostStrideGap),
-                    [](const Case& c) { return std::max<std::int64_t>(0, c.stride - c.cols); });
+                    [](const Case& c) { return c.gap(); });
+}
+
+void UsualDomain::add_col_stride() {
+  if (!limits_.takes_col_stride()) return;
+  std::vector<Bin> bins{{0, 0, "1"}, {1, 1, "that of a transposed view"}};
+  bins.push_back({2, kMostColStride, label_of(2, kMostColStride)});
+  col_stride_ = add_option("column stride", std::move(bins),
+                           [](const Case& c) { return c.is_turned() ? std::int64_t{1} : c.col_stride; });
 }
 
 int UsualDomain::add_place(std::string name, Tensors tensors, const std::function<std::int64_t(const Variant&)>& width,
@@ -525,6 +534,12 @@ void UsualDomain::draw_gap(Case& c, const Bins& wanted, Draw& draw) const {
   if (gap_ < 0 || (!is_wanted(wanted, gap_) && !draw.chance(20))) return;
   const std::int64_t gap = draw_small_value(wanted, gap_, draw);
   c.stride = gap == 0 ? 0 : c.cols + gap;
+}
+
+void UsualDomain::draw_col_stride(Case& c, const Bins& wanted, Draw& draw) const {
+  if (col_stride_ < 0 || (!is_wanted(wanted, col_stride_) && !draw.chance(20))) return;
+  const std::int64_t step = draw_value(wanted, col_stride_, draw);
+  if (step != 0) c.set_col_stride(step == 1 ? 0 : step, c.gap());
 }
 
 void UsualDomain::draw_places(Case& c, const Bins& wanted, Draw& draw) const {

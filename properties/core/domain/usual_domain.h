@@ -42,6 +42,7 @@ class UsualDomain : public Domain {
   void add_experts(std::vector<Bin> counts, int plain = kAnyBin);
   void add_optional_experts();  // in as many cases as the statement says
   void add_gap();
+  void add_col_stride();  // where the candidate takes one
   // Where tensors begin, past a multiple of 64 bytes: each of 0 to 15, 16 and 32; few: 0, 1, 2, 4, 8, 16. In so many
   // percent of the cases, at a multiple of the width of their elements, the same for all of first to last.
   struct Tensors {
@@ -69,6 +70,7 @@ class UsualDomain : public Domain {
   void fit_rows_to(Groups kind, std::int64_t experts, int axis, ExtentRange& rows, Draw& draw) const;
   bool draw_offsets(Case& c, std::int64_t experts, std::optional<Groups> kind, Draw& draw) const;
   void draw_gap(Case& c, const Bins& wanted, Draw& draw) const;
+  void draw_col_stride(Case& c, const Bins& wanted, Draw& draw) const;  // after the gap and the row index
   void draw_places(Case& c, const Bins& wanted, Draw& draw) const;
   void draw_threads(Case& c, const Bins& wanted, Draw& draw) const;
   void draw_data(Case& c, const Bins& wanted, Draw& draw) const;
@@ -97,7 +99,7 @@ class UsualDomain : public Domain {
   bool cuda_;
   std::int64_t unit_;
   std::vector<Place> places_;
-  int experts_ = -1, groups_ = -1, gap_ = -1, threads_ = -1, data_ = -1, index_ = -1;
+  int experts_ = -1, groups_ = -1, gap_ = -1, col_stride_ = -1, threads_ = -1, data_ = -1, index_ = -1;
 };
 
 // A domain with uses of production's layers. Layers: uses(), each with a layer and a text; is(use, case), and

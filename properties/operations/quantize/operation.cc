@@ -62,6 +62,23 @@ Case without_gather(Case c) {
   return c;
 }
 
+// x with a column stride, and its rows by index if there is one: contiguous.
+Input input_of_strided(const CallTensor& x, const Case& c, const std::vector<std::int32_t>& from) {
+  Input input{{}, x.dtype, c.rows, c.cols, c.cols};
+  const std::size_t width = value_bytes(x.dtype);
+  input.bytes.resize(static_cast<std::size_t>(c.rows) * input.row_bytes());
+  std::byte* to = input.bytes.data();
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const std::int64_t row = from.empty() ? i : from[static_cast<std::size_t>(i)];
+    for (std::int64_t j = 0; j < c.cols; ++j, to += width) {
+      const std::size_t at = static_cast<std::size_t>(row * x.strides[0] + j * x.strides[1]) * width;
+      if (at + width > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
+      std::memcpy(to, x.data + at, width);
+    }
+  }
+  return input;
+}
+
 // x of a call, its rows gathered.
 Input input_of(const Call& call, const Case& c) {
   const CallTensor& x = call.inputs[0];
@@ -72,6 +89,7 @@ Input input_of(const Call& call, const Case& c) {
   // Rows by index, if there is one, with the stride that the call has.
   std::vector<std::int32_t> from;
   if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
+  if (!x.strides.empty()) return input_of_strided(x, c, from);
   Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
   const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
   const std::size_t step = input.row_bytes();
@@ -93,10 +111,12 @@ Input input_of(const Call& call, const Case& c) {
 
 QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(expand(without_gather(c))) {
   if (c.gather != 0) gather_from(c.gather);
+  if (c.col_stride != 0) lay_out();
   describe_outputs();
 }
 
-QuantizeProblem::QuantizeProblem(const Case& c, Input x) : Problem(c), input(std::move(x)) {
+QuantizeProblem::QuantizeProblem(const Case& with, Input x) : Problem(with), input(std::move(x)) {
+  if (c.col_stride != 0) c.set_contiguous();
   if (c.gather != 0) gather_from(std::max(c.gather, c.rows));
   describe_outputs();
 }
@@ -132,11 +152,28 @@ void QuantizeProblem::gather_from(std::int64_t source_rows) {
   }
 }
 
+void QuantizeProblem::lay_out() {
+  const std::size_t width = value_bytes(input.dtype);
+  const std::int64_t rows = c.rows_of_x();
+  if (rows * c.cols == 0) return;
+  laid_out.assign(static_cast<std::size_t>((rows - 1) * c.stride + (c.cols - 1) * c.col_stride + 1) * width,
+                  std::byte{0xFF});
+  const std::byte* from = c.gather != 0 ? source.data() : input.bytes.data();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < c.cols; ++j, from += width)
+      std::memcpy(laid_out.data() + static_cast<std::size_t>(i * c.stride + j * c.col_stride) * width, from, width);
+  }
+}
+
 std::vector<ProblemInput> QuantizeProblem::inputs() const {
   const bool gathers = c.gather != 0;
-  std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, gathers ? c.gather : c.rows, c.cols, input.stride,
-                                               gathers ? source : input.bytes),
-                                 {}}};
+  std::vector<ProblemInput> all{
+      {values_tensor(c.variant.dtype, c.rows_of_x(), c.cols, input.stride, gathers ? source : input.bytes), {}}};
+  if (c.col_stride != 0) {
+    CallTensor& x = all[0].tensor;
+    x.strides = {c.stride, c.col_stride};
+    x.data = laid_out.data(), x.bytes = laid_out.size();
+  }
   if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
   if (gathers) all.push_back(vector_input("row_index", index));
   return all;

@@ -479,6 +479,20 @@ Table casts_table(Format format, std::vector<double> values, std::size_t output)
   return all;
 }
 
+Table stochastic_table(Format format, std::vector<double> values, std::vector<std::uint32_t> words,
+                       std::size_t output) {
+  Table all;
+  const auto v = std::make_shared<const std::vector<double>>(std::move(values));
+  const auto w = std::make_shared<const std::vector<std::uint32_t>>(std::move(words));
+  for (const auto& [name, overflow] : kOverflows) {
+    all.push_back(definition_of_output(output, "stochastic with these words, " + std::string(name), [=, o = overflow] {
+      auto word = w->begin();
+      return codes_of(format, *v, [&](double x) { return encode(format, x, Rounding::stochastic, o, *word++); });
+    }));
+  }
+  return all;
+}
+
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
                         std::span<const std::uint32_t> codes) {
   constexpr double kDeviations = 6, kFewest = 16;  // inputs between two codes: of fewer nothing is said

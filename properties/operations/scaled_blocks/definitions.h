@@ -74,6 +74,8 @@ std::vector<GateMatrix> gate_matrices(Format element, std::optional<BlockShape> 
 
 // Roundings and treatments of overflow by name ("nearest_even, saturate"), of values that are cast to the format.
 Table casts_table(Format format, std::vector<double> values, std::size_t output);
+// Stochastic casts of the values with these random words, one a value.
+Table stochastic_table(Format format, std::vector<double> values, std::vector<std::uint32_t> words, std::size_t output);
 // True if these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
 // value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,

@@ -50,6 +50,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     elements_ = add("elements", extent_bins(kElements, kMostElements), [](const Case& c) { return c.elements(); });
     if (traits.has_experts) add_optional_experts();
     if (reads_x && statement().strides) add_gap();
+    if (reads_x && statement().col_strides) add_col_stride();
     const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
     const auto input_width = [=](const Variant& v) { return reads_x ? width(v) : 1; };
     const auto output_width = [=](const Variant& v) { return v.operation == "dequantize" ? width(v) : 1; };
@@ -90,7 +91,8 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
     const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
     const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
-    return std::max({c.rows * std::max(c.cols, c.stride), tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
+    const std::int64_t pitch = c.col_stride != 0 ? c.cols : std::max(c.cols, c.stride);
+    return std::max({c.rows * pitch, tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
   }
 
   bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
@@ -107,6 +109,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     c.data = draw.pick(statement().data);
     if (is_wanted(wanted, data_axis())) c.data = static_cast<Data>(draw_value(wanted, data_axis(), draw));
     draw_row_index(c, wanted, 20, draw);
+    draw_col_stride(c, wanted, draw);
     return true;
   }
 
@@ -189,11 +192,11 @@ std::optional<Case> BlockLayers::at(const Use& use, Case drawn, std::int64_t mos
   if (!rows) return std::nullopt;
   if (use.many && *rows % kBlock == 0 && *rows - 1 > kBlock && multiple == 1) --*rows;
   const std::int64_t index = index_kind(drawn);
-  const std::int64_t gap = std::max<std::int64_t>(0, drawn.stride - drawn.cols);
+  const Case was = drawn;
   drawn.rows = *rows, drawn.cols = use.cols;
-  drawn.stride = gap == 0 ? 0 : use.cols + gap;
   redraw_groups(drawn, draw);
   drawn.gather = source_rows(index, drawn.rows, draw);
+  drawn.fit_strides(was);
   return drawn;
 }
 

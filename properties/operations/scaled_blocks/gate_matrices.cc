@@ -21,7 +21,7 @@ constexpr std::int64_t kMostOfRun = std::int64_t{1} << 16;      // elements of a
 // The case without experts, strides and an index, in whole blocks; of a run of words what is in its middle, which is
 // what it is about.
 Case in_whole_blocks(Case c, std::int64_t height, std::int64_t width) {
-  c.experts.clear(), c.plants.clear(), c.stride = 0, c.gather = 0, c.misaligned = {}, c.threads = 0;
+  c.experts.clear(), c.plants.clear(), c.set_contiguous(), c.gather = 0, c.misaligned = {}, c.threads = 0;
   c.cols = ceil_div(c.cols, width) * width;
   const std::int64_t most_rows = std::max<std::int64_t>(1, kMostOfRun / std::max<std::int64_t>(1, c.cols));
   const bool is_run = c.data == Data::every_word || c.data == Data::every_amax;

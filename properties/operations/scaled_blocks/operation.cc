@@ -119,7 +119,7 @@ namespace {
 
 // The relevant elements alone, moved to the first places.
 void keep_relevant(Case& n, const std::vector<Plant>& relevant) {
-  n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.stride = 0, n.threads = 0, n.gather = 0;
+  n.data = Data::zeros, n.plants.clear(), n.experts.clear(), n.set_contiguous(), n.threads = 0, n.gather = 0;
   n.misaligned = {};
   for (const Plant& p : relevant) {
     const bool seen = std::any_of(n.plants.begin(), n.plants.end(), [&](const Plant& q) { return q.bits == p.bits; });
@@ -212,7 +212,7 @@ Statement blocks_equality(std::string_view name, std::string_view operation, std
   s.check = equals_the_reference;
   s.corners = usual_corners;
   s.cases_per_variant = 3;
-  s.covers_pairs = true;
+  s.covers_pairs = s.col_strides = true;
   return s;
 }
 

@@ -51,6 +51,7 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const final { return traits_.any_nan_is_equal; }
   [[nodiscard]] std::vector<InvalidCall> invalid_calls() const final { return traits_.invalid_calls(); }
   [[nodiscard]] bool may_have_row_stride() const final { return traits_.reads_x; }
+  [[nodiscard]] bool may_have_col_stride() const final { return traits_.reads_x; }
   [[nodiscard]] const ScaledBlocksTraits& traits() const { return traits_; }
 
  private:

@@ -96,7 +96,7 @@ class Call:
         for name in keywords:
             if name != "bias" and name not in options and not (name == "offsets" and op == "matmul"):
                 return f"{name} is not taken"
-        if "row_stride" not in options and words[3] == 2 and words[4] > 1 and words[5] > 0 and words[7] != words[5]:
+        if "row_stride" not in options and "col_stride" not in options and words[3] == 2 and words[4] > 1 and words[5] > 0 and words[7] != words[5]:
             return "a row stride is not taken"
         return keywords
 

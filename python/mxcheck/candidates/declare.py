@@ -8,9 +8,11 @@ from .._errors import UsageError
 from .policy import OWN_FIELDS, Policy
 
 # Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
-OPTIONS = ("offsets", "row_index", "row_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
+OPTIONS = ("offsets", "row_index", "row_stride", "col_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
 # Operations beside matmul that may promise no bits: contract="any_order" or "as_accurate_as:exact" (docs/contracts.md).
 CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
+# Operations whose x may have any strides: with col_stride they promise to take them, row strides too.
+OF_ANY_STRIDES = ("quantize", "quantize_dual", "cast")
 TENSORS = ("numpy", "torch", "bytes")
 TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64")
 
@@ -109,6 +111,8 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
         raise UsageError(f"tensors is {kind!r}: {', '.join(TENSORS)} are known, and on a device torch alone")
     chosen = _tuple(options, "options") or ()
     _require_known(chosen, OPTIONS, "option")
+    if "col_stride" in chosen and op not in OF_ANY_STRIDES:
+        raise UsageError(f"a {op} has no col_stride: {', '.join(OF_ANY_STRIDES)} may have one")
     of_type = _tuple(types, "types")
     _require_known(of_type, TYPES, "type")
     offers = {"recipe": _tuple(recipes, "recipes"), "format": _tuple(formats, "formats"), "block": _tuple(blocks, "blocks"),

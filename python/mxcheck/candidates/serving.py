@@ -123,7 +123,8 @@ class Served:
     def _describe(self, candidates: List[Candidate], title: str) -> None:
         operations = (_Operation * len(candidates))()
         for operation, one in zip(operations, candidates):
-            operation.name, operation.contract = one.op.encode(), one.contract.encode()
+            any_strides = "+col_stride" if "col_stride" in one.options else ""
+            operation.name, operation.contract = one.op.encode(), (one.contract + any_strides).encode()
             operation.max_rows, operation.max_cols, operation.rows_multiple, operation.cols_multiple = one.limits
         flags = 0
         if all(one.captures for one in candidates):

@@ -76,11 +76,11 @@ def numpy_maker() -> Callable[[Sequence[int], int, int], Any]:
         dtype = types[words[at + 1], words[at + 2]]
         width = dtype.itemsize
         if words[at + 3] == 2:
-            rows, cols, stride = words[at + 4], words[at + 5], words[at + 7]
+            rows, cols, stride, step = words[at + 4], words[at + 5], words[at + 7], words[at + 8]
             if rows == 0 or cols == 0:
                 return empty((rows, cols), dtype)
-            memory = _memory(words[at], ((rows - 1) * stride + cols) * width, _WRITE)
-            return array((rows, cols), dtype, memory, 0, (stride * width, width))
+            memory = _memory(words[at], ((rows - 1) * stride + (cols - 1) * step + 1) * width, _WRITE)
+            return array((rows, cols), dtype, memory, 0, (stride * width, step * width))
         shape, strides, span = _extent(words, at)
         if span == 0:
             return empty(shape, dtype)

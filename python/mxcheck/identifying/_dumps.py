@@ -14,12 +14,12 @@ from ._report import Identified, identified
 
 
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
-                  format_a: str = "", format_b: str = "", x: Any = None, codes: Any = None, scales: Any = None, format: str = "",
-                  block: str = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
+                  format_a: str = "", format_b: str = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None,
+                  format: str = "", block: str = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
     """What tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
-    a cast, a quantization. logits, experts, weights: a router. Formats that the tensors' types do not say: format_a, format_b, format.
+    a cast, a quantization; words: random words of a stochastic cast, of x's shape. logits, experts, weights: a router. Formats that the tensors' types do not say: format_a, format_b, format.
     order: the tree of summation of the product's contract too. UsageError and InputError for what does not fit together.
     """
     for name, operand in (("a", a), ("b", b)):
@@ -29,7 +29,7 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         a, scale_a, format_a = a.codes, a.scales, a.format
     if isinstance(b, Quantized):
         b, scale_b, format_b = b.codes, b.scales, b.format
-    given: Dict[str, Any] = {"a": a, "b": b, "d": d, "scale_a": scale_a, "scale_b": scale_b, "x": x, "codes": codes, "scales": scales,
+    given: Dict[str, Any] = {"a": a, "b": b, "d": d, "scale_a": scale_a, "scale_b": scale_b, "x": x, "codes": codes, "scales": scales, "words": words,
                              "logits": logits, "experts": experts, "weights": weights}
     given = {name: tensor for name, tensor in given.items() if tensor is not None}
     arguments = ["--order"] if order else []

@@ -3,6 +3,7 @@
 
 # Where the texts are: a file that moves is corrected here.
 set(amax cpu/quantize/amax_inl.h)
+set(arguments cpu/quantize/arguments.cc)
 set(encode cpu/quantize/encode_inl.h)
 set(operations cpu/quantize/operations.cc)
 set(quantize cpu/quantize/quantize_inl.h)
@@ -149,6 +150,16 @@ mxcheck_edit(one_element_in_sixteen_million ${operations} [[return;
 mxcheck_edit(dual_rounds_down_in_columns ${quantize} [[scales_of<F>(scales_, p.cols, addend_)]]
   [[scales_of<F>(scales_, p.cols, job_.rows_out.codes != nullptr ? T{0} : addend_)]])
 mxcheck_edit(dual_row_scales_overwritten ${quantize} [[first / job_.block.rows]] [[0 * first]])
+
+# ---- strides of x ----------------------------------------------------------------------------------------------------
+
+mxcheck_edit(column_stride_ignored ${arguments} [=[from[i * x_.stride + j * col_stride_]]=] [=[from[i * rows.cols + j]]=])
+mxcheck_edit(column_stride_in_words_of_16_bits ${arguments} [=[from[i * x_.stride + j * col_stride_]]=]
+  [=[from[i * x_.stride + j * col_stride_ * 2 / static_cast<std::int64_t>(sizeof(T))]]=])
+mxcheck_edit(column_stride_of_the_first_32_columns ${arguments} [=[from[i * x_.stride + j * col_stride_]]=]
+  [=[from[i * x_.stride + (j < 32 ? j * col_stride_ : 31 * col_stride_ + j - 31)]]=])
+mxcheck_edit(column_stride_negative_accepted ${arguments} [=[col_stride_ = tensor.strides[1];]=]
+  [=[col_stride_ = tensor.strides[1] < 1 ? 1 : tensor.strides[1];]=])
 
 # ---- dequantize ------------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,8 @@ struct Fault {
 
 double value_at(const DLTensor& x, std::int64_t row, std::int64_t col) {
   const std::int64_t stride = x.strides == nullptr ? x.shape[1] : x.strides[0];
-  const auto at = static_cast<std::size_t>(row * stride + col);
+  const std::int64_t col_stride = x.strides == nullptr ? 1 : x.strides[1];
+  const auto at = static_cast<std::size_t>(row * stride + col * col_stride);
   if (x.dtype.bits == 32) return View::values<float>(x)[at];
   return decode(x.dtype.code == kDLBfloat ? mxcheck::Format::bf16 : mxcheck::Format::fp16,
                 View::values<std::uint16_t>(x)[at]);

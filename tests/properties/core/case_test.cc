@@ -38,6 +38,8 @@ Case random_case(std::uint64_t seed) {
   c.variant.dtype = draw.pick(kDtypes);
   c.rows = draw.between(0, 200), c.cols = draw.between(0, 200);
   if (draw.chance(30)) c.stride = c.cols + draw.between(1, 9);
+  if (c.variant.operation.starts_with("quantize") && draw.chance(20))
+    c.set_col_stride(draw.between(0, 3), draw.between(0, 2));
   if (draw.chance(40)) c.experts = {0, draw.between(0, c.rows), c.rows};
   c.data = static_cast<Data>(draw.below(std::size(kDataNames)));
   c.seed = draw.word();
@@ -103,6 +105,13 @@ TEST(Case, refuses_what_it_cannot_mean) {
       {"op=quantize rows=68719476736 cols=1 stride=137438953472", "at most 2^36"},
       {"op=quantize rows=2 cols=4 stride=3", "case field stride is less than cols"},
       {"op=quantize rows=2 cols=4 stride=-1", "stride"},
+      {"op=quantize rows=2 cols=4 col_stride=2", "beside a stride of at least 1"},
+      {"op=quantize rows=2 cols=4 stride=8 col_stride=-2", "case field col_stride is 1 to 2^36"},
+      {"op=quantize rows=2 cols=4 stride=6 col_stride=2", "put two elements in one place"},
+      {"op=quantize rows=3 cols=4 stride=1 col_stride=2", "put two elements in one place"},
+      {"op=quantize rows=2 cols=4 gather=3 stride=1 col_stride=2", "put two elements in one place"},
+      {"op=quantize rows=2 cols=99 stride=1 col_stride=68719476736", "span more than 2^36 elements"},
+      {"op=dequantize rows=2 cols=4 stride=1 col_stride=2", "not for op=dequantize"},
       {"op=quantize rows=2 cols=4 gather=-1", "case field gather"},
       {"op=quantize rows=2 cols=4 gather=68719476736", "case field gather"},
       {"op=quantize format=e9m9", "case field format=e9m9 is not a format"},
@@ -227,6 +236,7 @@ TEST(InvalidTensor, does_what_it_says) {
 TEST(InvalidTensor, spares_what_a_call_may_have) {
   Good good;
   EXPECT_FALSE(wrong(good, false, 0, "it has gaps between rows"));  // x may
+  EXPECT_FALSE(wrong(good, false, 0, "its column stride is 0"));    // of whoever takes none "is 2" says enough
   EXPECT_TRUE(wrong(good, true, 0, "it has gaps between rows"));    // codes may not
   Good gathered(" gather=9");                                       // x has any number of rows
   EXPECT_FALSE(wrong(gathered, false, 0, "it has one row too many"));
@@ -364,6 +374,29 @@ TEST(Operation, every_statement_has_a_name_of_its_own_and_a_check) {
   }
 }
 
+TEST(Operation, strides_of_x_are_part_of_its_contract) {
+  EXPECT_EQ(operation_named("cast").variant_name("exact+col_stride"), "cast");
+  EXPECT_THROW((void)operation_named("cast").variant_name("exact+column_stride"), Error);
+  EXPECT_THROW((void)operation_named("dequantize").variant_name("exact+col_stride"), Error);
+}
+
+TEST(Case, strides_keep_their_kind_and_their_gap_when_extents_change) {
+  const auto with_extents = [](const char* text, std::int64_t rows, std::int64_t cols) {
+    const Case was = parse_case(text);
+    Case c = was;
+    c.rows = rows, c.cols = cols;
+    c.fit_strides(was);
+    return std::pair{c.stride, c.col_stride};
+  };
+  using Strides = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(with_extents("op=cast rows=9 cols=4", 5, 3), (Strides{0, 0}));
+  EXPECT_EQ(with_extents("op=cast rows=9 cols=4 stride=6", 5, 3), (Strides{5, 0}));
+  EXPECT_EQ(with_extents("op=cast rows=9 cols=4 stride=1 col_stride=9", 5, 3), (Strides{1, 5}));
+  EXPECT_EQ(with_extents("op=cast rows=9 cols=4 stride=1 col_stride=11", 0, 3), (Strides{1, 3}));
+  EXPECT_EQ(with_extents("op=quantize rows=9 cols=4 gather=20 stride=1 col_stride=21", 5, 3), (Strides{1, 21}));
+  EXPECT_EQ(with_extents("op=cast rows=9 cols=4 stride=15 col_stride=3", 5, 3), (Strides{12, 3}));
+}
+
 TEST(Operation, half_the_rows_have_no_experts_and_options_are_told) {
   const Operation& quantize = operation_named("quantize");
   Case c = parse_case("op=quantize rows=9 cols=4 experts=0,2,9");
@@ -375,6 +408,7 @@ TEST(Operation, half_the_rows_have_no_experts_and_options_are_told) {
   EXPECT_TRUE(quantize.is_option(parse_case("op=quantize rows=9 cols=4 stride=5")));
   EXPECT_TRUE(quantize.is_option(parse_case("op=quantize rows=9 cols=4 gather=5")));
   EXPECT_FALSE(quantize.is_option(parse_case("op=quantize rows=9 cols=4 stride=4")));
+  EXPECT_FALSE(quantize.is_option(parse_case("op=quantize rows=9 cols=4 stride=8 col_stride=2")));  // by contract
   EXPECT_TRUE(quantize.has_invalid_calls(c));
   EXPECT_FALSE(quantize.has_invalid_calls(parse_case("op=quantize rows=1 cols=4")));
 }

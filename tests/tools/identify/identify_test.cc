@@ -74,6 +74,31 @@ TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
   expect_refused(2, "--svg draws a product's", "identify --x x.npy --codes codes.npy --svg t.svg");
 }
 
+TEST_F(IdentifyTool, a_dump_of_a_stochastic_cast_is_held_to_its_random_words) {
+  std::vector<float> x;
+  std::vector<std::uint32_t> words;
+  std::vector<std::uint8_t> codes;
+  for (std::uint32_t i = 0; i < 512; ++i) {
+    x.push_back(static_cast<float>(i) / 37 - 5);
+    words.push_back(i % 3 == 0 ? 0x40000000U : 0x10000000U);  // of no share that a uniform word has
+    codes.push_back(static_cast<std::uint8_t>(
+        encode(Format::e4m3, x.back(), Rounding::stochastic, Overflow::saturate, words.back())));
+  }
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {8, 64}, x));
+  write_npy(dir / "codes.npy", make_tensor("", Format::uint8, {8, 64}, codes));
+  write_npy(dir / "words.npy", make_tensor("", Format::uint32, {8, 64}, words));
+  EXPECT_EQ(mxcheck("identify --x x.npy --codes codes.npy").code, 1);
+  expect_output("identify --x x.npy --codes codes.npy --words words.npy", 0,
+                {"explained by  stochastic with these words, saturate, every bit\n"});
+  words[7] ^= 0x80000000U;
+  write_npy(dir / "words.npy", make_tensor("", Format::uint32, {8, 64}, words));
+  EXPECT_EQ(mxcheck("identify --x x.npy --codes codes.npy --words words.npy").code, 1);
+  write_npy(dir / "words.npy", make_tensor("", Format::uint32, {64, 8}, words));
+  expect_refused(2, "words.npy: is 64 x 8, and x 8 x 64", "identify --x x.npy --codes codes.npy --words words.npy");
+  expect_refused(2, "random words are I32 or U32", "identify --x x.npy --codes codes.npy --words x.npy");
+  expect_refused(2, "--x is needed", "identify --words words.npy");
+}
+
 TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
   std::vector<float> x;
   for (int i = 0; i < 64 * 64; ++i)

@@ -76,7 +76,7 @@ Refusals refusals_of_any_operation(const std::string& name) {
       {"an output's columns", "must be",
        [](Valid& v) { --v.out[0]->shape[static_cast<std::size_t>(v.outputs[0].ndim) - 1]; }},
       {"byte offset", "byte_offset", [](Valid& v) { v.inputs[0].byte_offset = ~std::uint64_t{0} - 1; }},
-      {"column stride", "column stride 2", [](Valid& v) { v.set_strides(v.inputs[0], 140, 2); }},
+      {"column stride", "column stride -2", [](Valid& v) { v.set_strides(v.inputs[0], 140, -2); }},
       {"offsets of another type", "offsets has", [](Valid& v) { v.offsets().dtype.bits = 16; }},
       {"offsets without end", "offsets is empty", [](Valid& v) { v.in.back()->shape[0] = 0; }},
       {"offsets off 8 bytes", "multiple", [](Valid& v) { v.offsets().byte_offset = 4, v.in.back()->shape[0] = 3; }},
@@ -86,6 +86,8 @@ Refusals refusals_of_any_operation(const std::string& name) {
       {"last offset", "last of the offsets is 41", [](Valid& v) { v.set_offset(3, 41); }},
       {"output in offsets", "overlaps", [](Valid& v) { v.outputs[0].data = v.in.back()->memory.data() - 8; }},
   };
+  if (!name.starts_with("quantize"))
+    r.push_back({"column stride 2", "column stride 2", [](Valid& v) { v.set_strides(v.inputs[0], 140, 2); }});
   if (name != "scale_layout") {
     r.push_back({"no format", "format is null", [](Valid& v) { v.policy.format = nullptr; }});
     r.push_back({"format", "format e2m1", [](Valid& v) { v.policy.format = "e2m1"; }, MXCHECK_UNSUPPORTED});
@@ -103,7 +105,9 @@ TEST(CandidateTable, is_of_this_version_and_lists_its_operations) {
   std::set<std::string> names;
   for (std::int32_t i = 0; i < table.num_operations; ++i) {
     names.insert(table.operations[i].name);
-    EXPECT_STREQ(table.operations[i].contract, "exact");
+    const std::string_view name = table.operations[i].name;
+    const bool is_of_any_strides = name.starts_with("quantize") || name == "cast";
+    EXPECT_STREQ(table.operations[i].contract, is_of_any_strides ? "exact+col_stride" : "exact");
     EXPECT_EQ(table.operations[i].rows_multiple, 1);
     EXPECT_EQ(table.operations[i].cols_multiple, 1);
   }
@@ -193,6 +197,12 @@ TEST(CandidateRefusals, of_quantize) {
       {"negative stride", "row stride -70", [](Valid& v) { v.set_strides(v.inputs[0], -70, 1); }},
       {"stride that overflows", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge, 1); }},
       {"bytes that overflow", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge / 20, 1); }},
+      {"column stride", "with its column stride, has row stride 70",
+       [](Valid& v) { v.set_strides(v.inputs[0], 70, 2); }},
+      {"columns overlap", "x, transposed, has row stride 39", [](Valid& v) { v.set_strides(v.inputs[0], 1, 39); }},
+      {"row stride 0", "row stride 0", [](Valid& v) { v.set_strides(v.inputs[0], 0, 40); }},
+      {"column stride that overflows", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], 1, kHuge); }},
+      {"inner stride that overflows", "overflows", [](Valid& v) { v.set_strides(v.inputs[0], kHuge, kHuge / 2); }},
       {"codes with gaps", "contiguous", [](Valid& v) { v.set_strides(v.outputs[0], 71, 1); }},
       {"code type", "must be code 1, 8 bits", [](Valid& v) { v.outputs[0].dtype.code = kDLInt; }},
       {"scale type", "must be code 1, 8 bits", [](Valid& v) { v.outputs[1].dtype.bits = 32; }},
@@ -301,6 +311,35 @@ TEST(CandidateMemory, values_may_lie_at_any_element_and_any_row_stride) {
       }
     }
   }
+}
+
+TEST(CandidateMemory, values_may_have_any_column_stride) {
+  const auto strided = [](std::int64_t row, std::int64_t col) {
+    CandidateCall call(make_policy("e4m3", "rceil", 1, 32));
+    call.policy.rows = 5, call.policy.cols = 70;
+    TestTensor& x = call.flat(kFp32Type, 4 * row + 69 * col + 1);
+    std::memset(x.memory.data(), 0xFF, x.memory.size());  // NaN between the elements
+    for (std::int64_t i = 0; i < 5; ++i) {
+      for (std::int64_t j = 0; j < 70; ++j) {
+        const auto value = static_cast<float>(i * 70 + j);
+        std::memcpy(x.memory.data() + static_cast<std::size_t>(i * row + j * col) * 4, &value, 4);
+      }
+    }
+    x.shape = {5, 70}, x.strides = {row, col};
+    x.dl.ndim = 2, x.dl.shape = x.shape.data(), x.dl.strides = x.strides.data();
+    TestTensor& codes = call.matrix(kU8Type, 5, 70);
+    TestTensor& scales = call.matrix(kU8Type, 5, 3);
+    EXPECT_EQ(call.run(operation(library(), "quantize"), {&x}, {&codes, &scales}), MXCHECK_OK) << call.message.data();
+    EXPECT_TRUE(call.kept_inside());
+    std::vector<std::uint8_t> result = codes.bytes();
+    const std::vector<std::uint8_t> scale_bytes = scales.bytes();
+    result.insert(result.end(), scale_bytes.begin(), scale_bytes.end());
+    return result;
+  };
+  const std::vector<std::uint8_t> expected = strided(70, 1);
+  EXPECT_NE(std::set<std::uint8_t>(expected.begin(), expected.end()).size(), 1U);
+  for (const auto& [row, col] : {std::pair{1, 5}, {1, 9}, {2, 10}, {139, 2}, {500, 7}})
+    EXPECT_EQ(strided(row, col), expected) << row << ", " << col;
 }
 
 TEST(CandidateMemory, empty_tensors_need_no_data) {

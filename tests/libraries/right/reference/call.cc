@@ -26,6 +26,18 @@ void set_type(const DLDataType& type, CallTensor& t) {
   }
 }
 
+// Of a matrix whose columns do not follow one another: rows lie apart, or columns do. Elements from first to last.
+std::int64_t set_strides(CallTensor& t, std::int64_t row, std::int64_t col) {
+  if (t.shape[0] == 1) row = 1;  // it has no meaning
+  require(row >= 1 && col >= 1 && row <= kMostElements && col <= kMostElements, "strides are positive");
+  require(t.shape[0] <= kMostElements / row && t.shape[1] <= kMostElements / col, "strides of more than there is");
+  const std::int64_t of_rows = std::max<std::int64_t>(0, t.shape[0] - 1) * row;
+  const std::int64_t of_cols = (t.shape[1] - 1) * col;
+  require(t.shape[0] <= 1 || row > of_cols || col > of_rows, "rows do not overlap");
+  t.strides = {row, col};
+  return of_rows + of_cols + 1;
+}
+
 CallTensor tensor_of(const DLTensor& from) {
   CallTensor t;
   require(from.ndim == 1 || from.ndim == 2, "a tensor has one dimension or two");
@@ -37,7 +49,10 @@ CallTensor tensor_of(const DLTensor& from) {
   const std::int64_t rows = from.ndim == 2 ? t.shape[0] : 1;
   require(rows >= 0 && cols >= 0, "an extent is negative");
   std::int64_t stride = cols;
-  if (from.strides != nullptr) {
+  std::int64_t span = 0;
+  if (from.strides != nullptr && from.ndim == 2 && cols > 1 && from.strides[1] != 1) {
+    span = set_strides(t, from.strides[0], from.strides[1]);
+  } else if (from.strides != nullptr) {
     require(cols <= 1 || from.strides[from.ndim - 1] == 1, "columns follow one another");
     if (from.ndim == 2 && rows > 1) stride = from.strides[0];
     require(stride >= cols, "rows do not overlap");
@@ -45,7 +60,8 @@ CallTensor tensor_of(const DLTensor& from) {
   require(rows == 0 || stride <= kMostElements / rows, "a tensor of more elements than there is memory");
   if (stride != cols) t.row_stride = stride;
   const std::uint64_t width = from.dtype.bits / 8U;
-  if (rows != 0 && cols != 0) t.bytes = static_cast<std::uint64_t>((rows - 1) * stride + cols) * width;
+  if (rows != 0 && cols != 0)
+    t.bytes = static_cast<std::uint64_t>(span != 0 ? span : (rows - 1) * stride + cols) * width;
   if (t.bytes == 0) return t;
   require(from.data != nullptr, "data is null");
   t.data = static_cast<const std::byte*>(from.data) + from.byte_offset;
@@ -191,11 +207,12 @@ std::unique_ptr<Problem> checked_problem_of(const Call& call) {
     const CallTensor& t = given.inputs[i];
     require(same_kind(t, own.inputs[i]), "an input of another shape or type");
     const bool may_have_gaps = i == 0 && spec(t.dtype).is_value && operation.may_have_row_stride();
-    require(t.row_stride == 0 || may_have_gaps, "an input with gaps between its rows");
+    require((t.row_stride == 0 && t.strides.empty()) || may_have_gaps, "an input with gaps between its rows");
+    require(t.strides.empty() || operation.may_have_col_stride(), "columns follow one another");
   }
   for (std::size_t i = 0; i < own.outputs.size(); ++i) {
     require(same_kind(given.outputs[i], own.outputs[i]), "an output of another shape or type");
-    require(given.outputs[i].row_stride == 0, "an output with gaps between its rows");
+    require(given.outputs[i].row_stride == 0 && given.outputs[i].strides.empty(), "an output with gaps");
   }
   return problem;
 }

@@ -42,7 +42,8 @@ struct Settings {
   std::string with;           // of blocks: those whose text has one of these; empty: all
   std::int64_t max_rows = 0;  // 0: no limit
   std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
-  std::string refuses;  // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
+  bool col_stride = false;  // an x of any strides
+  std::string refuses;      // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // How it behaves.
   bool any_nan = false;         // where any NaN is as good as another: each time another
   bool has_timer = false;       // signals of a timer and a thread of its own
@@ -79,6 +80,8 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.rows_multiple = number();
   else if (name == "cols_multiple")
     s.cols_multiple = number();
+  else if (name == "col_stride")
+    s.col_stride = number() != 0;
   else if (name == "refuses")
     s.refuses = value;
   else if (name == "any_nan")
@@ -234,6 +237,7 @@ class Served {
       if (t.is_offsets && !is_matmul && !has_own) refuse("offsets");
       if (t.is_index && !has_own) refuse("index");
       if (t.row_stride != 0) refuse("strides");
+      if (!t.strides.empty() && !settings().col_stride) throw Refusal(MXCHECK_INVALID, "columns follow one another");
       // Scales are the only matrices of a layer with widths of 128 whose rows have fewer than 16 elements.
       const bool is_matrix = is_layer && t.shape.size() == 2 && t.shape[1] % 16 == 0;
       if (((is_matmul && i < 2) || is_matrix) && reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0)
@@ -273,7 +277,8 @@ std::vector<Served> all_served() {
   for (const Operation* operation : all_operations()) {
     if (!s.operations.empty() && !lists(s.operations, operation->name())) continue;
     if (operation->variant_name("exact") == operation->name()) {  // the contract is no part of its variants
-      add(*operation, "exact");
+      const bool any_strides = s.col_stride && operation->may_have_col_stride();
+      add(*operation, any_strides ? std::string(kExactOfAnyStrides) : "exact");
       continue;
     }
     std::string_view rest = s.contracts;

@@ -19,6 +19,11 @@ namespace {
 
 using test::some_case;
 
+struct Strides {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+};
+
 TEST(ScaledBlocksProblems, inputs_and_policy_are_those_of_the_case) {
   for (const Case& c : test::some_scaled_blocks()) {
     const Call call = make_problem(c)->call();
@@ -39,6 +44,31 @@ TEST(QuantizeProblems, a_strided_x_ends_with_its_last_element) {
   const QuantizeProblem dense(c);
   EXPECT_EQ(dense.call().inputs[0].bytes, 2U * 150U * 131U);
   EXPECT_EQ(dense.call().inputs[0].row_stride, 0);
+}
+
+TEST(QuantizeProblems, an_x_with_a_column_stride_has_nan_around_its_elements) {
+  for (const Strides strides : {Strides{1, 150}, {1, 153}, {262, 2}, {400, 3}, {1, 310}}) {
+    Case c = some_case("quantize", {1, 32}, 0);
+    const QuantizeProblem dense(c);
+    c.stride = strides.row, c.col_stride = strides.col;
+    c.gather = strides.col == 310 ? 300 : 0;
+    const QuantizeProblem p(c);
+    const CallTensor x = p.call().inputs[0];
+    EXPECT_EQ(x.strides, (std::vector<std::int64_t>{strides.row, strides.col}));
+    ASSERT_EQ(x.bytes, 2U * static_cast<std::size_t>((c.rows_of_x() - 1) * strides.row + 130 * strides.col + 1));
+    std::vector<bool> seen(x.bytes / 2);
+    for (std::int64_t i = 0; i < 150; ++i) {
+      for (std::int64_t j = 0; j < 131; ++j) {
+        const std::int64_t row = c.gather == 0 ? i : p.index[static_cast<std::size_t>(i)];
+        const auto at = static_cast<std::size_t>(row * strides.row + j * strides.col);
+        seen[at] = true;
+        ASSERT_EQ(std::memcmp(x.data + 2 * at, p.input.bytes.data() + 2 * (i * 131 + j), 2), 0) << i << ", " << j;
+      }
+    }
+    for (std::size_t at = 0; at < seen.size(); ++at) ASSERT_TRUE(seen[at] || x.data[2 * at] == std::byte{0xFF}) << at;
+    EXPECT_TRUE(c.gather != 0 || p.answer()[0].bytes == dense.answer()[0].bytes);
+    EXPECT_EQ(QuantizeProblem(p.call()).input.bytes, p.input.bytes);  // as it is read from the call
+  }
 }
 
 TEST(QuantizeProblems, gathered_rows_are_the_source_rows_that_the_index_names) {
