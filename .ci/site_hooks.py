@@ -1,4 +1,4 @@
-"""mkdocs: README, CONTRIBUTING and CHANGELOG are pages too; links to files outside docs/ lead to copies below source/."""
+"""mkdocs: README, CONTRIBUTING, CHANGELOG and SECURITY are pages too; links to files outside docs/ lead to copies below source/."""
 
 import pathlib
 import posixpath
@@ -7,7 +7,7 @@ import re
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
