@@ -27,7 +27,26 @@ from .candidates import Candidate, Policy, Refused, candidate
 from .candidates.gating import Report, gate
 from . import golden
 
+from typing import Any
+
 __version__ = version()
+
+_LATER = ("pytest_plugin", "testing")  # modules that are loaded when they are first asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    from ._names import near
+
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near(name, [*__all__, *_LATER])}")
+
+
+def __dir__() -> Any:
+    return sorted([*globals(), *_LATER])
+
 
 __all__ = [
     "Candidate",

@@ -7,15 +7,15 @@ from typing import Any, Dict
 
 from .. import _safetensors
 from .._errors import Error, UsageError
-from .._formats import formats
+from .._names import block_name, format_name, whole
 from .._quantize import Quantized
 from .._tool import run_tool
 from ._report import Identified, identified
 
 
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
-                  format_a: str = "", format_b: str = "", x: Any = None, codes: Any = None, scales: Any = None, format: str = "",
-                  block: str = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
+                  format_a: Any = "", format_b: Any = "", x: Any = None, codes: Any = None, scales: Any = None, format: Any = "",
+                  block: Any = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
     """What tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
@@ -33,7 +33,7 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
                              "logits": logits, "experts": experts, "weights": weights}
     given = {name: tensor for name, tensor in given.items() if tensor is not None}
     arguments = ["--order"] if order else []
-    for flag, value in (("--scale-k", str(int(scale_k)) if scale_k else ""), ("--block", block)):
+    for flag, value in (("--scale-k", str(whole(scale_k, "scale_k")) if scale_k else ""), ("--block", block_name(block) if block else "")):
         arguments += [flag, value] if value else []
     with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
         path = Path(folder) / "dump.safetensors"
@@ -43,7 +43,7 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         for name, flag, stated in (("a", "--format-a", format_a), ("b", "--format-b", format_b), ("codes", "--format", format)):
             if name in given:
                 format_ = stated or _safetensors.format_of(given[name], name)
-                arguments += [flag, formats(format_).name] if format_ else []
+                arguments += [flag, format_name(format_, flag[2:].replace("-", "_"))] if format_ else []
         try:
             answer = run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1]
         except Error as error:

@@ -16,7 +16,7 @@ class Candidate:
     first: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Identified:
     """The answer. names: what explains every compared output; several cannot be told apart by them. closest: the best of the others
     that were tried. tree: the order of a sum that has no name, where there is one."""
@@ -31,6 +31,9 @@ class Identified:
 
     def __bool__(self) -> bool:
         return bool(self.names)
+
+    def __repr__(self) -> str:
+        return f"Identified({str(self).splitlines()[0]})"
 
     def __str__(self) -> str:
         if self.names:
