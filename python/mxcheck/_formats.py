@@ -45,9 +45,9 @@ class FormatInfo:
 @functools.lru_cache(maxsize=64)
 def _info(name: str) -> FormatInfo:
     row = _lines("format", name)
-    number = lambda key: int(row[key]) if key in row else None  # noqa: E731
+    nan, inf = (int(row[key]) if key in row else None for key in ("nan_code", "inf_code"))
     return FormatInfo(row["name"], row["dtype"], int(row["bits"]), int(row["exponent_bits"]), int(row["mantissa_bits"]), int(row["bias"]),
-                      float.fromhex(row["max"]), int(row["max_code"]), number("nan_code"), number("inf_code"))
+                      float.fromhex(row["max"]), int(row["max_code"]), nan, inf)
 
 
 @overload

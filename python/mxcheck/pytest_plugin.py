@@ -122,7 +122,8 @@ def gate_test(candidate: Any, only: Optional[str] = None, **options: Any) -> Cal
         _check(spec, statement, pytestconfig, options)
 
     test.__doc__ = f"{spec}: the statements of mxcheck gate."
-    return test
+    made: Callable[..., None] = test
+    return made
 
 
 class _Candidates(pytest.Collector):

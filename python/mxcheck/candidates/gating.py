@@ -179,7 +179,7 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
         numbers = list(range(len(texts))) if configs == "all" else [whole(number, "configs", 0) for number in configs]
         if len(texts) == 0:
             numbers = [None]
-    reports = []
+    reports: List[Report] = []
     for number in numbers:
         arguments = ["--suite", suite, "--only", only, "--time-limit", str(time_limit), "--first-call-limit", str(first_call_limit),
                      "--memory-limit", str(memory_limit), "--save", save]

@@ -81,11 +81,11 @@ def resolve(module: str, name: str) -> List[Candidate]:
     """The candidates of that name; UsageError where there are none."""
     loaded = load_module(module)
     if not name:
-        found: Any = [one for one in vars(loaded).values() if isinstance(one, Candidate)]
-        if not found:
+        of_module = [one for one in vars(loaded).values() if isinstance(one, Candidate)]
+        if not of_module:
             raise UsageError(f"has no candidates: none of its names is declared with @mxcheck.candidate (module {loaded.__name__})")
-        return found
-    found = loaded
+        return of_module
+    found: Any = loaded
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"has no {name}: {loaded.__name__} has {_names(loaded)}{near(name, _candidates(loaded))}")

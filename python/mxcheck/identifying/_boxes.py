@@ -85,7 +85,7 @@ def _ask(f: Callable[..., Any], arrays: Optional[str], arguments: List[str], ext
                 program.stdin.close()
         said = program.stderr.read()
     if "answer" in call:
-        return call["answer"]
+        return dict(call["answer"])
     raise error_of(program.returncode, said, "identify", UsageError)
 
 
