@@ -80,6 +80,6 @@ def assert_quantized(x: Any, codes: Any, scales: Any, format: Any = "e4m3", reci
     """
     q = quantize(x, format, recipe, block, layout, offsets, pad, engine="reference")
     is_e8m0 = not str(getattr(q.scales, "dtype", "")).endswith(("float32", "fp32"))
-    how = f"by recipe {recipe}, blocks {block}"
+    how = f"by recipe {recipe}, blocks {q.block}"
     assert_bits_equal(scales, q.scales, f"scales ({how})", "e8m0" if is_e8m0 else "fp32")
     assert_bits_equal(codes, q.codes, f"codes ({how})", q.format)

@@ -72,7 +72,7 @@ class Report:
         if self.first_calls:
             lines.append("first calls of a kind, compiling included: {calls} took {seconds:.2f} s together, the longest {longest:.2f} s ({longest_kind})".format(**self.first_calls))
         lines += [f"after all statements: {end}" for end in self.document.get("ends", ())]
-        lines += [one.text for one in self.failures]
+        lines += ["\n" + one.text + "\n" for one in self.failures]
         lines.append(f"exit code {self.exit_code}: {EXIT_CODES.get(self.exit_code, 'unknown')}")
         return "\n".join(lines)
 
@@ -213,7 +213,7 @@ def _run(spec: str, arguments: List[str], configuration: str, timeout: Optional[
 def _texts(junit: str) -> Dict[str, str]:
     if not os.path.exists(junit):
         return {}
-    return {case.get("name", ""): failure.text or "" for case in ElementTree.parse(junit).iter("testcase") for failure in case.iter("failure")}
+    return {case.get("name", ""): (failure.text or "").strip("\n") for case in ElementTree.parse(junit).iter("testcase") for failure in case.iter("failure")}
 
 
 def _report(document: Dict[str, Any], texts: Dict[str, str], configuration: str) -> Report:

@@ -1,6 +1,7 @@
 """`mxcheck identify` on tensors of the caller's: the same answers, from the same program."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, Dict
@@ -32,6 +33,8 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
     given: Dict[str, Any] = {"a": a, "b": b, "d": d, "scale_a": scale_a, "scale_b": scale_b, "x": x, "codes": codes, "scales": scales,
                              "logits": logits, "experts": experts, "weights": weights}
     given = {name: tensor for name, tensor in given.items() if tensor is not None}
+    if not given:
+        raise UsageError("nothing to identify: a, b and d, or x and codes, or logits, experts and weights are needed")
     arguments = ["--order"] if order else []
     for flag, value in (("--scale-k", str(whole(scale_k, "scale_k")) if scale_k else ""), ("--block", block_name(block) if block else "")):
         arguments += [flag, value] if value else []
@@ -47,5 +50,6 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         try:
             answer = run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1]
         except Error as error:
-            raise type(error)(str(error).replace(path.name + ":", "")) from None
+            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), str(error))  # options are arguments here
+            raise type(error)(text.replace(path.name + ":", "")) from None
     return identified(json.loads(answer), "the dump", has_probes=False)

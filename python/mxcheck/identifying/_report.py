@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from .._errors import UsageError
+from .._names import listed
 from ._tree import Tree
 
 
@@ -33,7 +34,8 @@ class Identified:
         return bool(self.names)
 
     def __repr__(self) -> str:
-        return f"Identified({str(self).splitlines()[0]})"
+        found = f"{listed(self.names, 3)}: all {self.compared} outputs" if self.names else str(self).splitlines()[0]
+        return f"Identified({found})"
 
     def __str__(self) -> str:
         if self.names:
