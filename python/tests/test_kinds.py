@@ -95,11 +95,17 @@ class Numpy(unittest.TestCase):
         seen = []
 
         def f(a, b):
-            seen.append((type(a), a.dtype.name))
-            return mxcheck.matmul(a, b, "sm90_bf16")
+            seen.append((type(a), str(a.dtype)))
+            return mxcheck.matmul(a, b, "sm90_fp16" if a.dtype == "float16" else "sm90_bf16")
 
+        self.assertTrue(mxcheck.identify(f, formats=("fp16", "fp16"), shape=(4, 4, 48), names=["sm90_fp16"]))
+        self.assertEqual(set(seen), {(numpy.ndarray, "float16")})
+        seen.clear()
         self.assertTrue(mxcheck.identify(f, shape=(4, 4, 48)))
-        self.assertEqual(set(seen), {(numpy.ndarray, "bfloat16" if ml_dtypes else "uint16")})
+        self.assertEqual(set(seen), {(numpy.ndarray, "bfloat16")} if ml_dtypes else {(mxcheck.Values, "bf16")})
+        if ml_dtypes is None:
+            with self.assertRaisesRegex(mxcheck.UsageError, "pip install ml_dtypes"):
+                mxcheck.identify(f, arrays="numpy")
         self.assertTrue(mxcheck.identify(lambda a, b: a.astype(numpy.float32) @ b.astype(numpy.float32).T, formats=("fp32", "fp32"), shape=(2, 2, 1),
                                          tree=False))
 

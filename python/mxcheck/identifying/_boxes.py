@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, IO, List, Optional, Sequence, Tuple
 from .._arrays import Values, count_of, result
 from .._errors import UsageError
 from .._formats import formats as format_infos
-from .._names import block_name, format_name, one_of, told, whole
+from .._names import block_name, format_name, known, one_of, told, whole
 from .._safetensors import rows_of, viewed
 from .._tool import error_of, tool_path
 from ._report import Identified, identified
@@ -26,24 +26,31 @@ def _given(stream: IO[bytes], described: Dict[str, Any], arrays: str) -> Any:
         return Values(data, shape, described["dtype"])
     format_ = described["dtype"]
     made = result(bytearray(data), shape, format_, len(data) // max(1, count_of(shape)), arrays)
-    if arrays == "numpy" and "ml_dtypes" in sys.modules and format_ not in ("fp32", "fp16", "int32"):
-        own = getattr(sys.modules["ml_dtypes"], format_infos(format_).dtype, None)
-        return made if own is None else made.view(own)
-    return made
+    own = _of_ml_dtypes(format_) if arrays == "numpy" and format_ in known("formats") else None
+    return made if own is None else made.view(own)
 
 
-def _arrays_of(arrays: Optional[str]) -> str:
-    """What a function is called with, loaded: "numpy" where it is installed and nothing is said."""
+def _of_ml_dtypes(format_: str) -> Any:
+    """The type that numpy has of a format with ml_dtypes; None where it needs none, or there is none."""
+    if format_ in ("fp32", "fp16") or not importlib.util.find_spec("ml_dtypes"):
+        return None
+    return getattr(importlib.import_module("ml_dtypes"), format_infos(format_).dtype, None)
+
+
+def _arrays_of(arrays: Optional[str], handed: Sequence[str]) -> str:
+    """What a function is called with: where nothing is said "numpy", if it is installed and has a type for each of these formats."""
     if arrays is None:
-        arrays = "numpy" if importlib.util.find_spec("numpy") else "values"
+        held = bool(importlib.util.find_spec("numpy")) and all(one in ("fp32", "fp16") or _of_ml_dtypes(one) is not None for one in handed)
+        arrays = "numpy" if held else "values"
     if one_of(arrays, "arrays", ("values", "numpy", "torch")) == "values":
         return arrays
     try:
         importlib.import_module(arrays)
     except ImportError as error:
         raise UsageError(f"arrays is {arrays!r}, which cannot be imported: {error}; arrays='values' needs nothing") from None
-    if arrays == "numpy" and importlib.util.find_spec("ml_dtypes"):
-        importlib.import_module("ml_dtypes")
+    if arrays == "numpy" and "bf16" in handed and _of_ml_dtypes("bf16") is None:
+        raise UsageError("arrays is 'numpy', which has BF16 with ml_dtypes alone: pip install ml_dtypes, or give arrays='torch' or 'values', or "
+                         "formats without bf16")
     return arrays
 
 
@@ -63,7 +70,7 @@ def _frame(answer: Any) -> bytes:
 
 def _ask(f: Callable[..., Any], arrays: Optional[str], arguments: List[str], extra: Sequence[Any] = ()) -> Dict[str, Any]:
     """The program's answer about f. What f raises passes, and ends the program; the program's errors are this package's."""
-    kind = _arrays_of(arrays)
+    kind = _arrays_of(arrays, [one for one in arguments if one in known("formats")])
     with subprocess.Popen([tool_path(), "identify", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         assert program.stdin and program.stdout and program.stderr
         try:
@@ -112,8 +119,8 @@ def identify_matmul(f: Callable[..., Any], formats: Sequence[Any] = ("bf16", "bf
                     scales: Optional[str] = None, blocks: Tuple[Any, Any] = ("1x32", "1x32")) -> Identified:
     """Which contract does f follow? f(a, b): a is m x k and b n x k, of `formats`; D = A B^T, m x n in `output`, comes back.
 
-    arrays: what f is given: "numpy" (bf16 and FP8 of ml_dtypes, or their bits without it), "torch" or "values" (mxcheck.Values); None: numpy
-    where it is installed. names: contracts to try in place of all.
+    arrays: what f is given: "numpy" (bf16 and FP8 of ml_dtypes; without it FP8 as uint8, and no bf16), "torch" or "values" (mxcheck.Values); None:
+    numpy where it is installed. names: contracts to try in place of all.
     scales: "e8m0" or "fp32": f(a, b, scale_a, scale_b), compact, of `blocks` of a and b. Split-k of 2, 3 and 4 is tried where no contract
     explains every output; then the order of summation is looked for (tree=False: not).
     """
