@@ -49,12 +49,13 @@ def _require_contract(contract: Any, a: Any, scaled: bool, format_a: Any) -> str
     if contract is not None:
         return str(encoded(contract, "contract"), "utf-8")
     format = _operand_format(a, format_a)
+    interval = a.block.split("x")[-1] if isinstance(a, Quantized) and a.block != "row" else "128"  # of k, for a scale
     likely = []
     for name in contracts():
         row = _lines("contract", name)
         if format in row["operands"].split() and (scaled or not row["scales"]):
             promotes = scaled and not row["scales"] and name not in ("exact", "ieee_fp32")
-            likely.append(name + "+promote128" if promotes else name)
+            likely.append(f"{name}+promote{interval}" if promotes else name)
     raise UsageError(f"contract is missing: it says which sums the kernel makes, and nothing is taken for granted. For operands in {format}"
                      f"{' with scales' if scaled else ''} there are {', '.join(likely) or 'none'} (docs/contracts.md)")
 

@@ -37,7 +37,7 @@ MISTAKES = [
     (lambda: mxcheck.decode([1, 2], "e4m3"), "write values as 1.0", "mxcheck.Values(bytes([...])"),
     (lambda: mxcheck.scale("448"), "amax is '448'"),
     (lambda: mxcheck.matmul(X, X), "contract is missing", "fp32", "ieee_fp32"),
-    (lambda: mxcheck.matmul(Q, Q), "e4m3 with scales", "sm90_fp8+promote128", "sm100_mxf8f6f4"),
+    (lambda: mxcheck.matmul(Q, Q), "e4m3 with scales", "sm90_fp8+promote32", "sm100_mxf8f6f4"),
     (lambda: mxcheck.mma(ONES, ONES), "contract is missing", "sm90_fp8"),
     (lambda: mxcheck.explain(X, X, (0, 0)), "contract is missing"),
     (lambda: mxcheck.matmul(X, X, "exat"), "did you mean 'exact'?"),
