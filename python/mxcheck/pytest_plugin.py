@@ -36,6 +36,7 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_configure(config: Any) -> None:
     config.addinivalue_line("markers", "mxcheck_gate: a statement of the gate about a candidate")
+    config.addinivalue_line("markers", "xdist_group(name): one worker of pytest-xdist")  # known without it too
     given = config.getoption("--mxcheck-seed")
     of_worker = getattr(config, "workerinput", {}).get("mxcheck_seed")  # pytest-xdist: the controller's
     config.stash[_seed_key] = given if given is not None else of_worker if of_worker is not None else random.SystemRandom().randrange(1 << 48)

@@ -27,7 +27,7 @@ class Plugin(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_there_is_a_test_for_each_statement(self):
-        code, out = self.pytest(RIGHT, "-v")
+        code, out = self.pytest(RIGHT, "-v", "--strict-markers", "-W", "error")
         self.assertEqual(code, 0, out)
         self.assertIn("test_right[permuting_blocks_permutes_results] PASSED", out)
         self.assertIn("test_right[something_is_checked_and_the_process_ends_in_order] PASSED", out)
