@@ -25,7 +25,7 @@ class InternalError(Error, RuntimeError):
     """A bug in mxcheck."""
 
 
-# As callers know them: a traceback says mxcheck.UsageError.
+# Names as callers know them: a traceback says mxcheck.UsageError.
 for _error in (Error, UsageError, InputError, GoldenError, EnvironmentError_, InternalError):
     _error.__module__, _error.__name__, _error.__qualname__ = ("mxcheck", *[_error.__name__.rstrip("_")] * 2)
 

@@ -80,7 +80,7 @@ def one_of(value: Any, what: str, names: Iterable[str]) -> str:
 
 
 def _type_name(value: Any) -> Optional[str]:
-    """What a type of torch, numpy, ml_dtypes or jax is called."""
+    """The name of a type of torch, numpy, ml_dtypes or jax."""
     module = (value if isinstance(value, type) else type(value)).__module__.split(".")[0]
     if module == "torch":
         return str(value).rsplit(".", 1)[-1]

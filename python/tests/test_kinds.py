@@ -1,4 +1,4 @@
-"""What comes in comes out: lists and mxcheck.Values, numpy, torch. Formats, types and blocks by the names that they have there."""
+"""Tensors come back as the kind that came in: lists and mxcheck.Values, numpy, torch. Formats, types and blocks by the names that they have there."""
 
 import unittest
 

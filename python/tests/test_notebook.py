@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "python" / "first_
 
 
 def outputs_of(source, names):
-    """What a cell prints, and its last expression as text, or as a picture where it draws itself."""
+    """A cell's outputs: its print, and its last expression as text, or as a picture where it draws itself."""
     tree = ast.parse(source)
     last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()

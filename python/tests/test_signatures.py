@@ -22,7 +22,7 @@ C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctyp
            "float": ctypes.c_float}
 
 
-# What `mypy --strict` must take.
+# A user file that `mypy --strict` takes.
 USER = """import mxcheck
 x = mxcheck.Values(bytes(256), (2, 32), "fp32")
 q = mxcheck.quantize(x, "e4m3", recipe="te", block=(1, 32))
@@ -151,7 +151,7 @@ class Package(unittest.TestCase):
                 self.check_types(name, [one])
 
     def check_types(self, name, ones):
-        """Of functions, and of methods of classes that are this package's own."""
+        """Every function, and every method of a class of this package, has annotations."""
         for one in ones:
             with self.subTest(name, one=one):
                 self.assertTrue(inspect.getdoc(one), "a docstring")

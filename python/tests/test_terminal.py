@@ -14,7 +14,7 @@ GATE = "import gated, mxcheck\nprint(repr(mxcheck.gate(gated.{}, seed=1, only={!
 
 def run(text, on_a_terminal):
     """Exit code, standard output and standard error of Python on a text."""
-    environment = dict(os.environ, PYTHONPATH=f"{HERE}:{HERE.parent}", PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, PYTHONPATH=f"{HERE}:{HERE.parent}", PYTHONDONTWRITEBYTECODE="1", NO_COLOR="1")
     command = [sys.executable, "-c", text]
     if not on_a_terminal:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)

@@ -97,7 +97,7 @@ def _require_known(values: Optional[Tuple[Any, ...]], names: Sequence[str], what
 
 
 def _require_contract(text: Any) -> None:
-    """Of a matmul's claim: a contract, any order of sums, or a contract's accuracy."""
+    """A matmul claims a contract, any order of sums, or a contract's accuracy: UsageError for anything else."""
     from .._product import contract as of_text
 
     if not isinstance(text, str):

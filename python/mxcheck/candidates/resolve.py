@@ -48,7 +48,7 @@ def where(error: BaseException, most: int = 480) -> str:
 
 
 def interpreter(error: BaseException) -> str:
-    """Of a module that is missing: which Python looked for it, and how another is chosen."""
+    """The end of a message about a missing module: which Python looked for it, and how another is chosen."""
     if not isinstance(error, ImportError):
         return ""
     return f" (interpreter {sys.executable}; MXCHECK_PYTHON=/path/to/python chooses another)"

@@ -38,7 +38,7 @@ def _of_ml_dtypes(format_: str) -> Any:
 
 
 def _arrays_of(arrays: Optional[str], handed: Sequence[str]) -> str:
-    """What a function is called with: where nothing is said "numpy", if it is installed and has a type for each of these formats."""
+    """The kind of arrays that a function is called with: where nothing is said "numpy", if it is installed and has a type for each of these formats."""
     if arrays is None:
         held = bool(importlib.util.find_spec("numpy")) and all(one in ("fp32", "fp16") or _of_ml_dtypes(one) is not None for one in handed)
         arrays = "numpy" if held else "values"
