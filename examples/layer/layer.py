@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A layer to run `mxcheck layer` on, and a kernel's dump with a fault in it. Needs numpy.
+"""A layer to run `mxcheck layer` on, and a kernel's dump with a fault in it. Needs numpy: python3-numpy of packages.txt, or pip's.
 
     layer.py cut goldens/data layer.safetensors       three experts from the committed slices of a model in training
     layer.py swiglu out.safetensors mine.safetensors  H as mxcheck wrote it, and A with SiLU rounded to BF16 before * u

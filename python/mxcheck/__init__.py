@@ -27,7 +27,31 @@ from .candidates import Candidate, Policy, Refused, candidate
 from .candidates.gating import Report, gate
 from . import golden
 
+from typing import TYPE_CHECKING, Any, List
+
 __version__ = version()
+
+_LATER = ("pytest_plugin", "testing")  # modules that are loaded when they are first asked for
+
+
+if TYPE_CHECKING:
+    from . import pytest_plugin as pytest_plugin  # not of __all__: it needs pytest
+    from . import testing
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            import importlib
+
+            return importlib.import_module(f"{__name__}.{name}")
+        from ._names import near
+
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near(name, [*__all__, *_LATER])}")
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *_LATER])
+
 
 __all__ = [
     "Candidate",
@@ -74,5 +98,6 @@ __all__ = [
     "routers",
     "scale",
     "scale_layout",
+    "testing",
     "verify_layer",
 ]

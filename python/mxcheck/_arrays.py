@@ -1,14 +1,17 @@
 """Tensors of the caller's kind: numpy (with ml_dtypes), torch on the CPU, or bytes that say what they are (Values), which is also
-what a tensor of any other library (DLPack) is answered with."""
+what lists of numbers and tensors of any other library (DLPack) are answered with."""
 
+import array
 import ctypes
 import mmap
+import struct
 import sys
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _dlpack
 from ._errors import EnvironmentError_, UsageError
+from ._names import format_name, told, whole
 
 # Names of value types that PyTorch, numpy and ml_dtypes use, to those of formats.
 _FORMATS = {"float32": "fp32", "fp32": "fp32", "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"}
@@ -16,6 +19,8 @@ _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 # Bytes of an element; others have one.
 _WIDTHS = {**{name: _BYTES[format_] for name, format_ in _FORMATS.items()}, "e5m6": 2, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4,
            "uint64": 8, "int64": 8, "float64": 8, "fp64": 8}
+_INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+_TAKEN = "numpy arrays, torch tensors on the CPU, lists of numbers, what has __dlpack__ and mxcheck.Values are taken"
 _TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}
 
 
@@ -23,7 +28,8 @@ _TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_
 class Values:
     """A tensor as bytes: row-major, without gaps.
 
-    data: anything with the buffer protocol; shape; dtype: the name of a format ("fp32", "bf16", "e4m3", "e8m0" ...).
+    data: anything with the buffer protocol; shape; dtype: the name of a format ("fp32", "bf16", "e4m3", "e8m0" ...), or of an integer.
+    tolist() has its numbers.
     """
 
     data: Any
@@ -31,12 +37,53 @@ class Values:
     dtype: str
 
     def __post_init__(self) -> None:
-        self.shape = tuple(int(extent) for extent in self.shape)
-        if any(extent < 0 for extent in self.shape):
-            raise UsageError(f"shape is {self.shape}: extents must be 0 or more")
+        try:
+            self.shape = tuple(whole(extent, "shape", 0) for extent in self.shape)
+        except TypeError:
+            raise UsageError(f"shape is {told(self.shape)}: a tuple of extents is needed, as (2, 32)") from None
+        if self.dtype not in _INTEGERS and self.dtype not in ("fp64", "float64"):
+            try:
+                name = format_name(self.dtype, "dtype")
+            except UsageError as error:
+                raise UsageError(f"{error}, and of integers {', '.join(_INTEGERS)}") from None
+            self.dtype = self.dtype if isinstance(self.dtype, str) else name
+        try:
+            memoryview(self.data).release()
+        except TypeError:
+            raise UsageError(f"data is {told(self.data)}: bytes are needed, as array.array('f', ...); lists of numbers need no mxcheck.Values") from None
 
     def tobytes(self) -> bytes:
         return memoryview(self.data).cast("B").tobytes()
+
+    def tolist(self) -> Any:
+        """Numbers, nested by the shape: values as floats, integers and codes as integers."""
+        numbers: Any = _numbers(self.tobytes(), self.dtype)
+        for axis in range(len(self.shape) - 1, 0, -1):
+            extent = self.shape[axis]
+            numbers = [numbers[i * extent : (i + 1) * extent] for i in range(count_of(self.shape[:axis]))]
+        return numbers if self.shape else numbers[0]
+
+    def __repr__(self) -> str:
+        each = _WIDTHS.get(self.dtype, 1)
+        first = _numbers(bytes(memoryview(self.data).cast("B")[: 4 * each]), self.dtype)
+        shown = ", ".join(f"{one:.6g}" if isinstance(one, float) else str(one) for one in first[:3])
+        more = ", ..." if len(first) > 3 else ""
+        return f"mxcheck.Values({self.dtype} {' x '.join(map(str, self.shape)) or 'scalar'} [{shown}{more}])"
+
+
+def _numbers(data: bytes, dtype: str) -> List[Any]:
+    """The numbers of bytes: of values floats, of codes and integers integers."""
+    name = _FORMATS.get(dtype, dtype)
+    if name == "bf16":
+        return array.array("f", b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data) - 1, 2))).tolist()
+    if name == "fp16":
+        return list(struct.unpack(f"={len(data) // 2}e", data[: len(data) & ~1]))
+    letter = {"fp32": "f", "fp64": "d", "float64": "d"}.get(name)
+    if letter is None:
+        letter = {1: "B", 2: "H", 4: "I", 8: "Q"}[_WIDTHS.get(name, 1)]
+        letter = letter.lower() if name.startswith("int") else letter
+    each = array.array(letter).itemsize
+    return array.array(letter, data[: len(data) // each * each]).tolist()
 
 
 @dataclass
@@ -49,6 +96,7 @@ class View:
     row_stride: int  # elements
     kind: str  # "numpy", "torch", "values"
     owner: Any
+    size: int  # bytes of its elements
 
 
 def count_of(shape: Sequence[int]) -> int:
@@ -119,7 +167,7 @@ def _torch_view(x: Any, what: str, codes: bool) -> View:
         raise UsageError(f"{what} is {x.dtype}, two codes in a byte, which libraries pack in different ways: give one code a byte, as uint8 with "
                          "format e2m1 or as mxcheck.Values")
     return View(x.data_ptr(), tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), x.stride(), what),
-                "torch", x)
+                "torch", x, x.numel() * x.element_size())
 
 
 def _numpy_view(x: Any, what: str, codes: bool) -> View:
@@ -134,12 +182,14 @@ def _numpy_view(x: Any, what: str, codes: bool) -> View:
     if x.dtype.hasobject or x.dtype.kind in "OSUMm" or x.dtype.names is not None or name.startswith("void"):
         raise UsageError(f"{what} is of {x.dtype}: a type of numbers is needed")
     pointer = x.__array_interface__["data"][0]
-    return View(pointer, tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), strides, what), "numpy", x)
+    return View(pointer, tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), strides, what), "numpy", x,
+                x.size * x.itemsize)
 
 
 def _value_format(name: str, what: str) -> str:
     if name not in _FORMATS:
-        raise UsageError(f"{what} is of {name}: float32, bfloat16 and float16 are taken")
+        hint = f"; of numpy {what}.astype('float32') has that, of torch {what}.float()" if name == "float64" else ""
+        raise UsageError(f"{what} is of {name}: float32, bfloat16 and float16 are taken{hint}")
     return _FORMATS[name]
 
 
@@ -172,12 +222,37 @@ def _view_of(x: Any, what: str, codes: bool) -> View:
             needed = count_of(x.shape) * _BYTES[format_]
             if memoryview(x.data).nbytes != needed:
                 raise UsageError(f"{what} has {memoryview(x.data).nbytes} bytes: {x.shape} of {format_} are {needed}")
-        return View(pointer, x.shape, format_, x.shape[-1] if x.shape else 1, "values", keeper)
+        return View(pointer, x.shape, format_, x.shape[-1] if x.shape else 1, "values", keeper, memoryview(x.data).nbytes)
     if hasattr(x, "__dlpack__"):
         capsule, pointer, shape, strides, name = _dlpack.read(x, what)
-        return View(pointer, shape, name if codes else _value_format(name, what), _rows(x, shape, strides, what), "values", capsule)
-    raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: numpy arrays, torch tensors on the CPU, what has __dlpack__ and "
-                     "mxcheck.Values are taken")
+        return View(pointer, shape, name if codes else _value_format(name, what), _rows(x, shape, strides, what), "values", capsule,
+                    count_of(shape) * _WIDTHS.get(name, 1))
+    if isinstance(x, (list, tuple)):
+        return _view_of(_of_list(x, what, codes), what, codes)
+    raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: {_TAKEN}")
+
+
+def _of_list(x: Any, what: str, codes: bool) -> Values:
+    """FP32 values of nested lists of numbers, all rows of one length."""
+    shape: List[int] = []
+    flat: List[Any] = list(x)
+    extent = len(flat)
+    while True:
+        shape.append(extent)
+        if not flat or not isinstance(flat[0], (list, tuple)):
+            break
+        lengths = {len(row) if isinstance(row, (list, tuple)) else -1 for row in flat}
+        if len(lengths) > 1:
+            raise UsageError(f"{what} is a list of rows of different lengths: a matrix is needed")
+        extent = lengths.pop()
+        flat = [one for row in flat for one in row]
+    for one in flat:
+        if not isinstance(one, (int, float)) or isinstance(one, bool):
+            raise UsageError(f"{what} is a list of {type(one).__module__}.{type(one).__name__}: {_TAKEN}")
+    if codes and flat and all(isinstance(one, int) for one in flat):
+        raise UsageError(f"{what} is a list of whole numbers, which may be values or codes: write values as 1.0, and give codes as "
+                         "mxcheck.Values(bytes([...]), shape, 'e4m3')")
+    return Values(array.array("f", flat), tuple(shape), "fp32")
 
 
 def matrix_of(shape: Tuple[int, ...], what: str) -> Tuple[int, int]:

@@ -58,13 +58,15 @@ _pointer_of = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_objec
 def _tensor_in(capsule: Any, what: str) -> _Tensor:
     name = _name_of(capsule)
     if name == b"dltensor":
-        return _Managed.from_address(_pointer_of(capsule, name)).tensor
+        tensor: _Tensor = _Managed.from_address(_pointer_of(capsule, name)).tensor
+        return tensor
     if name != b"dltensor_versioned":
         raise UsageError(f"{what}.__dlpack__() gave a capsule {name!r}: dltensor or dltensor_versioned is needed")
     managed = _Versioned.from_address(_pointer_of(capsule, name))
     if managed.major != 1:
         raise UsageError(f"{what} is DLPack {managed.major}.{managed.minor}: 1.x is read")
-    return managed.tensor
+    tensor = managed.tensor
+    return tensor
 
 
 def _capsule_of(x: Any, what: str) -> Any:

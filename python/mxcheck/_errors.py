@@ -25,6 +25,10 @@ class InternalError(Error, RuntimeError):
     """A bug in mxcheck."""
 
 
+# Names as callers know them: a traceback says mxcheck.UsageError.
+for _error in (Error, UsageError, InputError, GoldenError, EnvironmentError_, InternalError):
+    _error.__module__, _error.__name__, _error.__qualname__ = ("mxcheck", *[_error.__name__.rstrip("_")] * 2)
+
 # Kind, result of bindings/mxcheck_c.h, exit code of the program, exception: the rows of numerics/error.h.
 # tests/bindings/at_speed_test.cc compares.
 _TABLE = (

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union, overload
 from ._arrays import Values, count_of, new_buffer, result, view_of
 from ._errors import UsageError
 from ._library import call, text
+from ._names import encoded, format_name, number
 
 
 @functools.lru_cache(maxsize=256)
@@ -17,15 +18,7 @@ def _described(what: str, name: bytes) -> Dict[str, str]:
 
 
 def _lines(what: str, name: Any) -> Dict[str, str]:
-    return _described(what, _bytes(name, what))
-
-
-def _bytes(name: Any, what: str) -> bytes:
-    if not isinstance(name, str):
-        raise UsageError(f"{what} is {name!r}: its name is needed")
-    if "\0" in name:
-        raise UsageError(f"{what} is {name!r}: no name has a zero byte")
-    return name.encode()
+    return _described(what, encoded(name, what))
 
 
 @dataclass(frozen=True)
@@ -52,19 +45,19 @@ class FormatInfo:
 @functools.lru_cache(maxsize=64)
 def _info(name: str) -> FormatInfo:
     row = _lines("format", name)
-    number = lambda key: int(row[key]) if key in row else None  # noqa: E731
+    nan, inf = (int(row[key]) if key in row else None for key in ("nan_code", "inf_code"))
     return FormatInfo(row["name"], row["dtype"], int(row["bits"]), int(row["exponent_bits"]), int(row["mantissa_bits"]), int(row["bias"]),
-                      float.fromhex(row["max"]), int(row["max_code"]), number("nan_code"), number("inf_code"))
+                      float.fromhex(row["max"]), int(row["max_code"]), nan, inf)
 
 
 @overload
-def formats(name: str) -> FormatInfo: ...
+def formats(name: Any) -> FormatInfo: ...
 @overload
 def formats(name: None = None) -> List[FormatInfo]: ...
-def formats(name: Optional[str] = None) -> Union[FormatInfo, List[FormatInfo]]:
-    """One format, by its own name or that of PyTorch's type, or all of them."""
+def formats(name: Any = None) -> Union[FormatInfo, List[FormatInfo]]:
+    """One format, by its own name, PyTorch's ("float8_e4m3fn", "e4m3fn") or a type of torch, numpy or ml_dtypes; or all of them."""
     if name is not None:
-        return _info(name)
+        return _info(format_name(name))
     return [_info(one) for one in text("mxcheck_c_names", b"formats").splitlines()]
 
 
@@ -78,7 +71,7 @@ def recipe(name: str) -> Dict[str, str]:
     return dict(_lines("recipe", name))
 
 
-def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "saturate", words: Any = None) -> Any:
+def cast(x: Any, format: Any, rounding: str = "nearest_even", overflow: str = "saturate", words: Any = None) -> Any:
     """Codes of x's elements, without scales.
 
     x: FP32, BF16 or FP16 of any shape, without gaps. rounding: nearest_even, nearest_away, toward_zero, upward (toward +Inf), or
@@ -88,7 +81,7 @@ def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "s
     """
     view = view_of(x)
     _refuse_gaps(view)
-    info = _info(format)
+    info = formats(format)
     count = count_of(view.shape)
     buffer, pointer = new_buffer(count * info.code_bytes)
     if (rounding == "stochastic") != (words is not None):
@@ -99,49 +92,43 @@ def cast(x: Any, format: str, rounding: str = "nearest_even", overflow: str = "s
         if bits.format not in ("uint32", "int32"):
             raise UsageError(f"words are of {bits.format}: uint32 or int32 is needed")
         _refuse_gaps(bits)
-        check_bytes(random, bits, 4 * count, "words")
-        call("mxcheck_c_cast_stochastic", view.format.encode(), view.pointer, count, info.name.encode(), _bytes(overflow, "overflow"),
+        check_bytes(bits, 4 * count, "words")
+        call("mxcheck_c_cast_stochastic", view.format.encode(), view.pointer, count, info.name.encode(), encoded(overflow, "overflow"),
              bits.pointer, pointer)
         return result(buffer, view.shape, info.name, info.code_bytes, view.kind)
-    call("mxcheck_c_cast", view.format.encode(), view.pointer, count, info.name.encode(), _bytes(rounding, "rounding"),
-         _bytes(overflow, "overflow"), pointer)
+    call("mxcheck_c_cast", view.format.encode(), view.pointer, count, info.name.encode(), encoded(rounding, "rounding"),
+         encoded(overflow, "overflow"), pointer)
     return result(buffer, view.shape, info.name, info.code_bytes, view.kind)
 
 
-def decode(codes: Any, format: str) -> Any:
+def decode(codes: Any, format: Any) -> Any:
     """The exact values of codes, as FP64, of the codes' shape and kind. InputError for a code wider than the format."""
     view = view_of(codes, "codes", codes=True)
     _refuse_gaps(view)
-    info = _info(format)
+    info = formats(format)
     count = count_of(view.shape)
-    check_bytes(codes, view, count * info.code_bytes, "codes")
+    check_bytes(view, count * info.code_bytes, "codes")
     buffer, pointer = new_buffer(count * 8)
     call("mxcheck_c_decode", info.name.encode(), view.pointer, count, pointer)
     return result(buffer, view.shape, "fp64", 8, view.kind)
 
 
-def scale(amax: float, rule: str = "rceil", format: str = "e4m3") -> Tuple[Optional[int], float]:
+def scale(amax: float, rule: str = "rceil", format: Any = "e4m3") -> Tuple[Optional[int], float]:
     """The scale of a block whose largest magnitude is amax (NaN and infinity are taken), rounded once to FP32.
 
     rule: a recipe's name. Returns the E8M0 byte, or None for recipes of FP32 scales, and the scale's value.
     """
-    given = ctypes.c_float(amax)
+    given = ctypes.c_float(number(amax, "amax"))
     byte = ctypes.c_uint8()
     value = ctypes.c_float()
-    call("mxcheck_c_scale", _bytes(rule, "rule"), _bytes(format, "format"), ctypes.byref(given), 1, ctypes.byref(byte), ctypes.byref(value))
+    call("mxcheck_c_scale", encoded(rule, "rule"), format_name(format).encode(), ctypes.byref(given), 1, ctypes.byref(byte), ctypes.byref(value))
     return (None if recipe(rule)["rule"] == "fp32" else byte.value), value.value
 
 
-def check_bytes(x: Any, view: Any, needed: int, what: str) -> None:
+def check_bytes(view: Any, needed: int, what: str) -> None:
     """UsageError where a tensor has another number of bytes than a call will read."""
-    if isinstance(x, Values):
-        given = memoryview(x.data).nbytes
-    elif view.kind == "values":  # DLPack, whose types are those of _dlpack
-        given = count_of(view.shape) * {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}.get(view.format, 1)
-    else:
-        given = count_of(view.shape) * (x.element_size() if view.kind == "torch" else x.itemsize)
-    if given != needed:
-        raise UsageError(f"{what} has {given} bytes: {needed} are needed")
+    if view.size != needed:
+        raise UsageError(f"{what} has {view.size} bytes: {needed} are needed")
 
 
 def _refuse_gaps(view: Any) -> None:

@@ -1,5 +1,6 @@
 """A mixture-of-experts layer, forward and backward, under a recipe: `mxcheck layer` of the command line (docs/layer.md)."""
 
+import inspect
 import json
 import os
 import tempfile
@@ -12,8 +13,9 @@ from . import _safetensors
 from ._arrays import Values, view_of
 from ._errors import InputError, UsageError
 from ._formats import formats
+from ._names import format_name, listed, near, number, require_options, told, whole, word
 from ._quantize import _thread_count
-from ._router import RoundedTokens, Routes, _whole
+from ._router import RoundedTokens, Routes
 from ._tool import run_tool
 
 Recipe = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -21,7 +23,7 @@ _ROUTES = ("offsets", "row_token", "row_weight", "token_offsets", "token_rows", 
 _OF_EXPERT = ("gate_proj", "up_proj", "down_proj")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LayerRun(MappingABC):  # type: ignore[type-arg]
     """Every tensor of a layer's run by its name, in the order of the steps; a Mapping.
 
@@ -42,6 +44,9 @@ class LayerRun(MappingABC):  # type: ignore[type-arg]
 
     def __len__(self) -> int:
         return len(self.tensors)
+
+    def __repr__(self) -> str:
+        return f"LayerRun({len(self)} tensors: {listed(self, 12)})"
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class LayerTensorVerdict:
         return self.verdict == "equal"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LayerVerdict:
     """A dump against the reference's layer. True as a truth value where all that the dump has is equal, bit for bit."""
 
@@ -84,7 +89,12 @@ class LayerVerdict:
         for one in self.tensors:
             if one.name == name:
                 return one
-        raise KeyError(name)
+        raise KeyError(f"{name}{near(name, [one.name for one in self.tensors])}")
+
+    def __repr__(self) -> str:
+        first = self.first
+        found = f"{first.name} of step {first.step} {first.verdict}: {listed(first.causes) or first.note or 'no cause known'}" if first else "equal"
+        return f"LayerVerdict({found})"
 
     @property
     def first(self) -> Optional[LayerTensorVerdict]:
@@ -138,9 +148,9 @@ def _recipe_in(recipe: Recipe, folder: Path) -> str:
     try:
         name = os.fspath(recipe)
     except TypeError:
-        raise UsageError(f"recipe is a {type(recipe).__name__}: a name, a path of a .json or a dict is needed") from None
+        raise UsageError(f"recipe is {told(recipe)}: a name, a path of a .json or a dict is needed") from None
     if not isinstance(name, str) or not name or "\0" in name or name.startswith("-"):
-        raise UsageError(f"recipe is {name!r}: a name, a path of a .json or a dict is needed")
+        raise UsageError(f"recipe is {told(name)}: a name, a path of a .json or a dict is needed")
     return name
 
 
@@ -149,7 +159,7 @@ def _weights(tensors: Mapping[str, Any], experts: Optional[str], names: Mapping[
     if experts is None:
         return {"W1": _taken(tensors, names["W1"], "w1"), "W2": _taken(tensors, names["W2"], "w2")}
     if not isinstance(experts, str) or "{}" not in experts:
-        raise UsageError(f"experts is {experts!r}: a name with {{}} for an expert's number is needed, as 'layers.0.experts.{{}}'")
+        raise UsageError(f"experts is {told(experts)}: a name with {{}} for an expert's number is needed, as 'layers.0.experts.{{}}'")
     found: Dict[str, Any] = {}
     for e in range(len(tensors)):
         patterns = {part: (names[part] or f"{experts}.{part}.weight").replace("{}", str(e)) for part in _OF_EXPERT}
@@ -158,18 +168,13 @@ def _weights(tensors: Mapping[str, Any], experts: Optional[str], names: Mapping[
             break
         found.update({f"experts.{e}.{part}.weight": _taken(tensors, name, "experts") for part, name in patterns.items()})
     if not found:
-        raise UsageError(f"experts is {experts!r}: there is no tensor {experts.replace('{}', '0')}.gate_proj.weight; there are {_some(tensors)}")
+        raise UsageError(f"experts is {experts!r}: there is no tensor {experts.replace('{}', '0')}.gate_proj.weight; there are {listed(tensors) or 'none'}")
     return found
-
-
-def _some(tensors: Mapping[str, Any]) -> str:
-    names = [str(name) for name in tensors]
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "") if names else "none"
 
 
 def _taken(tensors: Mapping[str, Any], name: Any, option: str) -> Any:
     if name not in tensors:
-        raise UsageError(f"{option}: there is no tensor {name!r}; there are {_some(tensors)}")
+        raise UsageError(f"{option}: there is no tensor {told(name)}; there are {listed(tensors) or 'none'}{near(name, map(str, tensors))}")
     return tensors[name]
 
 
@@ -185,34 +190,33 @@ def _routes_of(routes: Any, experts: int) -> Dict[str, Any]:
     if isinstance(routes, Mapping):
         unknown = [name for name in routes if name not in _ROUTES]
         if unknown:
-            raise UsageError(f"routes has {unknown[0]!r}: {', '.join(_ROUTES[:5])}, or experts and weights are known")
+            raise UsageError(f"routes has {told(unknown[0])}: {', '.join(_ROUTES[:5])}, or experts and weights are known{near(unknown[0], _ROUTES)}")
         return dict(routes)
-    raise UsageError(f"routes is a {type(routes).__name__}: what mxcheck.round_tokens or mxcheck.route returned, or tensors by name are needed")
+    raise UsageError(f"routes is {told(routes)}: what mxcheck.round_tokens or mxcheck.route returned, or tensors by name are needed")
 
 
 def _router_flags(top_k: Optional[int], variant: str, groups: int, groups_kept: int, nan: str, scale: float, rule: str, tile: int,
                   capacity: Optional[int], renormalize: Optional[bool], seed: int, step: int, layer: int) -> List[str]:
-    flags = ["--variant", _word(variant, "variant"), "--nan", _word(nan, "nan"), "--scale", repr(_number(scale)), "--round", _word(rule, "rule")]
+    flags = ["--variant", _word(variant, "variant"), "--nan", _word(nan, "nan"), "--scale", repr(_float(scale)), "--round", _word(rule, "rule")]
     for name, value in (("--top-k", top_k), ("--groups", groups or None), ("--groups-kept", groups_kept or None), ("--tile", tile),
                         ("--capacity", capacity), ("--seed", seed or None), ("--step", step or None), ("--layer", layer or None)):
         if value is not None:
-            flags += [name, str(_whole(value, name[2:].replace("-", "_")))]
+            flags += [name, str(whole(value, name[2:].replace("-", "_")))]
     if renormalize is not None:
         flags += ["--weights", "renorm" if renormalize else "raw"]
     return flags
 
 
 def _word(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value or value.startswith("-") or "\0" in value:
-        raise UsageError(f"{name} is {value!r}: its name is needed")
-    return value
+    if word(value, name).startswith("-"):
+        raise UsageError(f"{name} is {value!r}: no name begins with -")
+    return str(value)
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"scale is {value!r}: a number is needed") from None
+def _float(value: Any) -> float:
+    """The scale as it was written, of which FP32's is the program's to make."""
+    number(value, "scale")
+    return float(value)
 
 
 def _made_ready(folder: Path, tensors: Mapping[str, Any], recipe: Recipe, logits: Any, routes: Any, top_k: Optional[int] = None,
@@ -224,7 +228,7 @@ def _made_ready(folder: Path, tensors: Mapping[str, Any], recipe: Recipe, logits
                 seed: int = 0, step: int = 0, layer: int = 0) -> List[str]:
     """Files in the folder, and the command line that reads them. Names in the files are the layer's own, whatever the caller's are."""
     if not isinstance(tensors, Mapping):
-        raise UsageError(f"tensors is a {type(tensors).__name__}: tensors by name are needed")
+        raise UsageError(f"tensors is {told(tensors)}: tensors by name are needed, as {{'X': x, 'W1': w1, 'W2': w2}}")
     names = {"W1": w1, "W2": w2, "gate_proj": gate_proj or "", "up_proj": up_proj or "", "down_proj": down_proj or ""}
     found = {"X": _taken(tensors, x, "x"), **_weights(tensors, experts, names)}
     arguments = ["layer", str(folder / "layer.safetensors"), "--recipe", _recipe_in(recipe, folder), "--json", "--threads",
@@ -234,15 +238,16 @@ def _made_ready(folder: Path, tensors: Mapping[str, Any], recipe: Recipe, logits
     if backward:
         found["dO"] = _taken(tensors, d_o, "d_o")
         arguments += ["--backward", "--d-o", "dO"]
+    dtype = None if dtype is None else format_name(dtype, "dtype")
     for flag, value in (("--w1-layout", w1_layout), ("--w2-layout", w2_layout), ("--gate-up", gate_up), ("--dtype", dtype)):
         if value is not None:
             arguments += [flag, _word(value, flag[2:].replace("-", "_"))]
     if experts is not None:
         arguments += ["--experts", "experts.{}"]
     if only is not None:
-        asked = [only] if isinstance(only, str) else list(only)
+        asked = [only] if isinstance(only, str) else list(only) if isinstance(only, (list, tuple)) else []
         if not asked or any(not isinstance(name, str) or not name.isidentifier() for name in asked):
-            raise UsageError(f"only is {only!r}: names of the layer's tensors are needed")
+            raise UsageError(f"only is {told(only)}: names of the layer's tensors are needed")
         arguments += ["--only", ",".join(asked)]
     logits = logits if logits is not None or routes is not None else tensors.get("logits")
     if (logits is None) == (routes is None):
@@ -300,12 +305,8 @@ def _own_name(dtype: str) -> str:
 
 
 def _ready(folder: Path, *arguments: Any, **options: Any) -> List[str]:
-    try:
-        return _made_ready(folder, *arguments, **options)
-    except TypeError as error:
-        if "unexpected keyword argument" not in str(error):
-            raise
-        raise UsageError(f"layer: {str(error).split('()')[-1].strip()}") from None
+    require_options(options, list(inspect.signature(_made_ready).parameters)[1:], "layer")
+    return _made_ready(folder, *arguments, **options)
 
 
 def verify_layer(tensors: Mapping[str, Any], dump: Mapping[str, Any], recipe: Recipe, logits: Any = None, top_k: Optional[int] = None, *,

@@ -2,6 +2,7 @@
 header is made of (bindings/functions.inc): they cannot differ from what is called."""
 
 import ctypes
+import difflib
 import os
 import re
 from pathlib import Path
@@ -76,7 +77,14 @@ def call(name: str, *arguments: Any) -> None:
     """The function `name` of the table, an exception where it fails."""
     result = getattr(_library, name)(*arguments)
     if result != 0:
-        raise OF_RESULT.get(result, InternalError)(text("mxcheck_c_error"))
+        raise OF_RESULT.get(result, InternalError)(with_near_name(text("mxcheck_c_error")))
+
+
+def with_near_name(message: str) -> str:
+    """A message about an unknown name, with the known name that is most like it: the library suggests names one slip away alone."""
+    match = re.match(r"unknown [^']*'([^']*)'; known are ([^;]*)$", message)
+    near = difflib.get_close_matches(match.group(1), match.group(2).split(", "), 1) if match else []
+    return f"{message}; did you mean {near[0]!r}?" if near else message
 
 
 def text(name: str, *arguments: bytes) -> str:

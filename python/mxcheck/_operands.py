@@ -6,8 +6,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._arrays import View, count_of, matrix_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _bytes, _lines, check_bytes, formats
+from ._formats import _lines, check_bytes, formats
 from ._library import call
+from ._names import block_name, encoded, known, one_of, told, whole
 from ._quantize import Quantized, _offsets_of
 
 # The formats that integers hold where nothing is said: as the command line has them.
@@ -52,7 +53,7 @@ def _refuse_row_gaps(view: View, what: str) -> None:
 def _converted(scales: int, block: str, from_: str, to: str, shape: Tuple[int, int], offsets: Any, count: int, pad: int) -> Tuple[Any, int, Any]:
     """Scales at an address from one layout to another: memory, its address, and sizes as mxcheck_c_scale_layout gives them."""
     sizes = (ctypes.c_int64 * 4)()
-    arguments = (_bytes(block, "block"), _bytes(from_, "layout"), _bytes(to, "layout"), *shape, offsets, count, pad)
+    arguments = (encoded(block, "block"), encoded(from_, "layout"), encoded(to, "layout"), *shape, offsets, count, pad)
     call("mxcheck_c_scale_layout", *arguments, None, None, sizes)
     buffer, pointer = new_buffer(sizes[1])
     if scales and pointer:
@@ -65,24 +66,25 @@ def scale_sizes(block: str, layout: str, shape: Tuple[int, int], offsets: Any, c
     return _converted(0, block, layout, "compact", shape, offsets, count, 0)[2]
 
 
-def scale_layout(scales: Any, shape: Tuple[int, int], block: str = "1x32", layout: str = "tcgen05", to: str = "compact",
+def scale_layout(scales: Any, shape: Tuple[int, int], block: Any = "1x32", layout: str = "tcgen05", to: str = "compact",
                  offsets: Optional[Sequence[int]] = None, pad: int = 0) -> Any:
     """Scale bytes (E8M0, UE4M3) of a matrix of `shape` (rows, cols) from one layout to another; of the scales' kind.
 
-    block: a name (mxcheck.quantize) or ROWSxCOLS, as "1x16". Compact scales are a matrix of blocks, others a vector of bytes, where those
+    block: a name (mxcheck.quantize) or ROWSxCOLS, as "1x16" or (1, 16). Compact scales are a matrix of blocks, others a vector of bytes, where those
     that are no scale become `pad`. offsets: where experts begin, each of which has a layout of its own. UsageError for blocks of several
     rows and columns, which are compact alone, and for scales of another size.
     """
     view = view_of(scales, "scales", codes=True)
     _refuse_row_gaps(view, "scales")
-    if not isinstance(pad, int) or not 0 <= pad <= 255:
-        raise UsageError(f"pad is {pad!r}: a byte is needed")
+    whole(pad, "pad", 0, 255)
+    block = block_name(block)
     try:
-        rows, cols = (int(extent) for extent in shape)
+        rows, cols = shape
     except (TypeError, ValueError):
-        raise UsageError(f"shape is {shape!r}: the matrix's rows and columns are needed") from None
+        raise UsageError(f"shape is {told(shape)}: the matrix's rows and columns are needed, as (4, 128)") from None
+    rows, cols = whole(rows, "shape", 0), whole(cols, "shape", 0)
     pointer, count = _offsets_of(offsets)
-    check_bytes(scales, view, scale_sizes(block, layout, (rows, cols), pointer, count)[0], "scales")
+    check_bytes(view, scale_sizes(block, layout, (rows, cols), pointer, count)[0], "scales")
     buffer, _, sizes = _converted(view.pointer, block, layout, to, (rows, cols), pointer, count, pad)
     wanted = (sizes[2], sizes[3]) if to == "compact" else (sizes[1],)
     return result(buffer, wanted, "e8m0" if view.format in ("e8m0", "float8_e8m0fnu") else "uint8", 1, view.kind)
@@ -101,7 +103,7 @@ def _quantized(q: Quantized, name: str, transposed: bool) -> Side:
     needed = 4 * sizes[1] if fp32 else sizes[0]
     for view, size, what, tensor in ((codes, rows * cols * info.code_bytes, "codes", q.codes), (scales, needed, "scales", q.scales)):
         _refuse_row_gaps(view, f"{name}.{what}")
-        check_bytes(tensor, view, size, f"{name}.{what}")
+        check_bytes(view, size, f"{name}.{what}")
     keeps: List[Any] = [codes, scales]
     scales_at = scales.pointer
     if q.layout != "compact":
@@ -112,13 +114,13 @@ def _quantized(q: Quantized, name: str, transposed: bool) -> Side:
     return Side(operand, codes.kind, keeps=keeps)
 
 
-def _plain(x: Any, name: str, transposed: bool, format: Optional[str]) -> Side:
+def _plain(x: Any, name: str, transposed: bool, format: Any) -> Side:
     view = view_of(x, name, codes=True)
     stacked = len(view.shape) == 3
     rows, cols = view.shape[1:] if stacked else matrix_of(view.shape, name)
     info = formats(format if format is not None else _UNSIGNED.get(view.format, view.format))
     _refuse_row_gaps(view, name)
-    check_bytes(x, view, count_of(view.shape) * info.code_bytes, name)
+    check_bytes(view, count_of(view.shape) * info.code_bytes, name)
     operand = Operand(ctypes.sizeof(Operand), info.name.encode(), view.pointer, rows, cols, b"none", None, None, 0, transposed)
     return Side(operand, view.kind, view.shape[0] if stacked else None, rows * cols * info.code_bytes, keeps=[view])
 
@@ -132,11 +134,13 @@ def _natural_block(contract: Dict[str, str], name: str, transposed: bool) -> str
     return f"{terms}x1" if transposed else f"1x{terms}"
 
 
-def _put_scales(side: Side, x: Any, name: str, block: Optional[str], layout: str, contract: Dict[str, str], offsets: Any, count: int) -> None:
+def _put_scales(side: Side, x: Any, name: str, block: Any, layout: str, contract: Dict[str, str], offsets: Any, count: int) -> None:
     """Scales of a plain operand."""
     operand, what = side.operand, f"scale_{name}"
     view = view_of(x, what, codes=True)
-    if block is None:
+    if block is not None:
+        block = block_name(block, f"block_{name}")
+    else:
         block = _natural_block(contract, name, bool(operand.transposed))
     if len(view.shape) == 2:
         _refuse_row_gaps(view, what)
@@ -150,7 +154,7 @@ def _put_scales(side: Side, x: Any, name: str, block: Optional[str], layout: str
     wanted = stack + ((sizes[2], sizes[3]) if layout == "compact" else (sizes[0],))
     if tuple(view.shape) != wanted:
         raise UsageError(f"{what} is of shape {tuple(view.shape)}: {wanted} is needed, of blocks {block} in layout {layout}")
-    check_bytes(x, view, each * (side.count if side.count is not None else 1), what)
+    check_bytes(view, each * (side.count if side.count is not None else 1), what)
     side.keeps.append(view)
     operand.scales = view.pointer
     if layout != "compact":
@@ -159,18 +163,19 @@ def _put_scales(side: Side, x: Any, name: str, block: Optional[str], layout: str
         buffer, operand.scales, _ = _converted(view.pointer, block, layout, "compact", shape, offsets, count, 0)
         side.keeps.append(buffer)
     narrow = contract["scales"].split()[0] if contract["scales"] else "e8m0"
-    operand.block, operand.scale_cols, side.scale_step = _bytes(block, f"block_{name}"), sizes[3], each
+    operand.block, operand.scale_cols, side.scale_step = encoded(block, f"block_{name}"), sizes[3], each
     operand.scale_type = b"fp32" if fp32 else narrow.encode()
 
 
-def side_of(x: Any, name: str, transposed: bool, contract: Dict[str, str], scales: Any, block: Optional[str], layout: str,
-            format: Optional[str], offsets: Any, count: int) -> Side:
+def side_of(x: Any, name: str, transposed: bool, contract: Dict[str, str], scales: Any, block: Any, layout: str,
+            format: Any, offsets: Any, count: int) -> Side:
     """An operand of either kind. `offsets`: of a plain operand's blocks, where they restart."""
     if isinstance(x, Quantized):
         for value, what in ((scales, "scale"), (block, "block"), (format, "format")):
             if value is not None:
                 raise UsageError(f"{what}_{name} is given, and {name} is what mxcheck.quantize returned, which has its own")
         return _quantized(x, name, transposed)
+    one_of(layout, "layout", known("layouts"))
     side = _plain(x, name, transposed, format)
     if scales is not None:
         _put_scales(side, scales, name, block, layout, contract, offsets, count)

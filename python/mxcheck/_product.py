@@ -1,14 +1,14 @@
 """Products of matrices under a named contract: reference/matmul."""
 
 import ctypes
-import struct
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._arrays import View, count_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _bytes, _lines, check_bytes
+from ._formats import _lines, check_bytes
 from ._library import call, text
-from ._operands import Operand, Side, side_of
+from ._names import encoded, format_name, number, one_of, told, whole
+from ._operands import _UNSIGNED, Operand, Side, side_of
 from ._quantize import Quantized, _offsets_of, _thread_count
 
 
@@ -36,11 +36,28 @@ def contract(name: str) -> Dict[str, str]:
     return dict(_lines("contract", name))
 
 
-def _fp32(value: float, name: str) -> float:
-    try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-    except (struct.error, OverflowError, TypeError):
-        raise UsageError(f"{name} is {value!r}: a number in the range of FP32 is needed") from None
+def _operand_format(x: Any, format: Any) -> str:
+    """The format of an operand's elements."""
+    if isinstance(x, Quantized) or format is not None:
+        return format_name(x.format if isinstance(x, Quantized) else format)
+    found = view_of(x, "a", codes=True).format
+    return format_name(_UNSIGNED.get(found, found))
+
+
+def _require_contract(contract: Any, a: Any, scaled: bool, format_a: Any) -> str:
+    """The contract's text. There is no default: which order of sums, and which precision between them, is what a product is checked for."""
+    if contract is not None:
+        return str(encoded(contract, "contract"), "utf-8")
+    format = _operand_format(a, format_a)
+    interval = a.block.split("x")[-1] if isinstance(a, Quantized) and a.block != "row" else "128"  # of k, for a scale
+    likely = []
+    for name in contracts():
+        row = _lines("contract", name)
+        if format in row["operands"].split() and (scaled or not row["scales"]):
+            promotes = scaled and not row["scales"] and name not in ("exact", "ieee_fp32")
+            likely.append(f"{name}+promote{interval}" if promotes else name)
+    raise UsageError(f"contract is missing: it says which sums the kernel makes, and nothing is taken for granted. For operands in {format}"
+                     f"{' with scales' if scaled else ''} there are {', '.join(likely) or 'none'} (docs/contracts.md)")
 
 
 def _height(block: str) -> int:
@@ -78,14 +95,16 @@ def matrix_rows(q: Quantized) -> int:
 class _Call:
     """A product's struct, and all that it points to."""
 
-    def __init__(self, a: Any, b: Any, contract: str, dtype: Optional[str], alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
+    def __init__(self, a: Any, b: Any, contract: Any, dtype: Any, alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
                  offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False, threads: int = 0, scale_a: Any = None,
-                 scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact",
-                 format_a: Optional[str] = None, format_b: Optional[str] = None) -> None:
+                 scale_b: Any = None, block_a: Any = None, block_b: Any = None, layout: str = "compact",
+                 format_a: Any = None, format_b: Any = None) -> None:
+        scaled = scale_a is not None or scale_b is not None or isinstance(a, Quantized)
+        contract = _require_contract(contract, a, scaled, format_a)
         row = _lines("contract", contract)
-        self.dtype = row["output"] if dtype is None else dtype
-        if self.dtype not in _OUTPUTS:
-            raise UsageError(f"dtype is {dtype!r}: {', '.join(_OUTPUTS)} are offered")
+        self.dtype = row["output"] if dtype is None else format_name(dtype, "dtype", _OUTPUTS)
+        if groups is not None:
+            one_of(groups, "groups", ("rows", "depth", "none"))
         if groups is not None and offsets is None and isinstance(a, Quantized):
             offsets = a.offsets
         self._offsets, count = _offsets_of(offsets if groups is not None else None)
@@ -101,9 +120,9 @@ class _Call:
         self.kind = self._sides[0].kind
         self._c = None if c is None else self._view_of_c(c)
         operands = [ctypes.pointer(side.operand) for side in self._sides]
-        self.product = _Product(ctypes.sizeof(_Product), _bytes(contract, "contract"), *operands,
-                                _bytes("none" if groups is None else groups, "groups"), ctypes.cast(self._offsets, ctypes.c_void_p), count,
-                                None if self._c is None else self._c.pointer, self.dtype.encode(), _thread_count(threads), _fp32(alpha, "alpha"))
+        self.product = _Product(ctypes.sizeof(_Product), encoded(contract, "contract"), *operands,
+                                encoded("none" if groups is None else groups, "groups"), ctypes.cast(self._offsets, ctypes.c_void_p), count,
+                                None if self._c is None else self._c.pointer, self.dtype.encode(), _thread_count(threads), number(alpha, "alpha"))
 
     def _stack_of(self, groups: Optional[str]) -> Optional[int]:
         counts = [side.count for side in self._sides]
@@ -136,7 +155,7 @@ class _Call:
             raise UsageError(f"c is {view.shape} of {view.format}: it must be of d's shape and type, {self.shape} of {self.dtype}, or its bits")
         if len(view.shape) == 2 and view.shape[0] > 1 and view.row_stride != view.shape[1]:
             raise UsageError("c has gaps between rows: make it contiguous")
-        check_bytes(c, view, count_of(self.shape) * each, "c")
+        check_bytes(view, count_of(self.shape) * each, "c")
         return view
 
     def compute(self) -> Any:
@@ -152,10 +171,10 @@ class _Call:
         return result(buffer, self.shape, self.dtype, each, self.kind)
 
 
-def matmul(a: Any, b: Any, contract: str = "exact", dtype: Optional[str] = "fp32", alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
+def matmul(a: Any, b: Any, contract: Optional[str] = None, dtype: Any = "fp32", alpha: float = 1.0, c: Any = None, groups: Optional[str] = None,
            offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False, threads: int = 0, *, scale_a: Any = None,
-           scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact",
-           format_a: Optional[str] = None, format_b: Optional[str] = None) -> Any:
+           scale_b: Any = None, block_a: Any = None, block_b: Any = None, layout: str = "compact",
+           format_a: Any = None, format_b: Any = None) -> Any:
     """D = alpha A B^T + C under a contract, every output to the bit; of a's kind.
 
     a: m x k, b: n x k (k x m and k x n with transpose_a, transpose_b): what mxcheck.quantize returned, or codes and values, whose format
@@ -164,7 +183,7 @@ def matmul(a: Any, b: Any, contract: str = "exact", dtype: Optional[str] = "fp32
     products as the contract has a scale for), compact as a matrix of blocks, or a vector of bytes in `layout` (tcgen05, deepgemm).
     A stack of matrices (3 dimensions, of both) gives a stack.
 
-    dtype of D: fp32, bf16, fp16, None for the contract's own; c is of D's type (or its bits) and shape. groups: "rows" (rows offsets[e] to
+    contract: which sums (docs/contracts.md); UsageError names those of these operands where none is given. dtype of D: fp32, bf16, fp16, None for the contract's own; c is of D's type (or its bits) and shape. groups: "rows" (rows offsets[e] to
     offsets[e + 1] of a times the e-th of the experts' matrices, one below the other in b) or "depth" (both transposed; D is experts x m x n,
     each of its own rows of k); offsets are a's where it was quantized with them. UsageError for what does not fit or a contract that there
     is not, InputError for a code wider than its format.
@@ -173,36 +192,37 @@ def matmul(a: Any, b: Any, contract: str = "exact", dtype: Optional[str] = "fp32
                  format_a, format_b).compute()
 
 
-def mma(a: Any, b: Any, contract: str, c: Any = None, dtype: Optional[str] = None, *, scale_a: Any = None, scale_b: Any = None,
-        block_a: Optional[str] = None, block_b: Optional[str] = None, layout: str = "compact", format_a: Optional[str] = None,
-        format_b: Optional[str] = None, groups: Optional[str] = None, offsets: Optional[Sequence[int]] = None, transpose_a: bool = False,
+def mma(a: Any, b: Any, contract: Optional[str] = None, c: Any = None, dtype: Any = None, *, scale_a: Any = None, scale_b: Any = None,
+        block_a: Any = None, block_b: Any = None, layout: str = "compact", format_a: Any = None,
+        format_b: Any = None, groups: Optional[str] = None, offsets: Optional[Sequence[int]] = None, transpose_a: bool = False,
         transpose_b: bool = False, threads: int = 0) -> Any:
     """D = A B^T + C as a tensor core's instructions give it: mxcheck.matmul whose sums start from C and whose D is of the contract's type.
 
     c: m x n of D's type (or its bits), what each sum starts from where the contract does not promote, and what is added where it does. dtype:
     another type of D, rounded at the end. The rest as of mxcheck.matmul.
     """
+    contract = _require_contract(contract, a, scale_a is not None or isinstance(a, Quantized), format_a)
     row = _lines("contract", contract)
     starts = c is not None and row["promotion"] == "0" and "+from_c" not in contract
     return matmul(a, b, contract + "+from_c" if starts else contract, dtype, 1.0, c, groups, offsets, transpose_a, transpose_b, threads,
                   scale_a=scale_a, scale_b=scale_b, block_a=block_a, block_b=block_b, layout=layout, format_a=format_a, format_b=format_b)
 
 
-def explain(a: Any, b: Any, place: Tuple[int, int], contract: str = "exact", dtype: Optional[str] = "fp32", alpha: float = 1.0, c: Any = None,
+def explain(a: Any, b: Any, place: Tuple[int, int], contract: Optional[str] = None, dtype: Any = "fp32", alpha: float = 1.0, c: Any = None,
             groups: Optional[str] = None, offsets: Optional[Sequence[int]] = None, transpose_a: bool = False, transpose_b: bool = False,
-            expert: int = 0, *, scale_a: Any = None, scale_b: Any = None, block_a: Optional[str] = None, block_b: Optional[str] = None,
-            layout: str = "compact", format_a: Optional[str] = None, format_b: Optional[str] = None) -> List[str]:
+            expert: int = 0, *, scale_a: Any = None, scale_b: Any = None, block_a: Any = None, block_b: Any = None,
+            layout: str = "compact", format_a: Any = None, format_b: Any = None) -> List[str]:
     """How one output of matmul comes about: a line for every step. place: (row, column), of `expert`'s matrix where groups are "depth", of
     the first of a stack. An output of mma is that of contract + "+from_c" where c is given."""
     made = _Call(a, b, contract, dtype, alpha, c, groups, offsets, transpose_a, transpose_b, 1, scale_a, scale_b, block_a, block_b, layout,
                  format_a, format_b)
     try:
-        i, j = (int(at) for at in place)
+        i, j = place
     except (TypeError, ValueError):
-        raise UsageError(f"place is {place!r}: a row and a column are needed") from None
+        raise UsageError(f"place is {told(place)}: a row and a column are needed, as (0, 3)") from None
     # Twice the work of one call, once for the size: an output is a few microseconds.
     lines = ctypes.c_int64()
-    arguments = (ctypes.addressof(made.product), int(expert), i, j)
+    arguments = (ctypes.addressof(made.product), whole(expert, "expert"), whole(i, "place"), whole(j, "place"))
     call("mxcheck_c_explain", *arguments, None, 0, ctypes.addressof(lines))
     buffer = ctypes.create_string_buffer(lines.value + 1)
     call("mxcheck_c_explain", *arguments, ctypes.addressof(buffer), len(buffer), ctypes.addressof(lines))

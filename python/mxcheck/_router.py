@@ -7,9 +7,8 @@ from typing import Any, List, Optional
 
 from ._arrays import View, matrix_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _bytes
 from ._library import call, text
-from ._product import _fp32
+from ._names import InALine, encoded, number, whole
 from ._quantize import _thread_count
 
 
@@ -29,16 +28,16 @@ class _Rounding(ctypes.Structure):
                 ("renormalize", ctypes.c_int64), ("seed", ctypes.c_uint64), ("step", ctypes.c_uint64), ("layer", ctypes.c_int64)]
 
 
-@dataclass
-class Routes:
+@dataclass(repr=False)
+class Routes(InALine):
     """experts: int32, weights: FP32, both tokens x top_k, best first."""
 
     experts: Any
     weights: Any
 
 
-@dataclass
-class RoundedTokens:
+@dataclass(repr=False)
+class RoundedTokens(InALine):
     """What a rule makes of token choice.
 
     chosen: tokens that chose each expert. offsets: where the rows of each begin, experts + 1. row_token, row_weight: of each row, by
@@ -63,12 +62,6 @@ def rounding_rules() -> List[str]:
     return text("mxcheck_c_names", b"rules").split()
 
 
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise UsageError(f"{name} is {value!r}: an integer of 64 bits is needed")
-    return value
-
-
 class _Call:
     """A router's struct, and all that it points to."""
 
@@ -84,10 +77,10 @@ class _Call:
             if self._bias.format != "fp32" or self._bias.shape != (self.experts,):
                 raise UsageError(f"bias is {self._bias.shape} of {self._bias.format}: it must be FP32, a number for each of the "
                                  f"{self.experts} experts")
-        self.router = _Router(ctypes.sizeof(_Router), _bytes(variant, "variant"), _whole(top_k, "top_k"), _whole(groups, "groups"),
-                              _whole(groups_kept, "groups_kept"), _bytes(nan, "nan"), None if self._bias is None else self._bias.pointer,
+        self.router = _Router(ctypes.sizeof(_Router), encoded(variant, "variant"), whole(top_k, "top_k"), whole(groups, "groups"),
+                              whole(groups_kept, "groups_kept"), encoded(nan, "nan"), None if self._bias is None else self._bias.pointer,
                               self.view.format.encode(), self.view.pointer, self.tokens, self.experts, self.view.row_stride,
-                              _thread_count(threads), _fp32(scale, "scale"))
+                              _thread_count(threads), number(scale, "scale"))
 
 
 def route(logits: Any, top_k: int, variant: str = "topk-softmax", bias: Any = None, groups: int = 0, groups_kept: int = 0,
@@ -98,6 +91,7 @@ def route(logits: Any, top_k: int, variant: str = "topk-softmax", bias: Any = No
     not 0. nan: "refuse" (InputError names the first) or "last". scale: of every weight. UsageError for what does not fit.
     """
     made = _Call(logits, top_k, variant, bias, groups, groups_kept, nan, scale, threads)
+    top_k = made.router.top_k
     size = 4 * made.tokens * top_k if 0 < top_k <= made.experts else 0  # else the call says what is wrong
     experts, experts_at = new_buffer(size)
     weights, weights_at = new_buffer(size)
@@ -116,9 +110,8 @@ def round_tokens(logits: Any, top_k: int, rule: str = "nr-f", tile: int = 128, c
     """
     made = _Call(logits, top_k, variant, bias, groups, groups_kept, nan, scale, threads)
     for value, name, most in ((seed, "seed", 2**64), (step, "step", 2**64), (layer, "layer", 2**32)):
-        if not isinstance(value, int) or not 0 <= value < most:
-            raise UsageError(f"{name} is {value!r}: an integer from 0 to {most - 1} is needed")
-    rounding = _Rounding(ctypes.sizeof(_Rounding), _bytes(rule, "rule"), _whole(tile, "tile"), _whole(capacity, "capacity"),
+        whole(value, name, 0, most - 1)
+    rounding = _Rounding(ctypes.sizeof(_Rounding), encoded(rule, "rule"), whole(tile, "tile"), whole(capacity, "capacity"),
                          int(bool(renormalize)), seed, step, layer)
     router, rule_at = ctypes.addressof(made.router), ctypes.addressof(rounding)
     capacity_of_rows = ctypes.c_int64()

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 from ._arrays import Values, View, count_of, result, view_of
 from ._errors import InputError, UsageError
 from ._formats import check_bytes, formats
+from ._names import told
 
 # Names of types of PyTorch, numpy and formats, to those of files; codes are written as the unsigned integers that they are.
 _TYPES = {"float32": "F32", "fp32": "F32", "bfloat16": "BF16", "bf16": "BF16", "float16": "F16", "half": "F16", "fp16": "F16",
@@ -40,11 +41,11 @@ def viewed(tensors: Mapping[str, Any]) -> List[Tuple[str, str, View, int]]:
     found = []
     for name, x in tensors.items():
         if not isinstance(name, str) or not name:
-            raise UsageError(f"a tensor is called {name!r}: a name is needed")
+            raise UsageError(f"a tensor is called {told(name)}: a name is needed")
         view = view_of(x, name, codes=True)
         type_ = _type_of(view.format, name)
         size = count_of(view.shape) * _BYTES[type_]
-        check_bytes(x, view, size, name)
+        check_bytes(view, size, name)
         found.append((name, type_, view, size))
     return found
 

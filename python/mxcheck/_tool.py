@@ -58,7 +58,7 @@ def error_of(code: int, stderr: bytes, subcommand: str, refused: Optional[Type[E
     text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck {subcommand} ended with status {code}: {said.strip()[-500:]}"
     if hide:
         text = text.replace(hide + "/", "")
-    kind = OF_EXIT_CODE.get(code, InternalError)
+    kind: Type[Error] = OF_EXIT_CODE.get(code, InternalError)
     if kind is UsageError and not text.startswith(("unknown ", "-")):
         kind = refused or InputError
     return kind(text)

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from . import _safetensors
 from ._arrays import Values
 from ._errors import GoldenError, InputError, UsageError
+from ._names import listed, near, told, whole
 from ._tool import run_tool
 
 __all__ = ["DatasetVerdict", "Entry", "GoldenError", "Made", "Suite", "Verdict", "make", "suites", "verify"]
@@ -80,7 +81,7 @@ class DatasetVerdict:
         return self.verdict == "equal"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What verify found. True as a truth value where every dataset is equal, bit for bit."""
 
@@ -96,7 +97,11 @@ class Verdict:
         for one in self.datasets:
             if one.name == name:
                 return one
-        raise KeyError(name)
+        raise KeyError(f"{name}{near(name, [one.name for one in self.datasets])}")
+
+    def __repr__(self) -> str:
+        wrong = [f"{one.name} {one.verdict}: {listed(one.causes) or 'no cause known'}" for one in self.datasets if not one]
+        return f"Verdict({'; '.join(wrong[:3]) or 'equal'}{'; ...' if len(wrong) > 3 else ''})"
 
     @property
     def first_difference(self) -> Optional[DatasetVerdict]:
@@ -126,9 +131,9 @@ def _path(given: Any, what: str) -> str:
     try:
         path = os.fspath(given)
     except TypeError:
-        raise UsageError(f"{what} is a {type(given).__name__}: a path is needed") from None
+        raise UsageError(f"{what} is {told(given)}: a path is needed") from None
     if not isinstance(path, str) or not path or "\0" in path:
-        raise UsageError(f"{what} is {path!r}: a path is needed")
+        raise UsageError(f"{what} is {told(path)}: a path is needed")
     return os.path.join(".", path) if path.startswith("-") else path  # no option
 
 
@@ -167,8 +172,7 @@ def make(suite: Union[str, _Path, Mapping[str, Any]], folder: _Path, compression
     are replaced. UsageError for a spec that is wrong, with the place, and for inputs that cannot be read; EnvironmentError for a full disk.
     """
     for value, name, most in ((compression, "compression", 9), (threads, "threads", 4096)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise UsageError(f"{name} is {value!r}: an integer from 0 to {most} is needed")
+        whole(value, name, 0, most)
     options = ["-o", _path(folder, "folder"), "--compression", str(compression), "--threads", str(threads), "--json"]
     if not isinstance(suite, Mapping):
         given = _path(suite, "suite")
@@ -223,12 +227,12 @@ def verify(candidate: Union[_Path, Mapping[str, Any]], golden: _Path, only: Opti
         arguments += ["--manifest", _path(manifest, "manifest")]
     if sha256 is not None:
         if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
-            raise UsageError(f"sha256 is {sha256!r}: 64 lower-case hexadecimal digits are needed")
+            raise UsageError(f"sha256 is {told(sha256)}: 64 lower-case hexadecimal digits are needed")
         arguments += ["--sha256", sha256]
     if only is not None:
-        names = [only] if isinstance(only, str) else list(only)
+        names = [only] if isinstance(only, str) else list(only) if isinstance(only, (list, tuple)) else []
         if not names or any(not isinstance(name, str) or not re.fullmatch(r"\w+", name) for name in names):
-            raise UsageError(f"only is {only!r}: names of the golden's outputs are needed")
+            raise UsageError(f"only is {told(only)}: names of the golden's outputs are needed")
         arguments += ["--only", ",".join(names)]
     if not isinstance(candidate, Mapping):
         return _verdict(_path(candidate, "candidate"), arguments, timeout)

@@ -4,7 +4,8 @@
     import mxcheck, my_kernels
     test_quantize = mxcheck.pytest_plugin.gate_test(my_kernels.quantize)
 
-or, without a line of Python, `pytest --mxcheck-candidate my_kernels:quantize test_kernels.py`. A failure's text is the counterexample.
+or, without a line of Python, `pytest --mxcheck-candidate my_kernels:quantize test_kernels.py`. A failure's text is the counterexample. A
+candidate that there is not is an error when tests are collected.
 --mxcheck-seed gives the seed of a run again, which the header of every run prints; without it one is drawn, the same for all workers of
 pytest-xdist. Statements about a candidate are run by one process of the gate when the first of them is asked for.
 
@@ -18,9 +19,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import pytest
 
 from ._errors import Error
-from .candidates.gating import Report, gate, list_statements, spec_of
+from .candidates.gating import Report, configurations_of, gate, list_statements, spec_of
 
 _MOST_TEXT = 60_000  # of a failure: JUnit's readers have limits
+_IMPORT_LIMIT = 300.0  # seconds, as mxcheck.gate's of a first call
 _seed_key = pytest.StashKey[int]()
 
 
@@ -34,6 +36,7 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_configure(config: Any) -> None:
     config.addinivalue_line("markers", "mxcheck_gate: a statement of the gate about a candidate")
+    config.addinivalue_line("markers", "xdist_group(name): one worker of pytest-xdist")  # known without it too
     given = config.getoption("--mxcheck-seed")
     of_worker = getattr(config, "workerinput", {}).get("mxcheck_seed")  # pytest-xdist: the controller's
     config.stash[_seed_key] = given if given is not None else of_worker if of_worker is not None else random.SystemRandom().randrange(1 << 48)
@@ -95,12 +98,21 @@ def _check(spec: str, statement: str, config: Any, options: Dict[str, Any]) -> N
 SOMETHING_RAN = "something_is_checked_and_the_process_ends_in_order"
 
 
+def _found(candidate: Any) -> str:
+    """The candidate's MODULE:NAME. One that is given as text is looked up by a process of its own, as the gate's: UsageError where it is not
+    there."""
+    spec = spec_of(candidate)
+    if isinstance(candidate, str):
+        configurations_of(spec, _IMPORT_LIMIT)
+    return spec
+
+
 def gate_test(candidate: Any, only: Optional[str] = None, **options: Any) -> Callable[..., None]:
     """A parametrized test: one item a statement. candidate and options are those of mxcheck.gate; suite and seed come from the command
-    line unless they are given here."""
+    line unless they are given here. UsageError, at collection, for a candidate that there is not."""
     if only is not None:
         options["only"] = only
-    spec = spec_of(candidate)
+    spec = _found(candidate)
     names: List[str] = [*list_statements(only or "*"), SOMETHING_RAN]
 
     @pytest.mark.mxcheck_gate
@@ -111,14 +123,19 @@ def gate_test(candidate: Any, only: Optional[str] = None, **options: Any) -> Cal
         _check(spec, statement, pytestconfig, options)
 
     test.__doc__ = f"{spec}: the statements of mxcheck gate."
-    return test
+    made: Callable[..., None] = test
+    return made
 
 
 class _Candidates(pytest.Collector):
     """What --mxcheck-candidate names."""
 
     def collect(self) -> Any:
-        for spec in self.config.getoption("--mxcheck-candidate"):
+        for candidate in self.config.getoption("--mxcheck-candidate"):
+            try:
+                spec = _found(candidate)
+            except Error as error:
+                raise pytest.UsageError(f"--mxcheck-candidate {candidate}: {error}") from None
             for statement in [*list_statements(self.config.getoption("--mxcheck-only")), SOMETHING_RAN]:
                 yield _Item.from_parent(self, name=f"{spec}[{statement}]", spec=spec, statement=statement)
 

@@ -2,7 +2,7 @@
 
     import mxcheck.testing
     mxcheck.testing.assert_bits_equal(codes, expected)
-    mxcheck.testing.assert_quantized(x, codes, scales, recipe="te")
+    mxcheck.testing.assert_quantized(x, codes, scales, "e4m3", recipe="te", block=(1, 32))
 
 torch.testing.assert_close takes +0 for -0 and one NaN for another; here a bit that differs is a difference."""
 
@@ -23,14 +23,7 @@ def _bytes_of(x: Any, what: str) -> Tuple[bytes, Tuple[int, ...], str]:
     """A tensor's bytes, shape and type."""
     view = view_of(x, what, codes=True)
     _refuse_gaps(view)
-    if isinstance(x, Values):
-        return x.tobytes(), view.shape, view.format
-    if view.kind == "values":  # DLPack
-        each = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}.get(view.format, 1)
-    else:
-        each = x.element_size() if view.kind == "torch" else x.itemsize
-    size = count_of(view.shape) * each
-    return ctypes.string_at(view.pointer, size) if size else b"", tuple(view.shape), view.format
+    return ctypes.string_at(view.pointer, view.size) if view.size else b"", tuple(view.shape), view.format
 
 
 def _value(word: int, bits: int, format: Optional[str]) -> str:
@@ -56,7 +49,7 @@ def _format_of(name: str) -> Optional[str]:
         return None
 
 
-def assert_bits_equal(actual: Any, expected: Any, what: str = "actual", format: Optional[str] = None) -> None:
+def assert_bits_equal(actual: Any, expected: Any, what: str = "actual", format: Any = None) -> None:
     """AssertionError unless both tensors have the same shape and the same bits: -0 is not +0, and NaNs are equal by their bits alone.
 
     The tensors may be of different kinds (torch and numpy), and of different types of one width. format: what the bits mean, for the text;
@@ -73,20 +66,20 @@ def assert_bits_equal(actual: Any, expected: Any, what: str = "actual", format: 
     each = len(right) // count_of(wanted)
     words = [array.array(_UNSIGNED[each], side) for side in (left, right)]
     places = [i for i, (a, b) in enumerate(zip(*words)) if a != b]
-    known, first = format or _format_of(type_), places[0]
+    known, first = formats(format).name if format is not None else _format_of(type_), places[0]
     show = [_value(side[first], each * 8, known) for side in words]
     raise AssertionError(f"{what} differs in {len(places)} of {len(words[0])} elements; first at {_place(first, wanted)}: {show[0]}, expected "
                          f"{show[1]}; last at {_place(places[-1], wanted)}")
 
 
-def assert_quantized(x: Any, codes: Any, scales: Any, format: str = "e4m3", recipe: str = "rceil", block: str = "1x32", layout: str = "compact",
+def assert_quantized(x: Any, codes: Any, scales: Any, format: Any = "e4m3", recipe: str = "rceil", block: Any = "1x32", layout: str = "compact",
                      offsets: Optional[Sequence[int]] = None, pad: int = 0) -> None:
     """AssertionError unless codes and scales are what the reference makes of x, bit for bit. Scales first: of a wrong one all codes differ.
 
-    Arguments are those of mxcheck.quantize; codes and scales of x's shape and of the layout's.
+    Arguments are those of mxcheck.quantize, in its order; codes and scales of x's shape and of the layout's.
     """
     q = quantize(x, format, recipe, block, layout, offsets, pad, engine="reference")
     is_e8m0 = not str(getattr(q.scales, "dtype", "")).endswith(("float32", "fp32"))
-    how = f"by recipe {recipe}, blocks {block}"
+    how = f"by recipe {recipe}, blocks {q.block}"
     assert_bits_equal(scales, q.scales, f"scales ({how})", "e8m0" if is_e8m0 else "fp32")
     assert_bits_equal(codes, q.codes, f"codes ({how})", q.format)

@@ -1,11 +1,12 @@
 """Builds the wheel, installs it into an empty environment of each of two Pythons, and gates from there: nothing of the checkout is in
-reach. python3 check_wheel.py; minutes, for it compiles everything once."""
+reach. python3 check_wheel.py FOLDER [cuda=OFF]; minutes, for it compiles everything once. `./run wheel` and the CI run it."""
 
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from pathlib import Path
 
@@ -40,21 +41,26 @@ def check(python, wheel, folder):
     else:
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     run = dict(check=True, cwd=folder, env=environment, stdout=subprocess.PIPE)
+    start = time.monotonic()
     subprocess.run([folder / "bin" / "pip", "install", "-q", "--no-index", str(wheel)], **run)
+    installed = time.monotonic()
     where = subprocess.run([folder / "bin" / "python", "-c", PROGRAM], **run).stdout.decode()
     assert str(folder) in where, where
     gate = [folder / "bin" / "mxcheck", "gate", "--seed", "1", "--save", ""]
     subprocess.run([*gate, "--candidate", "cpu", "--only", "quantize_equals*"], **run)
     shutil.copy(ROOT / "python" / "tests" / "gated.py", folder)
     subprocess.run([*gate, "--candidate", "python:gated.py:right", "--only", "permuting*"], **run)
-    print(f"{python}: installed, and gated from there")
+    print(f"{python}: installed in {installed - start:.1f} s, gated from there {time.monotonic() - installed:.1f} s later")
 
 
 def main():
+    target = Path(sys.argv[1]).resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    wheel = target / wheel_backend.build_wheel(str(target), dict(one.split("=") for one in sys.argv[2:]))
+    print(f"{wheel}: {wheel.stat().st_size / 2**20:.1f} MiB, built in {time.monotonic() - start:.0f} s")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        wheel = folder / wheel_backend.build_wheel(name)
-        print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
         for python in pythons():
             check(python, wheel, folder / f"env{len(list(folder.iterdir()))}")
 

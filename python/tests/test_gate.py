@@ -257,7 +257,7 @@ class Declarations(unittest.TestCase):
         self.refused("unknown option 'index'; known are offsets", "cast", options=["index"])
         self.refused("a dequantize has no col_stride: quantize,", "dequantize", options=["col_stride"])
         self.refused("unknown type 'float'", "cast", types=["float"])
-        self.refused('device is .gpu.: "cpu" and "cuda"', "cast", device="gpu")
+        self.refused("unknown device 'gpu'; known are cpu, cuda", "cast", device="gpu")
         self.refused("tensors is 'numpy'", "cast", device="cuda", tensors="numpy")
 
     def test_claims_are_needed(self):

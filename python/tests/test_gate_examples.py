@@ -41,6 +41,7 @@ class Examples(unittest.TestCase):
         for only in (EQUAL, "every_amax_is_scaled_as_the_reference"):
             report = self.gate("numpy_quantize.py:quantize", only)
             self.assertTrue(report, report.text())
+        self.assertRegex(repr(self.gate("numpy_quantize.py:ties_away")), "FAILED: 1 of 1 statements failed, .*: ties away from zero: gives every bit of")
 
     @unittest.skipUnless(there_is("torch"), "torch is not installed")
     def test_torch_as_it_is(self):

@@ -30,7 +30,7 @@ def scaled(contract, type_, blocks, first=0, end=K):
 
 
 def identify(f, type_, blocks, **options):
-    return mxcheck.identify(f, formats=("e4m3", "e4m3"), shape=SHAPE, scales=type_, blocks=blocks, tree=False, **options)
+    return mxcheck.identify(f, formats=("e4m3", "e4m3"), shape=SHAPE, scales=type_, blocks=blocks, tree=False, arrays="values", **options)
 
 
 class Scales(unittest.TestCase):
@@ -89,7 +89,7 @@ class Scales(unittest.TestCase):
             return mxcheck.matmul(*[mxcheck.Quantized(x, s, "e4m3", "fp32", "1x32", "compact") for x, s in ((a, scale_a), (b, scale_b))],
                                   "sm90_fp8+promote32+descending")
 
-        found = mxcheck.identify(reversed_pairs, formats=("e4m3", "e4m3"), shape=(8, 8, 96), scales="fp32", names=["exact"])
+        found = mxcheck.identify(reversed_pairs, formats=("e4m3", "e4m3"), shape=(8, 8, 96), scales="fp32", names=["exact"], arrays="values")
         self.assertFalse(found)
         self.assertEqual(found.tree.text(), "((0..31) ((32..63) (64..95)))")
 

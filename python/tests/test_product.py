@@ -97,16 +97,16 @@ class Values(unittest.TestCase):
         a = mxcheck.Values(array.array("f", [1, 2, 3, 4]), (2, 2), "fp32")
         b = mxcheck.Values(array.array("f", [10, 20, 30, 40, 50, 60]), (3, 2), "fp32")
         c = mxcheck.Values(array.array("f", [1] * 6), (2, 3), "fp32")
-        d = mxcheck.matmul(a, b, c=c, alpha=2)
+        d = mxcheck.matmul(a, b, "exact", c=c, alpha=2)
         self.assertEqual(array.array("f", d.tobytes()).tolist(), [101, 221, 341, 221, 501, 781])
         codes = mxcheck.cast(a, "e4m3")
         self.assertEqual(array.array("f", mxcheck.matmul(codes, mxcheck.cast(b, "e4m3"), "sm90_fp8").tobytes()).tolist(),
                          [50, 110, 168, 110, 250, 384])  # 50 is 48 in E4M3
 
     def test_nothing(self):
-        empty = mxcheck.matmul(mxcheck.Values(b"", (0, 4), "fp32"), mxcheck.Values(bytes(16), (1, 4), "fp32"))
+        empty = mxcheck.matmul(mxcheck.Values(b"", (0, 4), "fp32"), mxcheck.Values(bytes(16), (1, 4), "fp32"), "exact")
         self.assertEqual((empty.shape, empty.tobytes()), ((0, 1), b""))
-        zeros = mxcheck.matmul(mxcheck.Values(b"", (2, 0), "fp32"), mxcheck.Values(b"", (1, 0), "fp32"))
+        zeros = mxcheck.matmul(mxcheck.Values(b"", (2, 0), "fp32"), mxcheck.Values(b"", (1, 0), "fp32"), "exact")
         self.assertEqual((zeros.shape, zeros.tobytes()), ((2, 1), bytes(8)))
 
 
@@ -117,20 +117,20 @@ class Refusals(command_line.Refusing):
         a = self.a
         self.refused(("sm80_fp8", "sm90_fp8"), mxcheck.matmul, a, a, "sm80_fp8")
         self.refused(("promote",), mxcheck.matmul, a, a, "exact+promote")
-        self.refused(("fp64", "bf16"), mxcheck.matmul, a, a, dtype="fp64")
-        self.refused(("shape",), mxcheck.matmul, a, a, c=self.a)
-        self.refused(("alpha",), mxcheck.matmul, a, a, alpha=1e60)
-        self.refused(("alpha",), mxcheck.matmul, a, a, alpha="two")
-        self.refused(("offsets",), mxcheck.matmul, a, a, groups="rows")
-        self.refused(("columns", "depth"), mxcheck.matmul, a, a, groups="columns", offsets=[0, 2])
-        self.refused(("transposed",), mxcheck.matmul, a, a, groups="depth", offsets=[0, 2])
-        self.refused(("experts",), mxcheck.matmul, a, a, groups="rows", offsets=[0, 1, 1, 2])
-        self.refused(("list",), mxcheck.matmul, [[1.0]], a)
-        self.refused(("32 bytes", "64"), mxcheck.matmul, mxcheck.Values(bytes(32), (4, 4), "fp32"), a)
-        self.refused(("place",), mxcheck.explain, a, a, 3)
-        self.refused(("7",), mxcheck.explain, a, a, (7, 0))
+        self.refused(("fp64", "bf16"), mxcheck.matmul, a, a, "exact", dtype="fp64")
+        self.refused(("shape",), mxcheck.matmul, a, a, "exact", c=self.a)
+        self.refused(("alpha",), mxcheck.matmul, a, a, "exact", alpha=1e60)
+        self.refused(("alpha",), mxcheck.matmul, a, a, "exact", alpha="two")
+        self.refused(("offsets",), mxcheck.matmul, a, a, "exact", groups="rows")
+        self.refused(("columns", "depth"), mxcheck.matmul, a, a, "exact", groups="columns", offsets=[0, 2])
+        self.refused(("transposed",), mxcheck.matmul, a, a, "exact", groups="depth", offsets=[0, 2])
+        self.refused(("experts",), mxcheck.matmul, a, a, "exact", groups="rows", offsets=[0, 1, 1, 2])
+        self.refused(("1", "4"), mxcheck.matmul, [[1.0]], a, "exact")
+        self.refused(("32 bytes", "64"), mxcheck.matmul, mxcheck.Values(bytes(32), (4, 4), "fp32"), a, "exact")
+        self.refused(("place",), mxcheck.explain, a, a, 3, "exact")
+        self.refused(("7",), mxcheck.explain, a, a, (7, 0), "exact")
         deeper = mxcheck.Values(array.array("f", range(6)), (2, 3), "fp32")
-        self.refused(("4", "3"), mxcheck.matmul, a, deeper)
+        self.refused(("4", "3"), mxcheck.matmul, a, deeper, "exact")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Plugin(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_there_is_a_test_for_each_statement(self):
-        code, out = self.pytest(RIGHT, "-v")
+        code, out = self.pytest(RIGHT, "-v", "--strict-markers", "-W", "error")
         self.assertEqual(code, 0, out)
         self.assertIn("test_right[permuting_blocks_permutes_results] PASSED", out)
         self.assertIn("test_right[something_is_checked_and_the_process_ends_in_order] PASSED", out)
@@ -63,10 +63,17 @@ class Plugin(unittest.TestCase):
         self.assertIn("nothing was checked: gated:right offers nothing that a statement is about", out)
         self.assertIn("skipped", out)
 
-    def test_what_cannot_be_gated_fails_in_a_line(self):
+    def test_a_candidate_that_there_is_not_is_an_error_at_collection(self):
         code, out = self.pytest("", "--mxcheck-candidate", "no_such_module:x", "--mxcheck-only", "permuting_blocks*")
-        self.assertEqual(code, 1, out)
-        self.assertIn("mxcheck: candidate python:no_such_module:x cannot be imported: ModuleNotFoundError", out)
+        self.assertEqual(code, 4, out)
+        self.assertIn("--mxcheck-candidate no_such_module:x: candidate python:no_such_module:x cannot be imported: ModuleNotFoundError", out)
+        self.assertIn("MXCHECK_PYTHON", out)
+        code, out = self.pytest("", "--mxcheck-candidate", "gated:rihgt", "--collect-only")
+        self.assertEqual(code, 4, out)
+        self.assertIn("did you mean 'right'?", out)
+        code, out = self.pytest("import mxcheck\ntest_it = mxcheck.pytest_plugin.gate_test('gated:rihgt')\n")
+        self.assertEqual(code, 2, out)
+        self.assertIn("did you mean 'right'?", out)
 
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "pytest-xdist is not installed")
     def test_workers_of_xdist_have_one_seed(self):

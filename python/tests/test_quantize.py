@@ -69,13 +69,13 @@ class Refusals(command_line.Refusing):
         self.refused(("32x32", "tcgen05"), mxcheck.quantize, self.x, block="32x32", layout="tcgen05")
         self.refused(("FP32", "compact"), mxcheck.quantize, self.x, recipe="fp32", layout="tcgen05")
         self.refused(("3", "2"), mxcheck.quantize, self.x, offsets=[0, 3])
-        self.refused(("integers",), mxcheck.quantize, self.x, offsets="ab")
+        self.refused(("whole number",), mxcheck.quantize, self.x, offsets="ab")
         self.refused(("pad",), mxcheck.quantize, self.x, pad=256)
         self.refused(("threads",), mxcheck.quantize, self.x, threads=-1)
         self.refused(("3 dimensions",), mxcheck.quantize, mxcheck.Values(bytes(32), (2, 2, 2), "fp32"))
         self.refused(("128 bytes", "256"), mxcheck.quantize, mxcheck.Values(bytes(128), (2, 32), "fp32"))
         self.refused(("e4m3", "float32"), mxcheck.quantize, mxcheck.Values(bytes(64), (2, 32), "e4m3"))
-        self.refused(("list",), mxcheck.quantize, [[1.0]])
+        self.refused(("list of builtins.str",), mxcheck.quantize, [["a"]])
         self.refused(("-1",), mxcheck.Values, b"", (-1, 3), "fp32")
 
     def test_codes_that_are_none(self):

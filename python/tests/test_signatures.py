@@ -1,6 +1,7 @@
 """What Python calls is what the C header declares: every function one by one, every struct field by field, every exported symbol."""
 
 import ctypes
+import importlib.util
 import inspect
 import os
 import re
@@ -19,6 +20,21 @@ ROOT = Path(__file__).resolve().parents[2]
 # The types that the C compiler reads; texts and memory are pointers.
 C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctypes.c_uint8, "uint64_t": ctypes.c_uint64, "double": ctypes.c_double,
            "float": ctypes.c_float}
+
+
+# A user file that `mypy --strict` takes.
+USER = """import mxcheck
+x = mxcheck.Values(bytes(256), (2, 32), "fp32")
+q = mxcheck.quantize(x, "e4m3", recipe="te", block=(1, 32))
+print(q.codes, q.dequantize(), mxcheck.matmul(q, q, "sm90_fp8+promote128"), mxcheck.route(x, top_k=2).experts)
+mxcheck.testing.assert_quantized(x, q.codes, q.scales)
+print(mxcheck.formats("e4m3").max, [one.name for one in mxcheck.formats()])
+@mxcheck.candidate("quantize", recipes=["rceil"], formats=["e4m3"], blocks=["1x32"])
+def quantize(x: object, codes: object, scales: object, policy: mxcheck.Policy) -> None: ...
+print([one.text for one in mxcheck.gate(quantize).failures], mxcheck.identify(lambda a, b: a @ b.T).names)
+print(mxcheck.golden.verify({"codes": q.codes}, "x.h5")["codes"].causes, mxcheck.layer({"X": x}, "mxfp8", x, 2)["H"])
+test_quantize = mxcheck.pytest_plugin.gate_test(quantize)
+"""
 
 
 def without_comments(text):
@@ -130,14 +146,31 @@ class Package(unittest.TestCase):
         for name in mxcheck.__all__:
             one = getattr(mxcheck, name)
             if inspect.ismodule(one):
-                continue
-            with self.subTest(name):
+                self.check_types(name, [getattr(one, inner) for inner in one.__all__])
+            else:
+                self.check_types(name, [one])
+
+    def check_types(self, name, ones):
+        """Every function, and every method of a class of this package, has annotations."""
+        for one in ones:
+            with self.subTest(name, one=one):
                 self.assertTrue(inspect.getdoc(one), "a docstring")
-                if not inspect.isfunction(one):
-                    continue
-                hints = typing.get_type_hints(one)
-                self.assertIn("return", hints)
-                self.assertEqual(set(inspect.signature(one).parameters) - set(hints), set())
+            own = [member for key, member in vars(one).items() if inspect.isfunction(member) and (not key.startswith("_") or key == "__init__")
+                   and member.__module__.startswith("mxcheck")] if inspect.isclass(one) else [one] if inspect.isfunction(one) else []
+            for function in own:
+                with self.subTest(name, function=function.__qualname__):
+                    hints = typing.get_type_hints(function)
+                    self.assertIn("return", hints)
+                    self.assertEqual(set(inspect.signature(function).parameters) - set(hints) - {"self"}, set())
+
+    @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
+    def test_a_users_file_has_types(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, code in ((USER, 0), (USER + "mxcheck.quantise(x)\n", 1), (USER + "mxcheck.route(x, 'two')\n", 1)):
+                (Path(folder) / "user.py").write_text(text)
+                done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "user.py"], cwd=folder, capture_output=True, text=True, check=False,
+                                      env={**os.environ, "MYPYPATH": str(ROOT / "python")})
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
     def test_every_function_is_on_the_page(self):
         page = (ROOT / "docs" / "python.md").read_text() + (ROOT / "docs" / "python_candidates.md").read_text()

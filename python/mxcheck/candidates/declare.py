@@ -1,10 +1,10 @@
 """Declares a callable as a candidate: which operation it is, and for what."""
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from .._errors import UsageError
+from .._names import block_name, format_name, known, near, one_of, told, whole
 from .policy import OWN_FIELDS, Policy
 
 # Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
@@ -63,30 +63,66 @@ def _tuple(value: Any, what: str) -> Optional[Tuple[Any, ...]]:
     try:
         return tuple(value)
     except TypeError:
-        raise UsageError(f"{what} is {value!r}: a list of names is needed") from None
+        raise UsageError(f"{what} is {told(value)}: a list of names is needed") from None
 
 
-def _require_known(values: Optional[Tuple[Any, ...]], known: Sequence[str], what: str) -> None:
+def _formats_of(value: Any, what: str) -> Optional[Tuple[str, ...]]:
+    """Formats by any of their names, or torch's and numpy's types."""
+    given = (value,) if value is not None and not isinstance(value, (str, list, tuple, set, frozenset)) else _tuple(value, what)
+    return None if given is None else tuple(format_name(one) for one in given)
+
+
+def _blocks_of(value: Any, what: str) -> Optional[Tuple[str, ...]]:
+    is_one = isinstance(value, tuple) and len(value) == 2 and all(isinstance(extent, int) for extent in value)
+    given = (value,) if is_one else _tuple(value, what)
+    return None if given is None else tuple(block_name(one, what) for one in given)
+
+
+def _types_of(value: Any) -> Optional[Tuple[str, ...]]:
+    """Types of values by the names of formats, others by their own."""
+    found = []
+    for one in _tuple(value, "types") or ():
+        if not isinstance(one, str) or one not in TYPES:
+            try:
+                one = format_name(one, "type")
+            except UsageError:
+                one = told(one) if not isinstance(one, str) else one
+            _require_known((one,), TYPES, "type")
+        found.append(one)
+    return None if value is None else tuple(found)
+
+
+def _require_known(values: Optional[Tuple[Any, ...]], names: Sequence[str], what: str) -> None:
     for value in values or ():
-        if value not in known:
-            near = difflib.get_close_matches(str(value), known, 1)
-            raise UsageError(f"unknown {what} {value!r}; known are {', '.join(known)}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        if value not in names:
+            raise UsageError(f"unknown {what} {told(value)}; known are {', '.join(names)}{near(value, names)}")
+
+
+def _require_contract(text: Any) -> None:
+    """A matmul claims a contract, any order of sums, or a contract's accuracy: UsageError for anything else."""
+    from .._product import contract as of_text
+
+    if not isinstance(text, str):
+        raise UsageError(f"contract is {told(text)}: a contract's text is needed, as 'sm90_fp8+promote128'")
+    if not text.startswith("any_order"):
+        of_text(text[len("as_accurate_as:"):] if text.startswith("as_accurate_as:") else text)
 
 
 def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contract: Optional[str]) -> None:
-    from .._formats import formats, recipes  # what the package's library knows
-
-    _require_known(offers["format"], [one.name for one in formats()], "format")
     if op in ("quantize", "quantize_dual", "quantize_transposed"):
-        _require_known(offers["recipe"], recipes(), "recipe")
+        _require_known(offers["recipe"], known("recipes"), "recipe")
         for name, argument in (("recipe", "recipes"), ("format", "formats"), ("block", "blocks")):
             if offers[name] is None:
                 raise UsageError(f"a candidate of {op} needs {argument}=[...]: the gate tests exactly what is claimed")
     if op == "matmul" and contract is None:
         raise UsageError('a candidate of matmul needs contract="...", such as "sm90_fp8+promote128", or "any_order" where it promises no order of '
                          'sums, or "as_accurate_as:CONTRACT" (docs/contracts.md)')
+    if op == "matmul":
+        _require_contract(contract)
+    elif op.startswith("quantize"):
+        _require_known(offers["block"], known("blocks"), "block")
     if op not in ("matmul", *CLAIMED) and contract is not None:
-        raise UsageError(f"contract is {contract!r}: only a matmul has one, and claims are made about {', '.join(CLAIMED)}")
+        raise UsageError(f"contract is {told(contract)}: only a matmul has one, and claims are made about {', '.join(CLAIMED)}")
 
 
 def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any = None, layouts: Any = "compact", types: Any = None,
@@ -104,32 +140,33 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
     captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
     """
     _require_known((op,), tuple(OWN_FIELDS), "operation")
-    if device not in ("cpu", "cuda"):
-        raise UsageError(f'device is {device!r}: "cpu" and "cuda" are there')
+    one_of(device, "device", ("cpu", "cuda"))
     kind = tensors if tensors is not None else "torch" if device == "cuda" else "numpy"
     if kind not in TENSORS or (device == "cuda" and kind != "torch"):
-        raise UsageError(f"tensors is {kind!r}: {', '.join(TENSORS)} are known, and on a device torch alone")
+        raise UsageError(f"tensors is {told(kind)}: {', '.join(TENSORS)} are known, and on a device torch alone")
     chosen = _tuple(options, "options") or ()
     _require_known(chosen, OPTIONS, "option")
     if "col_stride" in chosen and op not in OF_ANY_STRIDES:
         raise UsageError(f"a {op} has no col_stride: {', '.join(OF_ANY_STRIDES)} may have one")
-    of_type = _tuple(types, "types")
-    _require_known(of_type, TYPES, "type")
-    offers = {"recipe": _tuple(recipes, "recipes"), "format": _tuple(formats, "formats"), "block": _tuple(blocks, "blocks"),
-              "layout": _tuple(layouts, "layouts")}
+    of_type = _types_of(types)
+    offers: Dict[str, Optional[Tuple[Any, ...]]] = {"recipe": _tuple(recipes, "recipes"), "format": _formats_of(formats, "formats"),
+                                                    "block": _blocks_of(blocks, "blocks"), "layout": _tuple(layouts, "layouts")}
+    _require_known(offers["layout"], known("layouts"), "layout")
+    limits = (whole(max_rows, "max_rows", 0), whole(max_cols, "max_cols", 0), whole(rows_multiple, "rows_multiple", 1),
+              whole(cols_multiple, "cols_multiple", 1))
     _require_claims(op, offers, contract)
     if op == "matmul":
-        offers.update(scale_type=_tuple(scale_types, "scale_types"), block_b=_tuple(blocks_b, "blocks_b"),
+        offers.update(scale_type=_tuple(scale_types, "scale_types"), block_b=_blocks_of(blocks_b, "blocks_b"),
                       grouping=_tuple(groupings, "groupings"))
     if op.startswith("route"):
         offers.update(nan=_tuple(nan, "nan"), rule=_tuple(rules, "rules"))
 
     def declare(function: Callable[..., Any]) -> Candidate:
         if not callable(function):
-            raise UsageError(f"{function!r} is no function: a candidate is something that can be called")
+            raise UsageError(f"{told(function)} is no function: a candidate is something that can be called")
         called = name or getattr(function, "__name__", None) or type(function).__name__
         return Candidate(function, op, called, contract or "exact", device, kind, offers, of_type, supports, chosen,
-                         (max_rows, max_cols, rows_multiple, cols_multiple), empty, captures, waits, static_shapes)
+                         limits, empty, captures, waits, static_shapes)
 
     return declare
 

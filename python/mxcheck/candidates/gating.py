@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from .._errors import OF_EXIT_CODE, EnvironmentError_, Error, InputError, InternalError, UsageError
+from .._errors import OF_EXIT_CODE, EnvironmentError_, Error, InternalError, UsageError
+from .._names import number as checked_number
+from .._names import one_of, told, whole, word
 from .._tool import tool_path
+from ._terminal import communicate
 from .declare import Candidate
 from .resolve import importing, split
 
@@ -32,7 +35,7 @@ class Statement:
     text: str  # the counterexample as the command line prints it; "" where there is none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a gate found. True as a truth value where every statement that ran held, for every configuration."""
 
@@ -69,11 +72,22 @@ class Report:
         if self.first_calls:
             lines.append("first calls of a kind, compiling included: {calls} took {seconds:.2f} s together, the longest {longest:.2f} s ({longest_kind})".format(**self.first_calls))
         lines += [f"after all statements: {end}" for end in self.document.get("ends", ())]
-        lines += [one.text for one in self.failures]
+        lines += ["\n" + one.text + "\n" for one in self.failures]
         lines.append(f"exit code {self.exit_code}: {EXIT_CODES.get(self.exit_code, 'unknown')}")
         return "\n".join(lines)
 
     __str__ = text
+
+    def __repr__(self) -> str:
+        """In a line: the verdict, what ran, and the cause of the first counterexample."""
+        ran = [one for one in self.statements if one.verdict != "not offered"]
+        verdict = {0: "held", 1: "FAILED", 4: "INCONCLUSIVE", 6: "CRASHED OR HUNG"}.get(self.exit_code, f"exit code {self.exit_code}")
+        failed = f"{len(self.failures)} of {len(ran)} statements failed" if self.failures else f"{len(ran)} statements"
+        line = f"{verdict}: {failed}, {sum(one.cases for one in ran):,} cases, {self.seconds:.1f} s"
+        for one in self.failures[:1]:
+            rows = [row.split(None, 1) for row in one.text.splitlines() if row.startswith(("  cause ", "  found "))]
+            line += f"; {one.name}: {rows[0][1] if rows and len(rows[0]) == 2 else 'see text()'}"
+        return f"<mxcheck.Report of {self.candidate}: {line}>"
 
 
 def list_statements(only: str = "*") -> List[str]:
@@ -90,7 +104,7 @@ def spec_of(candidate: Any) -> str:
         split(spec)
         return spec
     if not isinstance(candidate, Candidate):
-        raise UsageError(f"{candidate!r} is no candidate: declare it with @mxcheck.candidate(op=...), or give 'MODULE:NAME'")
+        raise UsageError(f"{told(candidate)} is no candidate: declare it with @mxcheck.candidate(op=...), or give 'MODULE:NAME'")
     module_name = getattr(candidate.function, "__module__", None)
     module = sys.modules.get(module_name or "")
     for name, value in vars(module).items() if module is not None else ():
@@ -149,14 +163,23 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
         raise UsageError(f"calls mxcheck.gate while {importing[-1]} is imported, as the gate's own process imports it: put that call under "
                          'if __name__ == "__main__":')
     spec = spec_of(candidate)
+    one_of(suite, "suite", ("quick", "full", "exhaustive"))
+    word(only, "only")
+    for name, value in (("seed", seed), ("cases", cases), ("jobs", jobs)):
+        if value is not None:
+            whole(value, name, 0, 2**64 - 1)
+    for name, limit in (("time_limit", time_limit), ("first_call_limit", first_call_limit), ("memory_limit", memory_limit)):
+        checked_number(limit, name)
+    if configs is not None and configs != "all" and (isinstance(configs, str) or not hasattr(configs, "__iter__")):
+        raise UsageError(f"configs is {told(configs)}: 'all', a list of numbers, or None is needed")
     numbers: List[Optional[int]] = [None]
     texts: List[str] = []
     if split(spec)[2] is None and configs is not None:
         texts = configurations_of(spec, first_call_limit)
-        numbers = list(range(len(texts))) if configs == "all" else [int(number) for number in configs]
+        numbers = list(range(len(texts))) if configs == "all" else [whole(number, "configs", 0) for number in configs]
         if len(texts) == 0:
             numbers = [None]
-    reports = []
+    reports: List[Report] = []
     for number in numbers:
         arguments = ["--suite", suite, "--only", only, "--time-limit", str(time_limit), "--first-call-limit", str(first_call_limit),
                      "--memory-limit", str(memory_limit), "--save", save]
@@ -170,40 +193,27 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
     return reports[0] if len(reports) == 1 else _together(spec, reports)
 
 
-_LAST_WORDS = 30.0  # seconds that a gate has to end in order
-
-
 def _run(spec: str, arguments: List[str], configuration: str, timeout: Optional[float]) -> Report:
     with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
         junit = os.path.join(folder, "gate.xml")
         command = [tool_path(), "gate", "--candidate", "python:" + spec, "--json", "--junit", junit, *arguments]
-        process = subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            out, err = process.communicate(timeout=timeout)
+            code, out, said, shown = communicate(command, _environment(), timeout)
         except subprocess.TimeoutExpired:
-            process.terminate()  # the gate ends in order, and tells what had run
-            try:
-                out, err = process.communicate(timeout=_LAST_WORDS)
-            except subprocess.TimeoutExpired:  # its child is held by the driver: nobody waits for that
-                process.kill()
-                raise EnvironmentError_(f"mxcheck gate took over {timeout} s and did not end when it was told to") from None
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        said = err.decode(errors="replace")
-        if process.returncode not in EXIT_CODES:
+            raise EnvironmentError_(f"mxcheck gate took over {timeout} s and did not end when it was told to") from None
+        if code not in EXIT_CODES:
             lines = [line for line in said.splitlines() if line.startswith("mxcheck: error: ")]
-            text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck gate ended with status {process.returncode}: {said.strip()[-500:]}"
-            raise OF_EXIT_CODE.get(process.returncode, InternalError)(text)
-        sys.stderr.write(said)
+            text = lines[-1][len("mxcheck: error: "):] if lines else f"mxcheck gate ended with status {code}: {said.strip()[-500:]}"
+            raise OF_EXIT_CODE.get(code, InternalError)(text)
+        if not shown:
+            sys.stderr.write(said)
         return _report(json.loads(out.decode()), _texts(junit), configuration)
 
 
 def _texts(junit: str) -> Dict[str, str]:
     if not os.path.exists(junit):
         return {}
-    return {case.get("name", ""): failure.text or "" for case in ElementTree.parse(junit).iter("testcase") for failure in case.iter("failure")}
+    return {case.get("name", ""): (failure.text or "").strip("\n") for case in ElementTree.parse(junit).iter("testcase") for failure in case.iter("failure")}
 
 
 def _report(document: Dict[str, Any], texts: Dict[str, str], configuration: str) -> Report:

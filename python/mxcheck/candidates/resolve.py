@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, List, Optional, Tuple
 
 from .._errors import UsageError
+from .._names import near, told
 from .declare import Candidate, as_list
 
 
@@ -17,6 +18,8 @@ importing: List[str] = []  # modules that are being imported as candidates, in a
 
 def split(spec: str) -> Tuple[str, str, Optional[int]]:
     """Module or file, name ("" for all candidates of the module), and the number of a configuration: "MODULE:NAME@2"."""
+    if not isinstance(spec, str):
+        raise UsageError(f"candidate is {told(spec)}: what @mxcheck.candidate made, or 'MODULE:NAME', is needed")
     body, at, number = spec.rpartition("@")
     configuration = None
     if at and number.isdigit():
@@ -32,7 +35,8 @@ def where(error: BaseException, most: int = 480) -> str:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     parts = [" ".join(text.split())[:240]]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if os.sep + "mxcheck" + os.sep + "candidates" + os.sep in frame.filename or frame.filename.startswith("<frozen"):
+        if os.sep + "mxcheck" + os.sep + "candidates" + os.sep in frame.filename or frame.filename.startswith("<frozen") \
+                or frame.filename == importlib.__file__:
             continue
         parts.append(f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}: {(frame.line or '').strip()[:80]}")
     line = parts[0]
@@ -41,6 +45,13 @@ def where(error: BaseException, most: int = 480) -> str:
             break
         line += " | " + part
     return line.encode("ascii", "replace").decode()[:most]
+
+
+def interpreter(error: BaseException) -> str:
+    """The end of a message about a missing module: which Python looked for it, and how another is chosen."""
+    if not isinstance(error, ImportError):
+        return ""
+    return f" (interpreter {sys.executable}; MXCHECK_PYTHON=/path/to/python chooses another)"
 
 
 def load_module(module: str) -> ModuleType:
@@ -61,7 +72,7 @@ def load_module(module: str) -> ModuleType:
     except UsageError:
         raise
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a module are no reason to end without a word
-        raise UsageError(f"cannot be imported: {where(error)}") from None
+        raise UsageError(f"cannot be imported: {where(error)}{interpreter(error)}") from None
     finally:
         importing.pop()
 
@@ -70,14 +81,14 @@ def resolve(module: str, name: str) -> List[Candidate]:
     """The candidates of that name; UsageError where there are none."""
     loaded = load_module(module)
     if not name:
-        found: Any = [one for one in vars(loaded).values() if isinstance(one, Candidate)]
-        if not found:
+        of_module = [one for one in vars(loaded).values() if isinstance(one, Candidate)]
+        if not of_module:
             raise UsageError(f"has no candidates: none of its names is declared with @mxcheck.candidate (module {loaded.__name__})")
-        return found
-    found = loaded
+        return of_module
+    found: Any = loaded
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"has no {name}: {loaded.__name__} has {_names(loaded)}")
+            raise UsageError(f"has no {name}: {loaded.__name__} has {_names(loaded)}{near(name, _candidates(loaded))}")
         found = getattr(found, part)
     candidates = as_list(found)
     if candidates is None:
@@ -88,6 +99,10 @@ def resolve(module: str, name: str) -> List[Candidate]:
     return candidates
 
 
+def _candidates(module: ModuleType) -> List[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, Candidate)]
+
+
 def _names(module: ModuleType) -> str:
-    names = [name for name, value in vars(module).items() if isinstance(value, Candidate)]
+    names = _candidates(module)
     return "the candidates " + ", ".join(names) if names else "no candidates"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Sequence, Tuple
 
 from .._errors import UsageError
+from .resolve import interpreter
 
 _INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4
 TYPE_NAMES = {(_FLOAT, 32): "fp32", (_BFLOAT, 16): "bf16", (_FLOAT, 16): "fp16", (_UINT, 8): "uint8", (_INT, 32): "int32", (_INT, 64): "int64"}
@@ -58,8 +59,9 @@ def bytes_maker() -> Callable[[Sequence[int], int, int], Any]:
 def numpy_maker() -> Callable[[Sequence[int], int, int], Any]:
     try:
         import numpy
-    except ImportError:
-        raise UsageError('takes numpy arrays, and this interpreter has no numpy: install it, or declare tensors="bytes"') from None
+    except ImportError as error:
+        raise UsageError(f'takes numpy arrays, and numpy cannot be imported: {error}; install it, or declare tensors="bytes"'
+                         f"{interpreter(error)}") from None
     types: Dict[Tuple[int, int], Any] = {(_FLOAT, 32): numpy.dtype("float32"), (_FLOAT, 16): numpy.dtype("float16"),
                                          (_UINT, 8): numpy.dtype("uint8"), (_INT, 32): numpy.dtype("int32"),
                                          (_INT, 64): numpy.dtype("int64")}
@@ -95,7 +97,7 @@ def torch_maker(library: Any) -> Callable[[Sequence[int], int, int], Any]:
         import torch  # noqa: F401
         from torch.utils.dlpack import from_dlpack
     except ImportError as error:
-        raise UsageError(f"takes torch tensors, and torch cannot be imported: {error}") from None
+        raise UsageError(f"takes torch tensors, and torch cannot be imported: {error}{interpreter(error)}") from None
     managed = library.mxcheck_worker_tensor
 
     def make(words: Sequence[int], at: int, number: int) -> Any:

@@ -1,6 +1,8 @@
 """Functions of the caller's: `mxcheck identify --box` asks, this process calls the function and answers."""
 
 import contextlib
+import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -8,6 +10,8 @@ from typing import Any, Callable, Dict, IO, List, Optional, Sequence, Tuple
 
 from .._arrays import Values, count_of, result
 from .._errors import UsageError
+from .._formats import formats as format_infos
+from .._names import block_name, format_name, known, one_of, told, whole
 from .._safetensors import rows_of, viewed
 from .._tool import error_of, tool_path
 from ._report import Identified, identified
@@ -20,7 +24,34 @@ def _given(stream: IO[bytes], described: Dict[str, Any], arrays: str) -> Any:
     data = stream.read(described["bytes"])
     if arrays == "values":
         return Values(data, shape, described["dtype"])
-    return result(bytearray(data), shape, described["dtype"], len(data) // max(1, count_of(shape)), arrays)
+    format_ = described["dtype"]
+    made = result(bytearray(data), shape, format_, len(data) // max(1, count_of(shape)), arrays)
+    own = _of_ml_dtypes(format_) if arrays == "numpy" and format_ in known("formats") else None
+    return made if own is None else made.view(own)
+
+
+def _of_ml_dtypes(format_: str) -> Any:
+    """The type that numpy has of a format with ml_dtypes; None where it needs none, or there is none."""
+    if format_ in ("fp32", "fp16") or not importlib.util.find_spec("ml_dtypes"):
+        return None
+    return getattr(importlib.import_module("ml_dtypes"), format_infos(format_).dtype, None)
+
+
+def _arrays_of(arrays: Optional[str], handed: Sequence[str]) -> str:
+    """The kind of arrays that a function is called with: where nothing is said "numpy", if it is installed and has a type for each of these formats."""
+    if arrays is None:
+        held = bool(importlib.util.find_spec("numpy")) and all(one in ("fp32", "fp16") or _of_ml_dtypes(one) is not None for one in handed)
+        arrays = "numpy" if held else "values"
+    if one_of(arrays, "arrays", ("values", "numpy", "torch")) == "values":
+        return arrays
+    try:
+        importlib.import_module(arrays)
+    except ImportError as error:
+        raise UsageError(f"arrays is {arrays!r}, which cannot be imported: {error}; arrays='values' needs nothing") from None
+    if arrays == "numpy" and "bf16" in handed and _of_ml_dtypes("bf16") is None:
+        raise UsageError("arrays is 'numpy', which has BF16 with ml_dtypes alone: pip install ml_dtypes, or give arrays='torch' or 'values', or "
+                         "formats without bf16")
+    return arrays
 
 
 def _frame(answer: Any) -> bytes:
@@ -37,12 +68,9 @@ def _frame(answer: Any) -> bytes:
     return b"".join([json.dumps({"tensors": tensors}).encode(), b"\n", *data])
 
 
-def _ask(f: Callable[..., Any], arrays: str, arguments: List[str], extra: Sequence[Any] = ()) -> Dict[str, Any]:
+def _ask(f: Callable[..., Any], arrays: Optional[str], arguments: List[str], extra: Sequence[Any] = ()) -> Dict[str, Any]:
     """The program's answer about f. What f raises passes, and ends the program; the program's errors are this package's."""
-    if arrays not in ("values", "numpy", "torch"):
-        raise UsageError(f"arrays is {arrays!r}: values, numpy or torch")
-    if arrays != "values" and arrays not in sys.modules:
-        __import__(arrays)
+    kind = _arrays_of(arrays, [one for one in arguments if one in known("formats")])
     with subprocess.Popen([tool_path(), "identify", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         assert program.stdin and program.stdout and program.stderr
         try:
@@ -50,7 +78,7 @@ def _ask(f: Callable[..., Any], arrays: str, arguments: List[str], extra: Sequen
                 call = json.loads(program.stdout.readline() or "{}")
                 if "tensors" not in call:
                     break
-                frame = _frame(f(*[_given(program.stdout, one, arrays) for one in call["tensors"]], *extra))
+                frame = _frame(f(*[_given(program.stdout, one, kind) for one in call["tensors"]], *extra))
                 try:
                     program.stdin.write(frame)
                     program.stdin.flush()
@@ -64,7 +92,7 @@ def _ask(f: Callable[..., Any], arrays: str, arguments: List[str], extra: Sequen
                 program.stdin.close()
         said = program.stderr.read()
     if "answer" in call:
-        return call["answer"]
+        return dict(call["answer"])
     raise error_of(program.returncode, said, "identify", UsageError)
 
 
@@ -74,48 +102,58 @@ def _names(names: Optional[Sequence[str]]) -> List[str]:
     return [word for name in names or () for word in ("--names", name)]
 
 
-def _product(op: str, formats: Sequence[str], shape: Sequence[int], output: str) -> List[str]:
-    (a, b), (m, n, k) = formats, shape
-    return ["--box", op, "--format-a", a, "--format-b", b, "--m", str(m), "--n", str(n), "--k", str(k), "--output", output]
+def _several(values: Any, count: int, what: str, example: str) -> List[Any]:
+    if isinstance(values, str) or not hasattr(values, "__iter__") or len(list(values)) != count:
+        raise UsageError(f"{what} is {told(values)}: {count} are needed, as {example}")
+    return list(values)
 
 
-def identify_matmul(f: Callable[..., Any], formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int, int] = (8, 8, 512),
-                    arrays: str = "values", names: Optional[Sequence[str]] = None, tree: bool = True, output: str = "fp32",
-                    scales: Optional[str] = None, blocks: Tuple[str, str] = ("1x32", "1x32")) -> Identified:
+def _product(op: str, formats: Sequence[Any], shape: Sequence[int], output: Any) -> List[str]:
+    a, b = (format_name(one, "formats") for one in _several(formats, 2, "formats", "('bf16', 'bf16')"))
+    m, n, k = (str(whole(one, "shape", 1)) for one in _several(shape, 3, "shape", "(8, 8, 512)"))
+    return ["--box", op, "--format-a", a, "--format-b", b, "--m", m, "--n", n, "--k", k, "--output", format_name(output, "output")]
+
+
+def identify_matmul(f: Callable[..., Any], formats: Sequence[Any] = ("bf16", "bf16"), shape: Tuple[int, int, int] = (8, 8, 512),
+                    arrays: Optional[str] = None, names: Optional[Sequence[str]] = None, tree: bool = True, output: Any = "fp32",
+                    scales: Optional[str] = None, blocks: Tuple[Any, Any] = ("1x32", "1x32")) -> Identified:
     """Which contract does f follow? f(a, b): a is m x k and b n x k, of `formats`; D = A B^T, m x n in `output`, comes back.
 
-    arrays: what f is given: "values" (mxcheck.Values), "numpy" (bf16 of ml_dtypes) or "torch". names: contracts to try in place of all.
+    arrays: what f is given: "numpy" (bf16 and FP8 of ml_dtypes; without it FP8 as uint8, and no bf16), "torch" or "values" (mxcheck.Values); None:
+    numpy where it is installed. names: contracts to try in place of all.
     scales: "e8m0" or "fp32": f(a, b, scale_a, scale_b), compact, of `blocks` of a and b. Split-k of 2, 3 and 4 is tried where no contract
     explains every output; then the order of summation is looked for (tree=False: not).
     """
     arguments = _product("matmul", formats, shape, output) + _names(names) + ["--tree", "where-unexplained" if tree else "never"]
     if scales:
-        arguments += ["--scale-type", scales, "--block-a", blocks[0], "--block-b", blocks[1]]
+        of_a, of_b = (block_name(one, "blocks") for one in _several(blocks, 2, "blocks", "('1x128', '128x128')"))
+        arguments += ["--scale-type", one_of(scales, "scales", ("e8m0", "fp32")), "--block-a", of_a, "--block-b", of_b]
     return identified(_ask(f, arrays, arguments), "the box")
 
 
-def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[str] = ("bf16", "bf16"), shape: Tuple[int, int] = (8, 8),
-                   arrays: str = "values", check: int = 2000, output: str = "fp32", extra: Sequence[Any] = ()) -> Tree:
+def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[Any] = ("bf16", "bf16"), shape: Tuple[int, int] = (8, 8),
+                   arrays: Optional[str] = None, check: int = 2000, output: Any = "fp32", extra: Sequence[Any] = ()) -> Tree:
     """The order in which f(a, b), as of identify_matmul, adds k products. `check`: pairs that are asked for beside those that the tree
     follows from. extra: further operands, the same in each call, as scales of one."""
-    arguments = _product("tree", formats, (*shape, k), output) + ["--checked", str(check)]
+    arguments = _product("tree", formats, (*_several(shape, 2, "shape", "(8, 8)"), k), output) + ["--checked", str(check)]
     return Tree.of(_ask(f, arrays, arguments, extra)["order"], k)
 
 
-def identify_cast(f: Callable[[Any], Any], format: str = "e4m3", arrays: str = "values", dtype: str = "bf16") -> Identified:
+def identify_cast(f: Callable[[Any], Any], format: Any = "e4m3", arrays: Optional[str] = None, dtype: Any = "bf16") -> Identified:
     """Which rounding and which treatment of overflow does f follow? f(x): one row of `dtype`, all of its 65,536 words, or of fp32 the
     gate's values of every exponent too; codes of `format` come back, one a byte (e5m6, bf16, fp16: two)."""
-    return identified(_ask(f, arrays, ["--box", "cast", "--format", format, "--dtype", dtype]), "the box")
+    return identified(_ask(f, arrays, ["--box", "cast", "--format", format_name(format), "--dtype", format_name(dtype, "dtype")]), "the box")
 
 
-def identify_quantize(f: Callable[[Any], Any], format: str = "e4m3", block: str = "1x32", dtype: str = "bf16", arrays: str = "values",
+def identify_quantize(f: Callable[[Any], Any], format: Any = "e4m3", block: Any = "1x32", dtype: Any = "bf16", arrays: Optional[str] = None,
                       names: Optional[Sequence[str]] = None) -> Identified:
     """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back. x has NaN and infinities too."""
-    arguments = ["--box", "quantize", "--format", format, "--block", block, "--dtype", dtype]
+    arguments = ["--box", "quantize", "--format", format_name(format), "--block", block_name(block), "--dtype", format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments + _names(names)), "the box")
 
 
-def identify_route(f: Callable[[Any], Any], experts: int = 64, top_k: int = 8, dtype: str = "fp32", arrays: str = "values") -> Identified:
+def identify_route(f: Callable[[Any], Any], experts: int = 64, top_k: int = 8, dtype: Any = "fp32", arrays: Optional[str] = None) -> Identified:
     """Which variant does f follow? f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back."""
-    arguments = ["--box", "route", "--expert-count", str(experts), "--top-k", str(top_k), "--dtype", dtype]
+    arguments = ["--box", "route", "--expert-count", str(whole(experts, "experts")), "--top-k", str(whole(top_k, "top_k")), "--dtype",
+                 format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments), "the box")

@@ -1,21 +1,22 @@
 """`mxcheck identify` on tensors of the caller's: the same answers, from the same program."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, Dict
 
 from .. import _safetensors
 from .._errors import Error, UsageError
-from .._formats import formats
+from .._names import block_name, format_name, whole
 from .._quantize import Quantized
 from .._tool import run_tool
 from ._report import Identified, identified
 
 
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
-                  format_a: str = "", format_b: str = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None,
-                  format: str = "", block: str = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
+                  format_a: Any = "", format_b: Any = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None, format: Any = "",
+                  block: Any = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
     """What tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
@@ -32,8 +33,10 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
     given: Dict[str, Any] = {"a": a, "b": b, "d": d, "scale_a": scale_a, "scale_b": scale_b, "x": x, "codes": codes, "scales": scales, "words": words,
                              "logits": logits, "experts": experts, "weights": weights}
     given = {name: tensor for name, tensor in given.items() if tensor is not None}
+    if not given:
+        raise UsageError("nothing to identify: a, b and d, or x and codes, or logits, experts and weights are needed")
     arguments = ["--order"] if order else []
-    for flag, value in (("--scale-k", str(int(scale_k)) if scale_k else ""), ("--block", block)):
+    for flag, value in (("--scale-k", str(whole(scale_k, "scale_k")) if scale_k else ""), ("--block", block_name(block) if block else "")):
         arguments += [flag, value] if value else []
     with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
         path = Path(folder) / "dump.safetensors"
@@ -43,9 +46,10 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         for name, flag, stated in (("a", "--format-a", format_a), ("b", "--format-b", format_b), ("codes", "--format", format)):
             if name in given:
                 format_ = stated or _safetensors.format_of(given[name], name)
-                arguments += [flag, formats(format_).name] if format_ else []
+                arguments += [flag, format_name(format_, flag[2:].replace("-", "_"))] if format_ else []
         try:
             answer = run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1]
         except Error as error:
-            raise type(error)(str(error).replace(path.name + ":", "")) from None
+            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), str(error))  # options are arguments here
+            raise type(error)(text.replace(path.name + ":", "")) from None
     return identified(json.loads(answer), "the dump", has_probes=False)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 from .._errors import UsageError
+from .._names import listed
 from ._tree import Tree
 
 
@@ -16,7 +17,7 @@ class Candidate:
     first: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Identified:
     """The answer. names: what explains every compared output; several cannot be told apart by them. closest: the best of the others
     that were tried. tree: the order of a sum that has no name, where there is one."""
@@ -31,6 +32,10 @@ class Identified:
 
     def __bool__(self) -> bool:
         return bool(self.names)
+
+    def __repr__(self) -> str:
+        found = f"{listed(self.names, 3)}: all {self.compared} outputs" if self.names else str(self).splitlines()[0]
+        return f"Identified({found})"
 
     def __str__(self) -> str:
         if self.names:

@@ -85,7 +85,15 @@ class Tree:
     def _drawn(self, *arguments: str) -> Dict[str, str]:
         if self.root is None:
             raise UsageError(f"there is no tree to draw: {self.why}")
-        return json.loads(run_tool(["identify", "--draw", self.text(), "--json", *arguments], refused=UsageError)[1])
+        return dict(json.loads(run_tool(["identify", "--draw", self.text(), "--json", *arguments], refused=UsageError)[1]))
+
+
+def _step(node: Tuple[Node, ...], i: int) -> Optional[int]:
+    """From a single term to the next part, where that is one too."""
+    if i + 1 == len(node):
+        return None
+    a, b = node[i : i + 2]
+    return b - a if isinstance(a, int) and isinstance(b, int) else None
 
 
 def text_of(node: Node) -> str:
@@ -95,13 +103,10 @@ def text_of(node: Node) -> str:
     parts: List[str] = []
     i = 0
     while i < len(node):
-        j = i
-        if isinstance(node[i], int) and i + 1 < len(node) and isinstance(node[i + 1], int):
-            step = node[i + 1] - node[i]
-            while j + 1 < len(node) and isinstance(node[j + 1], int) and node[j + 1] - node[j] == step:
-                j += 1
+        j, step = i, _step(node, i)
+        while step is not None and _step(node, j) == step:
+            j += 1
         if j - i >= 3:
-            step = node[i + 1] - node[i]
             parts.append(f"{node[i]}..{node[j]}" + ("" if step == 1 else f" by {step}"))
         else:
             j = i
