@@ -118,6 +118,25 @@ TEST(Gate, the_minimal_case_is_minimal_and_reproduces) {
   EXPECT_FALSE(again.statements[0].counterexample->shrink_budget_spent);
 }
 
+// A NaN that any case with one meets hides no wrong value that only some rows have, and the other way round.
+TEST(Gate, a_failure_of_one_kind_hides_none_of_another) {
+  for (const char* mode : {"nan_with_a_sign,row_40_is_wrong", "nan_with_a_sign,column_33_is_wrong"}) {
+    SCOPED_TRACE(mode);
+    const GateReport r = run_toy(mode, kQuantize);
+    const Counterexample& e = *result_of(r, kQuantize).counterexample;
+    ASSERT_EQ(e.others.size(), 1U);
+    EXPECT_NE(e.finding.difference->kinds, std::set{e.others[0].kind});
+    const std::string text = counterexample_text(r, result_of(r, kQuantize), "");
+    expect_contains(text, "a NaN code with the sign set: gives every bit of ");
+    expect_contains(text, std::string("  also      ") + to_text(e.others[0].kind) + ": ");
+    const Toy toy(mode);
+    const GateReport again = reproduce(toy_options(), std::string(kQuantize) + ": " + to_text(e.others[0].minimal));
+    EXPECT_TRUE(again.statements[0].counterexample->finding.difference->kinds.contains(e.others[0].kind));
+    expect_contains(report_json(r), "\"others\"");
+  }
+  EXPECT_TRUE(result_of(run_toy("column_33_is_wrong", kQuantize), kQuantize).counterexample->others.empty());
+}
+
 TEST(Gate, the_likeliest_cause_is_named) {
   const GateReport r = run_toy("floor", kQuantize);
   const std::vector<std::string>& matches = result_of(r, kQuantize).counterexample->finding.matches;
