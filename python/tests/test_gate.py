@@ -191,7 +191,7 @@ class CannotBeGated(unittest.TestCase):
         self.refused("/no/such/file.py:x", "file /no/such/file.py does not exist")
 
     def test_a_name_that_is_not_there(self):
-        self.refused("gated:nothing", "has no nothing: gated has the candidates right, decode")
+        self.refused("gated:nothing", "has no nothing: gated has the candidates right, right_of_any_strides,")
 
     def test_what_is_no_candidate(self):
         self.refused("gated:not_declared", "is no candidate: not_declared is a function; declare it with")

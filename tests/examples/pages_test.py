@@ -5,7 +5,7 @@ An example is a block, fenced or indented, with lines "$ COMMAND"; the lines bel
 page's order, with links to the checkout's folders. `cat FILE` makes that file where there is none. Blocks of Python without prompts run as a
 script, blocks of C are compiled. "<!-- not run: REASON -->" before a block leaves it out.
 
-Seconds, rates, digests, commits and versions are not compared. 77: nothing could run here (a package of Debian or Python is missing).
+Seconds, rates, digests, commits, versions and identify's numbers of words are not compared. 77: nothing could run here (a package of Debian or Python is missing).
 """
 
 import os
@@ -33,6 +33,8 @@ CHANGING = [
     (r"\b\d+(\.\d+)?(e[+-]?\d+)? ?(s|ms|us|min|h)\b", "TIME"),
     (r"\b\d+(\.\d+)? (seconds|minutes)\b", "TIME"),
     (r"\b[\d,.]+ (a|per) second", "RATE"),
+    (r"\d+ words of \d+ (probes|cases)", "WORDS"),
+    (r"in \d+ shapes", "SHAPES"),
     (r"digest [0-9a-f]{16}", "digest"),
     (r"\bcommit [0-9a-f]+( \(modified\))?", "commit"),
     (r"\b(numpy|python|torch|triton) \d[\w.+]*", r"\1"),
