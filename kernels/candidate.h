@@ -32,6 +32,9 @@
  *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even,
  *                  saturating; recipe, layout, blocks and pad_byte have no meaning
  *
+ * FP64. Where supports() of cast says so, x may be kDLFloat 64: each element is rounded once, from all of its bits, and
+ * never by way of FP32. No other operation is asked for it.
+ *
  * Scales, layout MXCHECK_COMPACT: uint8 [scale rows, scale cols] with scale cols = ceil(cols / block_cols), scale rows
  * = sum over experts of ceil(rows_e / block_rows). Layout MXCHECK_TCGEN05: one flat uint8 tensor of 128 x 4 tiles, for
  * n x 1 blocks of the transposed scales, each expert padded separately (reference/quantize/scale_layout.h has the

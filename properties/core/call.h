@@ -61,7 +61,7 @@ struct MemoryOfCalls {
 };
 
 struct CallTensor {
-  Format dtype = Format::fp32;  // fp32, bf16, fp16; e4m3 stands for uint8 codes and scale bytes
+  Format dtype = Format::fp32;  // fp32, bf16, fp16, fp64; e4m3 stands for uint8 codes and scale bytes
   bool is_offsets = false;      // int64 instead
   bool is_index = false;        // int32 instead
   std::vector<std::int64_t> shape;

@@ -79,7 +79,7 @@ bool set_common_field(Case& c, std::string_view field, std::string_view value) {
 
 void check_plants(const Case& c) {
   for (const Plant& p : c.plants) {
-    if (p.bits >> (spec(c.variant.dtype).bits - 1) > 1) {
+    if (std::uint64_t{p.bits} >> (spec(c.variant.dtype).bits - 1) > 1) {
       throw Error(ErrorKind::usage, "case field plant has more bits than x=" + std::string(spec(c.variant.dtype).name));
     }
     if (p.row < 0 || p.row >= c.rows || p.col < 0 || p.col >= c.cols) {

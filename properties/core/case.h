@@ -65,7 +65,7 @@ constexpr std::string_view to_text(Data data) { return kDataNames[static_cast<st
 struct Plant {
   std::int64_t row = 0;
   std::int64_t col = 0;
-  std::uint32_t bits = 0;  // of the variant's dtype
+  std::uint32_t bits = 0;  // of the variant's dtype; FP32's where that is FP64
   friend bool operator==(const Plant&, const Plant&) = default;
 };
 

@@ -72,8 +72,8 @@ void set_dtype(const CallTensor& from, wire::Tensor& to) {
     to.dtype_code = kDLInt, to.dtype_bits = 64;
   } else if (from.is_index) {
     to.dtype_code = kDLInt, to.dtype_bits = 32;
-  } else if (from.dtype == Format::fp32 || from.dtype == Format::fp16) {
-    to.dtype_code = kDLFloat, to.dtype_bits = from.dtype == Format::fp32 ? 32 : 16;
+  } else if (from.dtype == Format::fp64 || from.dtype == Format::fp32 || from.dtype == Format::fp16) {
+    to.dtype_code = kDLFloat, to.dtype_bits = static_cast<std::uint8_t>(spec(from.dtype).bits);
   } else if (from.dtype == Format::bf16) {
     to.dtype_code = kDLBfloat, to.dtype_bits = 16;
   } else {

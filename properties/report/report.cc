@@ -69,9 +69,7 @@ std::string candidate_argument(const GateReport& report) {
 Tensor file_tensor(std::string name, const TensorInfo& info, const std::vector<std::byte>& bytes, bool is_vector) {
   Tensor t{std::move(name), Format::uint8, {info.rows, info.cols}, bytes};
   if (is_vector) t.shape = {info.cols};
-  if (info.format == Format::fp32) t.format = Format::fp32;
-  if (info.format == Format::bf16) t.format = Format::bf16;
-  if (info.format == Format::fp16) t.format = Format::fp16;
+  if (spec(info.format).is_value || info.format == Format::fp64) t.format = info.format;
   if (info.integer_bits != 0) t.format = info.integer_bits == 32 ? Format::int32 : Format::int64;
   for (char& c : t.name) c = c == ' ' ? '_' : c;
   return t;

@@ -187,6 +187,31 @@ def not_declared(x, codes, scales, policy):
     by_reference(x, codes, scales, policy)
 
 
+def _e4m3(value):
+    if value != value:
+        return 0x7F
+    magnitude, sign = abs(value), 0x80 if math.copysign(1, value) < 0 else 0
+    exponent = max(math.frexp(magnitude or 2**-6)[1] - 1, -6)
+    if magnitude > 448:
+        return sign | 0x7E
+    return sign | (exponent + 6) * 8 + round(math.ldexp(magnitude, 3 - exponent))  # ties to even
+
+
+@mxcheck.candidate("cast", formats=["e4m3"], types=["fp64"], tensors="bytes")
+def casts_fp64(x, codes, policy):
+    codes.data[:] = bytes(map(_e4m3, x.data.cast("d")))
+
+
+@mxcheck.candidate("cast", formats=["e4m3"], types=["fp64"], tensors="bytes")
+def casts_fp64_by_way_of_fp32(x, codes, policy):
+    codes.data[:] = bytes(_e4m3(ctypes.c_float(value).value) for value in x.data.cast("d"))
+
+
+@mxcheck.candidate("cast", formats=["e4m3"], tensors="bytes")
+def casts_any_type(x, codes, policy):
+    raise ValueError(x.dtype)
+
+
 @mxcheck.candidate("cast", formats=["e4m3"], types=["fp32"], tensors="bytes", supports=lambda policy, type_name: 1 // 0)
 def cannot_say(x, codes, policy):
     pass

@@ -38,6 +38,17 @@ def numpy_of_every_type(x, codes, scales, policy):
     codes[...], scales[...] = by_reference(x)
 
 
+@mxcheck.candidate("cast", tensors="numpy", formats=["e4m3"], types=["fp64"], options=["row_stride", "col_stride"])
+def numpy_casts_fp64(x, codes, policy):
+    import numpy
+
+    assert x.dtype == numpy.float64
+    magnitude = numpy.minimum(numpy.nan_to_num(numpy.abs(x), nan=0.0), 448.0)  # an infinity saturates
+    exponent = numpy.maximum(numpy.frexp(numpy.maximum(magnitude, 2.0**-7))[1] - 1, -6)
+    found = (exponent + 6) * 8 + numpy.rint(numpy.ldexp(magnitude, 3 - exponent)).astype(int)  # ties to even
+    codes[...] = numpy.where(numpy.isnan(x), 0x7F, numpy.signbit(x) * 0x80 + found)
+
+
 @on("numpy")
 def numpy_returns(x, codes, scales, policy):
     return by_reference(x)

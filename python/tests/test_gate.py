@@ -62,6 +62,14 @@ class Holds(unittest.TestCase):
         self.assertIn("stride=", report.text())
         self.assertNotIn("stride", run("right").text())  # who does not offer it has no such case
 
+    def test_a_cast_may_be_from_fp64(self):
+        report = run("casts_fp64", "cast_equals_the_reference", cases=40)
+        self.assertTrue(report, report.text())
+        report = run("casts_fp64_by_way_of_fp32", "cast_equals_the_reference", cases=40)
+        self.assertIn("an input rounded to FP32 before the cast (rounded twice)", report.text())
+        self.assertIn(" x=fp64 ", report.text())
+        self.assertNotIn("fp64", run("casts_any_type", "cast_equals_the_reference", cases=40).text())  # it is to be named
+
     def test_an_option_can_be_refused_by_the_function(self):
         report = run("says_so_later", only="experts_do_not_see_each_other")
         self.assertTrue(report, report.text())

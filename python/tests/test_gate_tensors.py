@@ -38,6 +38,9 @@ class Numpy(Gated):
         self.holds("numpy_returns")
         self.holds("numpy_of_every_type", "padding_has_no_influence")
 
+    def test_an_array_of_float64(self):
+        self.holds("numpy_casts_fp64", "cast_equals_the_reference", cases=40)
+
     def test_every_statement(self):
         self.holds("numpy_writes", "*")
 

@@ -29,12 +29,29 @@ void encode_values(const Recipe& recipe, Format element, std::span<const float> 
   for (const float x : values) *codes++ = static_cast<std::uint8_t>(encode_element(recipe, element, one, x));
 }
 
+void require_bytes(Format element) {
+  if (!spec(element).is_element)
+    throw Error(ErrorKind::usage, "cast to " + std::string(spec(element).name) + ": not a format of 8 bits or less");
+}
+
 }  // namespace
+
+std::vector<std::uint8_t> cast(std::span<const double> values, Format element, Rounding rounding, Overflow overflow,
+                               int threads) {
+  require_bytes(element);
+  std::vector<std::uint8_t> codes;
+  const std::int64_t count = std::ssize(values);
+  resize_or_throw(codes, count, "codes");
+  parallel_ranges(count, count, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      codes[i] = static_cast<std::uint8_t>(encode(element, values[i], rounding, overflow));
+  });
+  return codes;
+}
 
 std::vector<std::uint8_t> cast(const MatrixView& input, Format element, const Recipe& recipe, int threads) {
   check_matrix(input);
-  if (!spec(element).is_element)
-    throw Error(ErrorKind::usage, "cast to " + std::string(spec(element).name) + ": not a format of 8 bits or less");
+  require_bytes(element);
   std::vector<std::uint8_t> codes;
   resize_or_throw(codes, input.rows * input.cols, "codes");
   if (codes.empty()) return codes;

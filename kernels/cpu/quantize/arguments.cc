@@ -60,8 +60,10 @@ Checked StridedX::rows(std::int32_t threads) {
   for_each_part(rows.rows, parts, [&](std::int64_t begin, std::int64_t end) {
     if (width_ == 2) {
       copy(begin, end, std::uint16_t{});
-    } else {
+    } else if (width_ == 4) {
       copy(begin, end, std::uint32_t{});
+    } else {
+      copy(begin, end, std::uint64_t{});
     }
   });
   return rows;

@@ -7,7 +7,7 @@
 #include "kernels/cpu/partition.h"
 #include "kernels/cpu/quantize/dequantize.h"
 #include "kernels/cpu/quantize/quantize.h"
-#include "kernels/cpu/quantize/scalar_block.h"
+#include "kernels/cpu/quantize/scalar_cast.h"
 
 namespace mxcheck_kernels::cpu {
 namespace {
@@ -147,7 +147,7 @@ void cast_rows(const Checked& x, const Checked& codes, std::int64_t begin, std::
   for (std::int64_t i = begin; i < end; ++i) {
     const T* from = static_cast<const T*>(x.data) + i * x.stride;
     std::uint8_t* to = bytes_of(codes) + i * codes.cols;
-    for (std::int64_t j = 0; j < x.cols; ++j) to[j] = encode_element<F>(fp32_bits(from[j]), 127);
+    for (std::int64_t j = 0; j < x.cols; ++j) to[j] = cast_element<F>(from[j]);
   }
 }
 
@@ -157,7 +157,8 @@ void cast_rows(const Checked& x, const Checked& codes, std::int64_t begin, std::
 void run_cast(const mxcheck_call& call) {
   check_call(call, 1, 2, 1);
   const QuantizePolicy plan = read_policy(QuantizeOperation::cast, call.policy, call.inputs[0].dtype);
-  StridedX strided(call.inputs[0], dl_type(plan.dtype));
+  const bool is_fp64 = same(call.inputs[0].dtype, kFp64Type);
+  StridedX strided(call.inputs[0], is_fp64 ? kFp64Type : dl_type(plan.dtype));
   const Checked& x = strided.tensor();
   const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
   require_policy_shape(*call.policy, x.rows, x.cols);
@@ -169,7 +170,9 @@ void run_cast(const mxcheck_call& call) {
   const std::int64_t parts = part_count(x.rows, static_cast<std::int64_t>(codes.bytes), call.policy->threads);
   for_each_part(x.rows, parts, [&](std::int64_t begin, std::int64_t end) {
     const bool e4m3 = plan.element == Element::e4m3;
-    if (plan.dtype == Dtype::bf16) {
+    if (is_fp64) {
+      (e4m3 ? cast_rows<E4m3, std::uint64_t> : cast_rows<E5m2, std::uint64_t>)(in_rows, codes, begin, end);
+    } else if (plan.dtype == Dtype::bf16) {
       (e4m3 ? cast_rows<E4m3, std::uint16_t> : cast_rows<E5m2, std::uint16_t>)(in_rows, codes, begin, end);
     } else {
       (e4m3 ? cast_rows<E4m3, std::uint32_t> : cast_rows<E5m2, std::uint32_t>)(in_rows, codes, begin, end);

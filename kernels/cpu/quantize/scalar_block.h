@@ -42,11 +42,13 @@ std::uint8_t scale_byte(ScaleRule rule, std::uint32_t amax) {
   return static_cast<std::uint8_t>(byte < 0 ? 0 : byte);
 }
 
-inline std::uint32_t shift_to_nearest_even(std::uint32_t significand, int drop) {  // 1 <= drop
-  if (drop > 24) return 0;                                                         // below half of the last place
-  const std::uint32_t kept = significand >> drop;
-  const std::uint32_t rest = significand - (kept << drop);
-  const std::uint32_t half = std::uint32_t{1} << (drop - 1);
+// Of a significand of FP32, or of FP64.
+template <class T>
+T shift_to_nearest_even(T significand, int drop) {  // 1 <= drop
+  if (drop > (sizeof(T) == 4 ? 24 : 53)) return 0;  // below half of the last place
+  const T kept = significand >> drop;
+  const T rest = significand - (kept << drop);
+  const T half = T{1} << (drop - 1);
   return kept + (rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0);
 }
 

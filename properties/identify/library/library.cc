@@ -47,6 +47,7 @@ Offered offered_by(CandidateProcess& process, const std::vector<std::string>& wa
     if (!among(operations_of(""))) offered.not_asked.push_back(info.name);
     if (!among(wanted)) continue;
     for (Variant& v : operation->askable(info.name)) {
+      if (v.dtype == Format::fp64) continue;  // boxes are asked with values of 32 bits
       if (process.supports(v.operation, operation->question(v), v.dtype)) offered.variants.push_back(std::move(v));
     }
   }

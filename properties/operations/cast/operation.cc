@@ -53,7 +53,7 @@ OperationModule cast_module() {
   cast.invalid_calls = []() -> std::vector<InvalidCall> {
     return disagreeing_extents({unknown_format(), unwanted_offsets(), unwanted_row_index()});
   };
-  cast.has_experts = false;
+  cast.has_experts = false, cast.takes_fp64 = true;
   static const OperationOf<QuantizeProblem, ScaledBlocksOperation> kCast(cast);
   std::vector<Statement> s(2);
   s[0] = blocks_equality("cast_equals_the_reference", "cast",
@@ -65,7 +65,7 @@ OperationModule cast_module() {
       "reference's code";
   s[1].source = "OFP8 1.0 section 5";
   s[1].applies = [](const Variant& v, std::span<const Variant>) {
-    return v.operation == "cast" && v.dtype != Format::fp16;
+    return v.operation == "cast" && (v.dtype == Format::bf16 || v.dtype == Format::fp32);
   };
   s[1].check = cast_equals_reference;
   s[1].corners = every_word;

@@ -214,10 +214,8 @@ void QuantizeProblem::explain_code(BlockShape block, Finding& finding) const {
   const Difference::Element& e = finding.difference->first;
   const bool is_cast = c.variant.operation == "cast";
   const ScaleGeometry g = scale_geometry(c, block);
-  const Plant x = input.plant(e.row, e.col);
-  finding.element.push_back("input     x" + place_text(e.row, e.col) + " = " + notations(c.variant.dtype, x.bits));
+  explain_input(e.row, e.col, finding);
   if (!is_cast) finding.element.push_back(place_line(c, g, e.row, e.col));
-  finding.relevant.push_back(x);
   if (c.gather != 0) {
     finding.element.push_back("gathered  row " + std::to_string(e.row) + " is row " +
                               std::to_string(index[static_cast<std::size_t>(e.row)]) + " of the source");

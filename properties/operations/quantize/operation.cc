@@ -1,7 +1,11 @@
 #include "properties/operations/scaled_blocks/operation.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
@@ -9,6 +13,7 @@
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/core/notation.h"
 #include "properties/operations/quantize/problem.h"
 #include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/expand.h"
@@ -57,9 +62,24 @@ Bytes dense_rows(const Input& input) {
   return bytes;
 }
 
-Case without_gather(Case c) {
+// x as it is drawn, before rows are gathered.
+Input drawn(Case c) {
   c.gather = 0;
-  return c;
+  if (c.variant.dtype != Format::fp64) return expand(c);
+  c.variant.dtype = Format::fp32;
+  const Input words = expand(c);
+  Input wide{{}, Format::fp64, words.rows, words.cols, words.stride};
+  wide.bytes.resize(2 * words.bytes.size());
+  const auto count = static_cast<std::int64_t>(words.bytes.size() / sizeof(std::uint32_t));
+  parallel_ranges(count, count, 0, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, words.bytes.data() + i * sizeof(word), sizeof(word));
+      const std::uint64_t bits = fp64_of(word, c.seed);
+      std::memcpy(wide.bytes.data() + i * sizeof(bits), &bits, sizeof(bits));
+    }
+  });
+  return wide;
 }
 
 // x with a column stride, and its rows by index if there is one: contiguous.
@@ -109,7 +129,30 @@ Input input_of(const Call& call, const Case& c) {
 
 }  // namespace
 
-QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(expand(without_gather(c))) {
+std::uint64_t fp64_of(std::uint32_t word, std::uint64_t seed) {
+  constexpr std::uint64_t kInfinity = std::uint64_t{0x7FF} << 52;
+  constexpr int kBitsBelowFp32 = 52 - 23;
+  constexpr int kFar[] = {300, -300, 890, -930};  // of 2^128 and 2^-126: finite, and subnormal
+  const std::uint32_t magnitude = word & 0x7FFFFFFF;
+  const std::uint64_t sign = std::uint64_t{word >> 31} << 63;
+  const std::uint64_t hash = random_word(seed ^ 0xF640, word);
+  const std::uint64_t low = hash >> 32 & ((std::uint64_t{1} << kBitsBelowFp32) - 1);
+  if (magnitude == 0) return sign;
+  if (magnitude >= 0x7F800000) {
+    const std::uint64_t payload = std::uint64_t{magnitude & 0x7FFFFF} << kBitsBelowFp32;
+    return sign | kInfinity | (payload != 0 && hash % 2 == 0 ? low | 1 : payload);
+  }
+  const double value = decode(Format::fp32, magnitude);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const std::uint64_t kind = hash % 32;
+  if (kind < 8) return sign | bits;
+  if (kind < 15) return sign | (bits + 1);
+  if (kind < 22) return sign | (bits - 1);
+  if (kind < 30) return sign | bits | low;
+  return sign | std::bit_cast<std::uint64_t>(std::ldexp(value, kFar[hash >> 8 & 3]));
+}
+
+QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(drawn(c)) {
   if (c.gather != 0) gather_from(c.gather);
   if (c.col_stride != 0) lay_out();
   describe_outputs();
@@ -165,6 +208,42 @@ void QuantizeProblem::lay_out() {
   }
 }
 
+double QuantizeProblem::value_at(std::int64_t row, std::int64_t col) const {
+  if (input.dtype != Format::fp64) return static_cast<double>(input.view().at(row, col));
+  double value = 0;
+  std::memcpy(&value, input.bytes.data() + static_cast<std::size_t>(row * input.stride + col) * sizeof(value),
+              sizeof(value));
+  return value;
+}
+
+std::vector<double> QuantizeProblem::values() const {
+  std::vector<double> all;
+  all.reserve(static_cast<std::size_t>(c.elements()));
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t j = 0; j < c.cols; ++j) all.push_back(value_at(i, j));
+  }
+  return all;
+}
+
+// The input of a code, which is the relevant one: of FP64 the word that it was drawn in, and what FP32 makes of it.
+void QuantizeProblem::explain_input(std::int64_t row, std::int64_t col, Finding& finding) const {
+  const std::string x = "input     x" + place_text(row, col) + " = ";
+  if (input.dtype != Format::fp64) {
+    finding.element.push_back(x + notations(input.dtype, input.bits(row, col)));
+    finding.relevant.push_back(input.plant(row, col));
+    return;
+  }
+  const double value = value_at(row, col);
+  finding.element.push_back(x +
+                            fmt::format("0x{:016x} = {:a} = {}", std::bit_cast<std::uint64_t>(value), value, value));
+  const std::uint32_t nearest = encode(Format::fp32, value, Rounding::nearest_even, Overflow::non_saturate);
+  if (!std::isnan(value) && decode(Format::fp32, nearest) != value)
+    finding.element.push_back("in FP32   " + notations(Format::fp32, nearest) + ", rounded");
+  Case words = c;
+  words.variant.dtype = Format::fp32, words.gather = 0;
+  finding.relevant.push_back(expand(words).plant(row, col));
+}
+
 std::vector<ProblemInput> QuantizeProblem::inputs() const {
   const bool gathers = c.gather != 0;
   std::vector<ProblemInput> all{
@@ -185,6 +264,8 @@ std::vector<ExpectedTensor> QuantizeProblem::answer() const {
 
 std::vector<ExpectedTensor> QuantizeProblem::answer(const Recipe& recipe) const {
   const ScaledBlocksVariant& v = blocks_of(c.variant);
+  if (input.dtype == Format::fp64)
+    return {{outputs[0], to_bytes(cast(values(), v.format, recipe.rounding, recipe.overflow))}};
   if (c.variant.operation == "cast") return {{outputs[0], to_bytes(cast(input.view(), v.format, recipe))}};
   std::vector<ExpectedTensor> answer;
   const auto add_direction = [&](std::size_t at, BlockShape block) {
@@ -229,10 +310,8 @@ Table QuantizeProblem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() > kMostToMatch || input.bytes.empty()) return {};
   const ScaledBlocksVariant& v = blocks_of(c.variant);
   if (c.variant.operation == "cast") {
-    const auto values = std::make_shared<std::vector<double>>();
-    for (std::int64_t i = 0; i < c.elements(); ++i)
-      values->push_back(static_cast<double>(input.view().at(i / c.cols, i % c.cols)));
-    return owning(cast_slips(v.format, recipe_named(v.recipe).overflow, *values, 0), values);
+    const auto all = std::make_shared<std::vector<double>>(values());
+    return owning(cast_slips(v.format, recipe_named(v.recipe).overflow, *all, 0, input.dtype), all);
   }
   Table rows = definitions_of(0, v.block, observed);
   if (outputs.size() == 2) return rows;

@@ -1,5 +1,7 @@
 #pragma once
 // Problems of quantize, quantize_dual and cast: a matrix x in, codes and scales out.
+//
+// An x of FP64, which cast alone has, is drawn in words of FP32, as plants are, and each word is widened: fp64_of().
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,12 @@
 #include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {
+
+// The bits of the FP64 element that stands for a word of FP32: its value, an ulp of FP64 above or below it, the same
+// with other bits below FP32's, or, seldom, with an exponent that FP32 has not. A function of the word and the seed
+// alone, so that a planted word has the element that was drawn. Zeros and infinities stay; a NaN may have a payload
+// that FP32 has not.
+std::uint64_t fp64_of(std::uint32_t word, std::uint64_t seed);
 
 class QuantizeProblem final : public Problem {
  public:
@@ -33,10 +41,13 @@ class QuantizeProblem final : public Problem {
   [[nodiscard]] std::vector<std::size_t> order() const override;  // scales before the codes that follow from them
 
  private:
+  [[nodiscard]] double value_at(std::int64_t row, std::int64_t col) const;
+  [[nodiscard]] std::vector<double> values() const;  // without gaps
   [[nodiscard]] Table definitions_of(std::size_t at, BlockShape block, std::span<const Bytes> observed) const;
   void describe_outputs();
   void gather_from(std::int64_t source_rows);
   void lay_out();
+  void explain_input(std::int64_t row, std::int64_t col, Finding& finding) const;
   void explain_code(BlockShape block, Finding& finding) const;
   void explain_scale(BlockShape block, Finding& finding) const;
 };

@@ -39,6 +39,7 @@ class CastSlips {
   void inputs(const std::string& of);  // of: what is cast, "a product"
   void signs();
   void formats();
+  void by_way_of_fp32();  // of inputs of FP64
   std::vector<ElementSlip> take() { return std::move(all_); }
 
  private:
@@ -138,6 +139,18 @@ void CastSlips::formats() {
     if (other != f_ && spec(f_).bits == 8)
       cast("format " + std::string(spec(other).dtype_name), other, Rounding::nearest_even, Overflow::saturate);
   }
+}
+
+void CastSlips::by_way_of_fp32() {
+  const double largest = decode(Format::fp32, spec(Format::fp32).max_code);
+  changed("an input rounded to FP32 before the cast (rounded twice)",
+          [](double v) { return through(Format::fp32, v); });
+  changed("an input cut to FP32 before the cast",
+          [](double v) { return through(Format::fp32, v, Rounding::toward_zero); });
+  changed("inputs beyond FP32's largest value taken for NaN",
+          [=](double v) { return std::isfinite(v) && std::fabs(v) > largest ? kPoisoned : v; });
+  changed("inputs below FP32's smallest value taken for +0",
+          [](double v) { return through(Format::fp32, v) == 0 && v != 0 ? 0.0 : v; });
 }
 
 std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const std::string& of) {
@@ -516,9 +529,15 @@ bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double
   return variance >= kFewest / 4 && std::fabs(up - up_due) <= slack && std::fabs(farther - farther_due) <= slack;
 }
 
-Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output) {
+Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output, Format type) {
   Table all;
-  for (const ElementSlip& slip : element_slips(format, Rounding::nearest_even, overflow, "an input"))
+  std::vector<ElementSlip> slips = element_slips(format, Rounding::nearest_even, overflow, "an input");
+  if (type == Format::fp64) {
+    CastSlips wide(format, Rounding::nearest_even, overflow);
+    wide.by_way_of_fp32();
+    for (ElementSlip& slip : wide.take()) slips.push_back(std::move(slip));
+  }
+  for (const ElementSlip& slip : slips)
     all.push_back(
         definition_of_output(output, slip.name, [=, &values] { return codes_of(format, values, slip.code); }));
   return all;

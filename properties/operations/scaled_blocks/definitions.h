@@ -80,8 +80,10 @@ Table stochastic_table(Format format, std::vector<double> values, std::vector<st
 // value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
                         std::span<const std::uint32_t> codes);
-// Slips of a cast that should be to nearest even with this overflow.
-Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output);
+// Slips of a cast of values of this type that should be to nearest even with this overflow; only FP64 has slips that
+// go by way of FP32.
+Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output,
+                 Format type = Format::fp32);
 
 // Codes times E8M0 scales, decoded to FP32 or BF16. scale_index: of each code.
 struct Decoding {

@@ -22,13 +22,15 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
+  std::vector<Format> types(kValueFormats.begin(), kValueFormats.end());
+  if (traits_.takes_fp64) types.push_back(Format::fp64);
   for (const Recipe& recipe : all_recipes()) {
     if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) continue;
     if (!traits_.depends_on_recipe && recipe.name != "rceil") continue;
     for (Format format : kElementFormats) {
       for (const auto& [name, block] : kBlockShapes) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
-          for (Format dtype : kValueFormats) {
+          for (Format dtype : types) {
             Variant v{operation, dtype};
             blocks_of(v) = {format, recipe.name, block, layout};
             if (layout == MXCHECK_TCGEN05 && !has_tiles(block)) continue;
@@ -68,6 +70,10 @@ std::string ScaledBlocksOperation::option_text(const Case& c) const {
 bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   ScaledBlocksVariant& v = blocks_of(c.variant);
   const FieldText f{field, value};
+  if (traits_.takes_fp64 && field == "x" && value == spec(Format::fp64).name) {
+    c.variant.dtype = Format::fp64;
+    return true;
+  }
   return f.format("format", v.format) || f.read("recipe", [&] { v.recipe = recipe_named(value).name; }) ||
          f.read("block", [&] { v.block = block_shape_named(value); }) || f.word("layout", v.layout, kLayouts) ||
          f.number("pad", blocks_case(c).pad);
@@ -234,7 +240,7 @@ std::vector<Statement> large_tensor_statements() {
     const BlockShape block = blocks_of(v).block;
     const bool main_block = block == BlockShape{1, 32} || block == BlockShape{32, 1};
     const bool usual = block == BlockShape{1, 32} || (block == BlockShape{32, 1} && v.operation == "quantize");
-    if (suite == Suite::quick && (v.dtype == Format::fp32 || !usual)) return {};
+    if (suite == Suite::quick && (v.dtype != Format::bf16 || !usual)) return {};
     Case c = blocks_corner(v, main_block ? 4099 : 1027, 4111, Data::boundaries, 11);
     c.experts = {0, 0, 100, c.rows};
     if ((v.operation == "quantize" && block.rows == 1) || v.operation == "cast") c.experts.clear();

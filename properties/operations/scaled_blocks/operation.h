@@ -28,6 +28,7 @@ struct ScaledBlocksTraits {
   // Recipes make no difference to what only reads codes and scales: those are queried with the norm alone.
   bool depends_on_recipe = false;
   bool takes_fp32_scales = false;  // those of the recipe fp32, beside recipes with E8M0 scales
+  bool takes_fp64 = false;         // x of FP64, beside the types that every operation has
   bool any_nan_is_equal = false;
   bool has_experts = true;  // at whose ends blocks restart
   // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.

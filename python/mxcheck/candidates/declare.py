@@ -14,7 +14,7 @@ CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
 # Operations whose x may have any strides: with col_stride they promise to take them, row strides too.
 OF_ANY_STRIDES = ("quantize", "quantize_dual", "cast")
 TENSORS = ("numpy", "torch", "bytes")
-TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64")
+TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64", "fp64")
 
 
 class Refused(Exception):
@@ -47,7 +47,7 @@ class Candidate:
 
     def claims(self, policy: Policy, type_name: str) -> bool:
         """Whether this policy, with values of this type, is offered."""
-        if self.types is not None and type_name not in self.types:
+        if type_name not in (self.types if self.types is not None else TYPES[:-1]):  # fp64: where it is named
             return False
         for name, offered in self.offers.items():
             if offered is not None and getattr(policy, name) not in offered:

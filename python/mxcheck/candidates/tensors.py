@@ -12,7 +12,7 @@ from .._errors import UsageError
 from .resolve import interpreter
 
 _INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4
-TYPE_NAMES = {(_FLOAT, 32): "fp32", (_BFLOAT, 16): "bf16", (_FLOAT, 16): "fp16", (_UINT, 8): "uint8", (_INT, 32): "int32", (_INT, 64): "int64"}
+TYPE_NAMES = {(_FLOAT, 64): "fp64", (_FLOAT, 32): "fp32", (_BFLOAT, 16): "bf16", (_FLOAT, 16): "fp16", (_UINT, 8): "uint8", (_INT, 32): "int32", (_INT, 64): "int64"}
 _WRITE = 0x200  # PyBUF_WRITE
 
 _memory = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -62,7 +62,8 @@ def numpy_maker() -> Callable[[Sequence[int], int, int], Any]:
     except ImportError as error:
         raise UsageError(f'takes numpy arrays, and numpy cannot be imported: {error}; install it, or declare tensors="bytes"'
                          f"{interpreter(error)}") from None
-    types: Dict[Tuple[int, int], Any] = {(_FLOAT, 32): numpy.dtype("float32"), (_FLOAT, 16): numpy.dtype("float16"),
+    types: Dict[Tuple[int, int], Any] = {(_FLOAT, 64): numpy.dtype("float64"), (_FLOAT, 32): numpy.dtype("float32"),
+                                         (_FLOAT, 16): numpy.dtype("float16"),
                                          (_UINT, 8): numpy.dtype("uint8"), (_INT, 32): numpy.dtype("int32"),
                                          (_INT, 64): numpy.dtype("int64")}
     try:

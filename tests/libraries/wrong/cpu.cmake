@@ -8,6 +8,7 @@ set(encode cpu/quantize/encode_inl.h)
 set(operations cpu/quantize/operations.cc)
 set(quantize cpu/quantize/quantize_inl.h)
 set(scalar_block cpu/quantize/scalar_block.h)
+set(scalar_cast cpu/quantize/scalar_cast.h)
 set(scalar_decode cpu/quantize/scalar_decode.h)
 set(scale_map cpu/quantize/scale_map.cc)
 
@@ -160,6 +161,17 @@ mxcheck_edit(column_stride_of_the_first_32_columns ${arguments} [=[from[i * x_.s
   [=[from[i * x_.stride + (j < 32 ? j * col_stride_ : 31 * col_stride_ + j - 31)]]=])
 mxcheck_edit(column_stride_negative_accepted ${arguments} [=[col_stride_ = tensor.strides[1];]=]
   [=[col_stride_ = tensor.strides[1] < 1 ? 1 : tensor.strides[1];]=])
+
+# ---- casts from FP64 -------------------------------------------------------------------------------------------------
+
+mxcheck_edit(fp64_cast_by_way_of_fp32 ${scalar_cast} [[fp64 & kFp64Magnitude]]
+  [[std::bit_cast<std::uint64_t>(static_cast<double>(static_cast<float>(std::bit_cast<double>(fp64)))) & kFp64Magnitude]])
+mxcheck_edit(fp64_cut_to_fp32 ${scalar_cast} [[fp64 & kFp64Magnitude]] [[fp64 & kFp64Magnitude & ~std::uint64_t{0x1FFFFFFF}]])
+mxcheck_edit(fp64_beyond_fp32_becomes_nan ${scalar_cast} [[return sign | F::kLargestCode;]]
+  [[return magnitude != kFp64Infinity && std::bit_cast<double>(magnitude) > 0x1.fffffep127 ? F::kNanCode
+                                                                                          : sign | F::kLargestCode;]])
+mxcheck_edit(fp64_below_fp32_loses_its_sign ${scalar_cast} [[return sign;]]
+  [[return magnitude != 0 && std::bit_cast<double>(magnitude) <= 0x1p-150 ? 0 : sign;]])
 
 # ---- dequantize ------------------------------------------------------------------------------------------------------
 

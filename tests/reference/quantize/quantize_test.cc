@@ -398,6 +398,34 @@ TEST(Cast, gaps_between_rows_and_the_thread_count_change_nothing) {
   EXPECT_TRUE(cast({Format::fp32, nullptr, 5, 0, 0}, Format::e4m3, recipe).empty());
 }
 
+// A tie and the FP64 values beside it, which FP32 rounds to the tie.
+TEST(Cast, of_fp64_rounds_once) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const Format f : {Format::e4m3, Format::e5m2, Format::e2m1}) {
+    std::vector<double> values;
+    std::vector<std::uint8_t> codes;
+    const auto sign = static_cast<std::uint8_t>(1U << (spec(f).bits - 1));
+    const auto add = [&](double value, std::uint32_t code) {
+      values.insert(values.end(), {value, -value});
+      codes.insert(codes.end(), {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(code | sign)});
+    };
+    for (std::uint32_t code = 0; code < spec(f).max_code; ++code) {
+      const double tie = (decode(f, code) + decode(f, code + 1)) / 2;
+      add(std::nextafter(tie, 0), code);
+      add(tie, code + code % 2);
+      add(std::nextafter(tie, kInfinity), code + 1);
+    }
+    add(std::numeric_limits<double>::denorm_min(), 0);
+    add(std::numeric_limits<double>::max(), spec(f).max_code);
+    add(kInfinity, spec(f).max_code);
+    EXPECT_EQ(cast(values, f, Rounding::nearest_even, Overflow::saturate), codes);
+    EXPECT_EQ(cast(values, f, Rounding::nearest_even, Overflow::saturate, 3), codes);
+  }
+  const std::vector<double> nan{std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_EQ(cast(nan, Format::e4m3, Rounding::nearest_even, Overflow::saturate), std::vector<std::uint8_t>{0x7F});
+  EXPECT_THROW(cast(nan, Format::bf16, Rounding::nearest_even, Overflow::saturate), Error);
+}
+
 TEST(Cast, refuses_formats_without_codes_of_a_byte) {
   const float x = 1;
   for (const Format format : {Format::e5m6, Format::bf16, Format::e8m0})

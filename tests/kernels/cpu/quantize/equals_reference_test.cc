@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <set>
 
+#include "kernels/cpu/quantize/scalar_cast.h"
+#include "numerics/format/codec.h"
+#include "properties/core/rng.h"
 #include "tests/kernels/cpu/model_comparison.h"
 #include "tests/kernels/cpu/simd_targets.h"
 
@@ -217,6 +223,40 @@ TEST(CpuLibrary, ignores_the_floating_point_environment) {
       ASSERT_EQ(dequantize_difference(c, q, Format::bf16), "") << std::hex << mxcsr;
     }
   }
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class F>
+void expect_casts_of_fp64(Format format) {
+  const auto expect = [&](double value) {
+    const std::uint32_t code = encode(format, value, Rounding::nearest_even, Overflow::saturate);
+    const std::uint8_t is = mxcheck_kernels::cpu::cast_element<F>(std::bit_cast<std::uint64_t>(value));
+    ASSERT_EQ(is, code) << std::hexfloat << value;
+  };
+  for (std::uint32_t code = 0; code < spec(format).max_code; ++code) {
+    const double low = decode(format, code);
+    for (const double edge : {low, (low + decode(format, code + 1)) / 2}) {
+      for (const double towards : {-kInfinity, edge, kInfinity}) {
+        expect(std::nextafter(edge, towards));
+        expect(-std::nextafter(edge, towards));
+      }
+    }
+  }
+  for (const double special : {kInfinity, 1e300, 5e-324, 0.0}) expect(special), expect(-special);
+  expect(std::bit_cast<double>(0x7FF0000000000001U));
+  expect(std::bit_cast<double>(0xFFF8000000000000U));
+  for (std::uint64_t i = 0; i < 200'000; ++i) {
+    const std::uint64_t word = random_word(1, i);  // exponents of the format, and one to either side
+    const std::uint64_t field = 1023 - 20 + (word >> 52 & 0x7FF) % 40;
+    expect(std::bit_cast<double>((word & 0x800FFFFFFFFFFFFF) | field << 52));
+    expect(std::bit_cast<double>(word));
+  }
+}
+
+TEST(CpuCast, rounds_fp64_once) {
+  expect_casts_of_fp64<mxcheck_kernels::cpu::E4m3>(Format::e4m3);
+  expect_casts_of_fp64<mxcheck_kernels::cpu::E5m2>(Format::e5m2);
 }
 
 }  // namespace

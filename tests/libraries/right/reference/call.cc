@@ -16,7 +16,9 @@ void set_type(const DLDataType& type, CallTensor& t) {
   const auto is = [&](int code, int bits) { return type.code == code && type.bits == bits && type.lanes == 1; };
   t.is_offsets = is(kDLInt, 64), t.is_index = is(kDLInt, 32);
   if (is(kDLFloat, 32) || t.is_offsets || t.is_index) return;
-  if (is(kDLFloat, 16)) {
+  if (is(kDLFloat, 64)) {
+    t.dtype = Format::fp64;
+  } else if (is(kDLFloat, 16)) {
     t.dtype = Format::fp16;
   } else if (is(kDLBfloat, 16)) {
     t.dtype = Format::bf16;
@@ -206,7 +208,7 @@ std::unique_ptr<Problem> checked_problem_of(const Call& call) {
   for (std::size_t i = 0; i < own.inputs.size(); ++i) {
     const CallTensor& t = given.inputs[i];
     require(same_kind(t, own.inputs[i]), "an input of another shape or type");
-    const bool may_have_gaps = i == 0 && spec(t.dtype).is_value && operation.may_have_row_stride();
+    const bool may_have_gaps = i == 0 && t.dtype != Format::e4m3 && operation.may_have_row_stride();
     require((t.row_stride == 0 && t.strides.empty()) || may_have_gaps, "an input with gaps between its rows");
     require(t.strides.empty() || operation.may_have_col_stride(), "columns follow one another");
   }

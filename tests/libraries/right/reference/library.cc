@@ -148,7 +148,8 @@ std::string key_of(const Policy& p, DLDataType wide) {
 
 DLDataType type_of(Format dtype) {
   const auto bits = static_cast<std::uint8_t>(spec(dtype).bits);
-  const int code = !spec(dtype).is_value ? kDLUInt : dtype == Format::bf16 ? kDLBfloat : kDLFloat;
+  const bool is_float = spec(dtype).is_value || dtype == Format::fp64;
+  const int code = !is_float ? kDLUInt : dtype == Format::bf16 ? kDLBfloat : kDLFloat;
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 

@@ -84,5 +84,14 @@ TEST(QuantizeExplanation, of_a_cast_has_no_block) {
   EXPECT_EQ(text.find("block"), std::string::npos) << text;
 }
 
+// 464 less an ulp of FP64, which FP32 does not hold.
+TEST(QuantizeExplanation, of_an_input_of_fp64_has_all_of_its_bits_and_what_fp32_makes_of_them) {
+  Case c = parse_case("op=cast format=e4m3 x=fp64 rows=1 cols=1 data=zeros seed=1 plant=0,0:43e80000");
+  while (fp64_of(0x43E80000, c.seed) != 0x407CFFFFFFFFFFFF) ++c.seed;
+  expect_parts(explained(QuantizeProblem(c), 0, 0),
+               {"input     x(0, 0) = 0x407cffffffffffff = 0x1.cffffffffffffp+8 = 463.99999999999994\n",
+                "in FP32   0x43e80000 = ", " = 464, rounded\n"});
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "kernels/candidate.h"
+#include "numerics/format/codec.h"
 #include "properties/core/check.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
@@ -114,6 +119,86 @@ TEST(QuantizeProblems, a_cast_has_codes_and_no_scales) {
   ASSERT_EQ(answer.size(), 1U);
   constexpr int kCodes[] = {0x7E, 0x7E, 0xFE, 0x7F, 0x01};  // 448, inf and -FLT_MAX saturate, NaN, above half of 2^-9
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(std::to_integer<int>(answer[0].bytes[i]), kCodes[i]) << i;
+}
+
+constexpr std::uint64_t kFp64Infinity = std::uint64_t{0x7FF} << 52;
+
+TEST(QuantizeProblems, a_word_becomes_fp64_values_beside_it_and_far_away) {
+  std::map<std::string, int> kinds;
+  for (std::uint64_t seed = 0; seed < 4096; ++seed) {
+    const std::uint64_t bits = fp64_of(0x43E80000, seed);  // 464, half of the way from 448 to 480
+    const auto exact = std::bit_cast<std::uint64_t>(464.0);
+    const std::string kind = bits == exact                                             ? "exact"
+                             : bits == exact + 1                                       ? "above"
+                             : bits == exact - 1                                       ? "below"
+                             : bits > exact && bits < exact + (std::uint64_t{1} << 29) ? "low bits"
+                                                                                       : "far";
+    ++kinds[kind];
+    EXPECT_EQ(fp64_of(0xC3E80000, seed) >> 63, 1U);
+    EXPECT_EQ(fp64_of(0x00000000, seed), 0U);
+    EXPECT_EQ(fp64_of(0x80000000, seed), std::uint64_t{1} << 63);
+    EXPECT_EQ(fp64_of(0x7F800000, seed), kFp64Infinity);
+    EXPECT_TRUE(std::isnan(std::bit_cast<double>(fp64_of(0x7F800001, seed))));
+    for (const std::uint32_t finite : {0x00000001U, 0x007FFFFFU, 0x00800000U, 0x7F7FFFFFU})
+      EXPECT_LT(fp64_of(finite, seed), kFp64Infinity) << finite << ", " << seed;
+  }
+  EXPECT_EQ(kinds.size(), 5U);
+  for (const char* kind : {"exact", "above", "below", "low bits"}) EXPECT_GT(kinds[kind], 4096 / 6) << kind;
+  EXPECT_GT(kinds["far"], 4096 / 32);
+}
+
+TEST(QuantizeProblems, an_x_of_fp64_is_drawn_in_words_and_read_back_from_its_call) {
+  for (const char* layout : {"", " stride=77", " stride=1 col_stride=41", " stride=150 col_stride=2"}) {
+    const std::string text =
+        std::string("op=cast format=e4m3 recipe=rceil block=1x32 layout=compact x=fp64 rows=40 cols=70") + layout +
+        " data=boundaries seed=3 plant=1,2:43e80000";
+    const Case c = parse_case(text);
+    EXPECT_EQ(to_text(c), text);
+    const QuantizeProblem p(c);
+    const CallTensor x = p.call().inputs[0];
+    EXPECT_EQ(x.dtype, Format::fp64);
+    const Bytes answer = p.answer()[0].bytes;
+    EXPECT_EQ(QuantizeProblem(p.call()).answer()[0].bytes, answer);
+    const auto stride = c.stride == 0 ? c.cols : c.stride;
+    const auto step = c.col_stride == 0 ? 1 : c.col_stride;
+    for (std::int64_t i = 0; i < c.rows; ++i) {
+      for (std::int64_t j = 0; j < c.cols; ++j) {
+        double value = 0;
+        std::memcpy(&value, x.data + static_cast<std::size_t>(i * stride + j * step) * sizeof(value), sizeof(value));
+        const std::uint32_t code = encode(Format::e4m3, value, Rounding::nearest_even, Overflow::saturate);
+        ASSERT_EQ(std::to_integer<std::uint32_t>(answer[static_cast<std::size_t>(i * c.cols + j)]), code);
+        if (i == 1 && j == 2) {
+          EXPECT_EQ(std::bit_cast<std::uint64_t>(value), fp64_of(0x43E80000, c.seed));
+        }
+      }
+    }
+  }
+  EXPECT_ANY_THROW(parse_case("op=quantize format=e4m3 x=fp64 rows=1 cols=1 data=zeros seed=1"));
+  EXPECT_ANY_THROW(parse_case("op=dequantize format=e4m3 x=fp64 rows=1 cols=1 data=zeros seed=1"));
+}
+
+// The element that fails is the same when it is planted alone: shrinking keeps it.
+TEST(QuantizeProblems, a_planted_word_of_an_x_of_fp64_is_the_element_that_was_drawn) {
+  const Case c = parse_case("op=cast format=e5m2 x=fp64 rows=40 cols=70 data=boundaries seed=7");
+  const QuantizeProblem drawn(c);
+  Case words = c;
+  words.variant.dtype = Format::fp32;
+  const Input x = expand(words);
+  for (std::int64_t j = 0; j < c.cols; ++j) {
+    Case one = c;
+    one.rows = one.cols = 1, one.data = Data::zeros;
+    one.plants = {{0, 0, x.bits(5, j)}};
+    const QuantizeProblem alone(one);
+    const std::byte* element = drawn.input.bytes.data() + static_cast<std::size_t>(5 * c.cols + j) * 8;
+    ASSERT_EQ(std::memcmp(alone.input.bytes.data(), element, 8), 0) << j;
+    Finding f;
+    Difference d;
+    d.tensor = drawn.outputs[0], d.first.row = 5, d.first.col = j;
+    f.difference = d;
+    drawn.explain(0, f);
+    ASSERT_EQ(f.relevant.size(), 1U);
+    EXPECT_EQ(f.relevant[0].bits, x.bits(5, j));
+  }
 }
 
 // The scales that a code follows from tell more than the code does.
