@@ -165,11 +165,12 @@ struct AxisSum {
   std::string operation, name;
   std::vector<BinCount> bins;
 
-  // Bins of which every call was refused.
-  [[nodiscard]] std::vector<BinCount> refused() const {
+  // Bins of which at least this share of the calls was refused.
+  [[nodiscard]] std::vector<BinCount> refused(double share) const {
     std::vector<BinCount> all;
-    std::ranges::copy_if(bins, std::back_inserter(all),
-                         [](const BinCount& b) { return b.checked == 0 && b.refused > 0; });
+    std::ranges::copy_if(bins, std::back_inserter(all), [&](const BinCount& b) {
+      return b.refused > 0 && static_cast<double>(b.refused) >= share * static_cast<double>(b.refused + b.checked);
+    });
     return all;
   }
 };
@@ -197,24 +198,30 @@ std::vector<AxisSum> summed(const std::vector<const CoverageReport*>& reports) {
   return axes;
 }
 
-// A line for each axis with bins of which every call was refused. A call with one refused option has values on every
-// other axis too: of each operation the axes with most such calls are listed, until they account for all refusals.
+// A line for each axis with bins of which every call was refused; where these do not account for all refusals, those of
+// which most were (a row stride may be accepted where there is one row). A call with one refused option has values on
+// every other axis too: of each operation the axes with most such calls are listed, until they account for the rest.
 std::vector<std::string> refused_bins(const std::vector<const CoverageReport*>& reports) {
   std::vector<AxisSum> axes = summed(reports);
-  std::map<std::string, std::int64_t>
-      left;  // refused calls that no listed bin accounts for; of the first axis, which every call is on
+  std::map<std::string, std::int64_t> left;  // refused calls that no line accounts for; every call is on the first axis
   for (const AxisSum& a : axes) left.try_emplace(a.operation, refused_calls(a.bins));
-  std::ranges::stable_sort(axes, std::greater(), [](const AxisSum& a) { return refused_calls(a.refused()); });
   std::vector<std::string> lines;
-  for (const AxisSum& axis : axes) {
-    const std::vector<BinCount> refused = axis.refused();
-    if (refused.empty() || left[axis.operation] <= 0) continue;
-    left[axis.operation] -= refused_calls(refused);
-    std::vector<std::string> bins;
-    for (const BinCount& bin : refused) bins.push_back(bin.label);
-    if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
-    lines.push_back(fmt::format("{}: {} {}; all {} calls with {} were refused", axis.operation, axis.name, join(bins),
-                                refused_calls(refused), bins.size() == 1 ? "it" : "these"));
+  for (const double share : {1.0, 0.5}) {
+    std::ranges::stable_sort(axes, std::greater(), [&](const AxisSum& a) { return refused_calls(a.refused(share)); });
+    for (const AxisSum& axis : axes) {
+      const std::vector<BinCount> refused = axis.refused(share);
+      if (refused.empty() || left[axis.operation] <= 0) continue;
+      const std::int64_t calls = refused_calls(refused);
+      left[axis.operation] -= calls;
+      std::int64_t accepted = 0;
+      std::vector<std::string> bins;
+      for (const BinCount& bin : refused) bins.push_back(bin.label), accepted += bin.checked;
+      const std::string count =
+          accepted == 0 ? fmt::format("all {}", calls) : fmt::format("{} of {}", calls, calls + accepted);
+      if (bins.size() > 4) bins = {bins.front(), "...", fmt::format("{} ({} bins)", bins.back(), bins.size())};
+      lines.push_back(fmt::format("{}: {} {}; {} calls with {} were refused", axis.operation, axis.name, join(bins),
+                                  count, bins.size() == 1 ? "it" : "these"));
+    }
   }
   return lines;
 }

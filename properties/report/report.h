@@ -68,7 +68,7 @@ std::vector<std::string> not_seen(const GateReport& report);
 // Calls, failures, and the rate of failures that is excluded when there were none. Empty: no soak.
 std::string soak_text(const GateReport& report);
 
-// A line for each axis of which bins were met by refused cases alone: what the candidate does not offer, by name.
+// A line for each axis with bins that the candidate refused throughout, or mostly: what it does not offer, by name.
 std::vector<std::string> not_offered(const StatementResult& result);
 
 // Every axis with its bins and how many cases met each, and the pairs of bins: of every statement that was run.
