@@ -1,6 +1,10 @@
 // mxcheck, and mxcheck-gate with three of its subcommands: reads the command line, runs one subcommand, turns errors
 // into one line on standard error and an exit code (numerics/error.h has the table). Answers are 0, 1, 4 and 6.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -45,6 +49,15 @@ int run_command_line(int argc, char** argv) {
   return line.run(argc, argv);
 }
 
+// A standard descriptor that is closed would be the next file that is opened, and what is printed would go there. One
+// that cannot be written takes its place, so that printing fails.
+void hold_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    (void)!open("/dev/null", O_RDONLY);  // the lowest that is free: this one
+  }
+}
+
 int guarded_run(int argc, char** argv) {
   try {
     int code = run_command_line(argc, argv);
@@ -71,6 +84,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "__worker") == 0) return mxcheck::run_worker(argc, argv);
+  mxcheck::hold_standard_descriptors();
   mxcheck::remove_temporaries_on_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write, and reported as one
   return mxcheck::guarded_run(argc, argv);

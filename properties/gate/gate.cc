@@ -253,6 +253,24 @@ StatementResult run_statement(const Statement& statement, const GateOptions& opt
   return std::move(run.result());
 }
 
+namespace {
+
+// A case cut off at its end would have defaults in place of what failed, and might pass.
+void require_whole(const Case& c, std::string_view text) {
+  std::string missing;
+  const std::string whole = to_text(c);
+  for (const std::string_view word : split(whole, ' ')) {
+    const std::string_view name = word.substr(0, word.find('=') + 1);
+    if (!name.empty() && (" " + std::string(text)).find(" " + std::string(name)) == std::string::npos)
+      missing += (missing.empty() ? "" : ", ") + std::string(name);
+  }
+  if (!missing.empty())
+    throw Error(ErrorKind::usage,
+                "--reproduce: the case lacks " + missing + ": give the whole case that a report prints");
+}
+
+}  // namespace
+
 GateReport reproduce(const GateOptions& options, std::string_view statement_and_case) {
   const std::size_t colon = statement_and_case.find(": ");
   if (colon == std::string_view::npos)
@@ -260,6 +278,7 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
   const std::string_view name = statement_and_case.substr(0, colon);
   const Case c = parse_case(statement_and_case.substr(colon + 2));
   const Statement* s = &statement_named(name);
+  require_whole(c, statement_and_case.substr(colon + 2));
   std::vector<Preceding> after;
   for (const std::string& text : options.after) after.push_back(parse_preceding(text, *s));
   CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);

@@ -483,7 +483,11 @@ void StatementRun::add_other(Counterexample& example, const Case& c, const Findi
   const SearchResult found = shrunk(c, has_kind, {}, SearchLimits{1, 100, std::chrono::seconds{10}});
   OtherFault other{*kind, found.minimal.value_or(c), found.finding.value_or(finding)};
   name_causes(c, other.minimal, other.finding, kind);
-  if (std::optional<Finding> shown = check_uncounted(other.minimal)) other.finding.element = std::move(shown->element);
+  if (!other.finding.matches.empty() && other.finding.matches == example.finding.matches) return;  // the same fault
+  other.finding.element.clear();  // lines about the first wrong element, where that is of this kind
+  if (std::optional<Finding> shown = check_uncounted(other.minimal);
+      shown && shown->difference && kind_of(shown->difference->tensor, shown->difference->first) == *kind)
+    other.finding.element = std::move(shown->element);
   other.finding.matches_case_as_found = true;
   example.others.push_back(std::move(other));
   if (kind == DifferenceKind::value) looks_on_ = false;

@@ -242,6 +242,8 @@ std::string not_offered_text(const GateReport& report) {
   });
   std::vector<const CoverageReport*> coverage;
   for (const StatementResult& r : report.statements) {
+    // One that ended early says little about what it refused, one about wrong calls nothing about what is offered.
+    if (r.counterexample || r.statement->of_the_interface) continue;
     for (const CoverageReport& c : r.coverage) coverage.push_back(&c);
   }
   const auto line = [](const std::string& bins) { return fmt::format("{:<13} {}\n", "refused", bins); };

@@ -105,6 +105,8 @@ class _Call:
         self.dtype = row["output"] if dtype is None else format_name(dtype, "dtype", _OUTPUTS)
         if groups is not None:
             one_of(groups, "groups", ("rows", "depth", "none"))
+        if groups is None and offsets is not None:
+            raise UsageError("offsets divide groups: give groups='rows' or groups='depth' too")
         if groups is not None and offsets is None and isinstance(a, Quantized):
             offsets = a.offsets
         self._offsets, count = _offsets_of(offsets if groups is not None else None)

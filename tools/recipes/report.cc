@@ -325,7 +325,7 @@ std::optional<Standing> standing_of(const std::vector<std::vector<Scored>>& plac
       if (has_fp32_scales(other.what) == has_fp32_scales(what)) best = std::fmax(best, other.sqnr_db);
       if (same_place(other.what, what) && other.what.recipe.name == what.recipe.name) own = &other;
     }
-    if (own == nullptr || own->noteworthy) return std::nullopt;
+    if (own == nullptr || own->noteworthy || std::isnan(own->sqnr_db)) return std::nullopt;
     s.figures.push_back(decibels(own->sqnr_db));
     const double behind = best - own->sqnr_db;
     s.distance = std::max(s.distance, std::isfinite(behind) ? behind : 0);
@@ -344,6 +344,8 @@ std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& l
 }
 
 std::vector<RecipeChoice> choices_of(const RecipesReport& report) {
+  const auto is_zero = [](const TensorReport& t) { return t.facts.count == t.facts.zeros; };
+  if (std::ranges::all_of(report.tensors, is_zero)) return {};  // every recipe is exact
   const std::vector<std::vector<Scored>> places = scores_of(report);
   std::vector<RecipeChoice> choices;
   for (const bool fp32 : {true, false}) {

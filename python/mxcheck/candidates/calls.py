@@ -12,6 +12,7 @@ from .resolve import where
 OK, UNSUPPORTED, INVALID, FAILED = 0, 1, 2, 5
 _WIDTH = 10  # words of a tensor
 _MOST_POLICIES = 4096
+_OPTIONAL_AT_THE_END = ("swiglu", "swiglu_backward", "quantize_transposed")
 
 Make = Callable[[Sequence[int], int, int], Any]
 
@@ -82,6 +83,11 @@ class Call:
         if self._scaled_blocks:
             for i in range(self._inputs, inputs):
                 keywords["offsets" if words[i * _WIDTH + 2] == 64 else "row_index"] = i
+        elif op in _OPTIONAL_AT_THE_END:
+            for i in range(inputs - 2, inputs):  # int64 offsets and an int32 row index; no other input of these is a vector of integers
+                code, bits, dimensions = words[i * _WIDTH + 1 : i * _WIDTH + 4]
+                if i > 0 and code == 0 and dimensions == 1:
+                    keywords["offsets" if bits == 64 else "row_index"] = i
         elif op == "matmul":
             refusal = _matmul_inputs(words, inputs, policy, options, keywords)
             if refusal:

@@ -114,6 +114,7 @@ TEST_F(Gate, exits_with_2_when_it_was_asked_wrongly) {
         Row{"--reproduce nonsense", "--reproduce takes 'STATEMENT: CASE'"},
         Row{"--reproduce 'quantize_equals_the_reference: rows=x'", "a case without op="},
         Row{"--reproduce 'no_statement: op=quantize'", "no statement 'no_statement'"},
+        Row{"--reproduce 'quantize_equals_the_reference: op=quantize format=e4m3'", "the case lacks recipe=, block="},
         Row{"--soak x", "--soak"},
         Row{"--soak=", "--soak"},
         Row{"--soak 0", "--soak must be from 0.001 to 10080 minutes"},
