@@ -251,7 +251,12 @@ std::string not_offered_text(const GateReport& report) {
 }
 
 std::string cause_text(const Finding& finding) {
-  const std::vector<std::string>& names = finding.matches;
+  constexpr std::size_t kMostNamed = 4;  // JSON has all
+  std::vector<std::string> names = finding.matches;
+  if (names.size() > kMostNamed) {
+    const std::size_t more = names.size() - (kMostNamed - 1);
+    names.resize(kMostNamed - 1), names.push_back(fmt::format("and {} more", more));
+  }
   if (finding.kind != FindingKind::mismatch) return finding.summary;  // how a call ended is its cause
   if (names.empty()) return finding.matched == 0 ? "" : "none of the known ones gives every bit";
   const int cases = finding.matched_others + 1;
