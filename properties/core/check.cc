@@ -28,7 +28,7 @@ std::string how_it_ended(const Outcome& outcome) {
   }
   if (!outcome.ended.empty()) return "the candidate's process " + outcome.ended;
   if (!outcome.device_error.empty()) return "the candidate left the device in an error: " + outcome.device_error;
-  if (outcome.signal == 0) return "the candidate's process exited during the call";
+  if (outcome.signal == 0) return "the candidate's process died: it exited during the call";
   return "the candidate's process died (signal " + std::to_string(outcome.signal) + ", " + strsignal(outcome.signal) +
          ")";
 }

@@ -1,4 +1,5 @@
 #include <sys/wait.h>
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -57,9 +58,8 @@ TEST_F(Tool, refuses_unknown_words_with_code_2) {
 // What is printed must not go into a file that took the place of a closed descriptor, nor be part of a verdict.
 TEST_F(Tool, closed_standard_descriptors_spoil_no_file_and_no_verdict) {
   write_npy(dir / "x.npy", make_tensor("", Format::fp32, {64, 512}, std::vector<float>(64 * 512, 3.0F)));
-  expect_output("quantize x.npy -o right.safetensors", 0);
   EXPECT_EQ(mxcheck("quantize x.npy -o q.safetensors >&-").code, 3);
-  EXPECT_EQ(read_file(dir / "q.safetensors"), read_file(dir / "right.safetensors"));
+  EXPECT_EQ(std::ranges::count(dir.names(), "q.safetensors"), 0);
   for (const auto& [closed, code] : {std::pair{">&-", 3}, std::pair{"2>&-", 0}, std::pair{"<&-", 0}}) {
     const std::string gate = "gate --candidate cpu --only 'cast_equals*' --cases 5 --save '' ";
     EXPECT_EQ(mxcheck(gate + closed).code, code) << closed;

@@ -110,7 +110,7 @@ TEST(LayerGoldenVerdict, d_logits_follows_from_a_wrong_ds) {
   }
   const DatasetResult r = result_of(judged(layer(), mine), "d_logits");
   EXPECT_EQ(r.verdict, DatasetVerdict::different);
-  EXPECT_NE(first_cause(r).find("comes of dS of the candidate"), std::string::npos) << first_cause(r);
+  EXPECT_NE(first_cause(r).find("follows from dS of the candidate"), std::string::npos) << first_cause(r);
 }
 
 void expect_cause(const std::string& name, const Words& words, const std::string& cause) {

@@ -151,8 +151,8 @@ TEST(Gate, reproducing_a_case_that_holds_is_0_and_one_that_says_nothing_is_4) {
       reproduce(toy_options(), std::string(kQuantize) + ": " + variant + "rows=3 cols=40 data=normal seed=1");
   EXPECT_EQ(exit_code(held), 0);
   EXPECT_EQ(held.statements[0].verdict, Verdict::held);
-  const GateReport silent =
-      reproduce(toy_options(), std::string(kQuantize) + ": " + variant + "rows=3 cols=40 experts=0,3 data=normal");
+  const GateReport silent = reproduce(
+      toy_options(), std::string(kQuantize) + ": " + variant + "rows=3 cols=40 experts=0,3 data=normal seed=1");
   EXPECT_EQ(exit_code(silent), 4);
   EXPECT_EQ(silent.statements[0].verdict, Verdict::inconclusive);
   expect_contains(silent.statements[0].reason, "does not offer");
@@ -167,7 +167,9 @@ TEST(Gate, reproduce_refuses_what_it_cannot_run) {
            {"no_such_statement: " + variant, "no statement 'no_such_statement'"},
            {std::string(kQuantize) + ": rows=x", "a case without op="},
            {std::string(kQuantize) + ": op=quantize rows=x", "case field rows=x"},
-           {std::string(kQuantize) + ": op=quantize format=e5m2 rows=1 cols=1", "does not offer"},
+           {std::string(kQuantize) + ": op=quantize format=e5m2 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 "
+                                     "cols=1 data=zeros seed=0",
+            "does not offer"},
            {"dequantize_equals_the_reference: " + variant, "is not about"}}) {
     test::expect_error(ErrorKind::usage, message, [&, line = line] { (void)reproduce(toy_options(), line); });
   }
