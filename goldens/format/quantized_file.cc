@@ -1,6 +1,9 @@
 #include "goldens/format/quantized_file.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -17,6 +20,13 @@
 #include "numerics/text.h"
 
 namespace mxcheck {
+namespace {
+
+constexpr const char* kOuterScales = "tensor_scale";
+// Metadata tensor_scale_of: whether there is an outer scale for each row.
+constexpr std::array<Named<bool>, 2> kOuterBlocks{{{"tensor", false}, {"row", true}}};
+
+}  // namespace
 
 Format element_format_named(const std::string& name) {
   const std::optional<Format> format = find_format(name);
@@ -36,7 +46,10 @@ void check_layout(ScaleLayout layout, Format element, BlockShape block, ScaleRul
                                       " blocks need layout compact");
   }
   if (rule == ScaleRule::fp32) {
-    throw Error(ErrorKind::usage, name + " holds E8M0 bytes; rules with FP32 scales need layout compact");
+    throw Error(ErrorKind::usage, name + " holds bytes; rules with FP32 scales need layout compact");
+  }
+  if (rule == ScaleRule::e4m3 && layout == ScaleLayout::deepgemm) {
+    throw Error(ErrorKind::usage, name + " holds E8M0 bytes; E4M3 scales need layout compact or tcgen05");
   }
   if (!spec(element).is_element) {
     throw Error(ErrorKind::usage, name + " belongs to matrix instructions, which have no " +
@@ -53,13 +66,16 @@ SafetensorsFile to_safetensors(const QuantizedFile& file, const Recipe& recipe, 
   };
   add(heads[0], q.codes.data);
   add(heads[1], scale_bytes(file));
+  if (q.levels.size() > 1) add(heads[2], q.levels[1].scales.data);
   out.metadata = metadata_of(file, recipe, source);
   return out;
 }
 
 void write_quantized(const std::string& path, const SafetensorsFile& file,
                      const std::function<void()>& before_it_appears) {
-  write_described(path, file, format_of(find_format(file.metadata.at("format")).value()), before_it_appears);
+  const ScaleRule rule = find_scale_rule(file.metadata.at("rule")).value();
+  const FormatOf formats = format_of(find_format(file.metadata.at("format")).value(), format_of_scales(rule));
+  write_described(path, file, formats, before_it_appears);
 }
 
 QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& path) {
@@ -69,6 +85,7 @@ QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& p
   for (const Tensor& t : file.tensors) {
     if (t.name == "scales") set_scales(out, t.data);
     if (t.name == "codes") out.matrix.codes.data = t.data;
+    if (t.name == kOuterScales) out.matrix.levels.at(1).scales.data = t.data;
   }
   return out;
 }
@@ -110,6 +127,13 @@ class Metadata {
     if (const auto value = value_in(table, text(key))) return *value;
     refuse(path_, "metadata '" + key + "' is '" + text(key) + "', which is not known");
   }
+  float positive(const std::string& key) const {
+    char* end = nullptr;
+    const std::string& words = text(key);
+    const float value = std::strtof(words.c_str(), &end);
+    if (end != words.c_str() && *end == '\0' && value > 0 && std::isfinite(value)) return value;
+    refuse(path_, "metadata '" + key + "' is '" + words + "', which is no positive number");
+  }
 
  private:
   const std::map<std::string, std::string>& map_;
@@ -138,6 +162,18 @@ void check_kind(const std::map<std::string, std::string>& metadata, const std::s
     refuse(path, "file_version is '" + value("file_version") + "'; this mxcheck reads 1");
 }
 
+// The second level of scales, by the metadata; its scales are empty yet.
+ScaleLevel outer_level(const Metadata& meta, const QuantizedTensor& q) {
+  const bool of_rows = meta.word("tensor_scale_of", kOuterBlocks);
+  const std::int64_t rows = of_rows ? q.rows() : q.rows() == 0 ? 0 : 1;
+  ScaleLevel level{of_rows ? BlockShape{1, 0} : BlockShape{0, 0},
+                   ScaleRule::fp32,
+                   {"", Format::fp32, {rows, q.cols() == 0 ? 0 : 1}, {}}};
+  level.stored = meta.word("stored_scale", kStoredScales);
+  if (level.stored == StoredScale::amax) level.unit = meta.positive("limit") * largest_value(q.element());
+  return level;
+}
+
 QuantizedFile parse(const std::map<std::string, std::string>& metadata, std::span<const NamedHead> tensors,
                     const std::string& path) {
   const Metadata meta(metadata, path);
@@ -160,13 +196,17 @@ QuantizedFile parse(const std::map<std::string, std::string>& metadata, std::spa
   const auto has = [&](const char* name) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const NamedHead& t) { return t.name == name; });
   };
-  if (!has("codes") || !has("scales") || tensors.size() != 2)
-    refuse(path, "it should hold the tensors 'codes' and 'scales' and no others");
+  const bool nested = *rule == ScaleRule::e4m3;
+  if (!has("codes") || !has("scales") || (nested && !has(kOuterScales)) || tensors.size() != (nested ? 3 : 2)) {
+    refuse(path, std::string("it should hold the tensors 'codes'") +
+                     (nested ? ", 'scales' and 'tensor_scale'" : " and 'scales'") + " and no others");
+  }
   check_tensors(tensors, {{"codes", {stored_as(q.codes), q.codes.shape}}},
                 path);  // which bounds what follows by the file's size
   const std::int64_t scale_cols = q.cols() == 0 ? 0 : (q.cols() - 1) / block.width(q.cols()) + 1;
   q.levels = {
       {block, *rule, {"", format_of_scales(*rule), {count_scale_rows(q.rows(), block.rows, offsets), scale_cols}, {}}}};
+  if (nested) q.levels.push_back(outer_level(meta, q));
   if (q.scale_rows() != meta.size("scale_rows") || q.scale_cols() != meta.size("scale_cols")) {
     refuse(path, "its metadata's scale_rows and scale_cols should be " + std::to_string(q.scale_rows()) + " and " +
                      std::to_string(q.scale_cols()));
@@ -193,6 +233,7 @@ std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const 
   metadata["scale_cols"] = std::to_string(q.scale_cols());
   metadata["offsets"] = offsets_to_text(file.offsets);
   metadata["source_dtype"] = spec(source).dtype_name;
+  if (q.levels.size() > 1) metadata["tensor_scale_of"] = name_in(kOuterBlocks, q.levels[1].block.rows == 1);
   return metadata;
 }
 
@@ -205,12 +246,14 @@ std::vector<NamedHead> tensors_of(const QuantizedFile& file) {
     const std::int64_t bytes = empty ? 0 : layout_bytes(file.layout, scale_shape(q, file.offsets));
     scales = {dtype_of(file.layout), flat_shape(file.layout, bytes)};
   }
-  return {{"codes", codes}, {"scales", scales}};
+  std::vector<NamedHead> heads{{"codes", codes}, {"scales", scales}};
+  if (q.levels.size() > 1) heads.push_back({kOuterScales, {Format::fp32, q.levels[1].scales.shape}});
+  return heads;
 }
 
-FormatOf format_of(Format element) {
-  return [element](const NamedHead& t) {
-    const Format format = t.name == "codes" ? element : t.head.dtype == Format::fp32 ? Format::fp32 : Format::e8m0;
+FormatOf format_of(Format element, Format scale) {
+  return [element, scale](const NamedHead& t) {
+    const Format format = t.name == "codes" ? element : t.head.dtype == Format::fp32 ? Format::fp32 : scale;
     return spec(format).dtype_name;
   };
 }
@@ -244,7 +287,8 @@ void set_scales(QuantizedFile& file, std::span<const std::byte> bytes) {
 
 QuantizedWriter::QuantizedWriter(const std::string& path, QuantizedFile head, const Recipe& recipe, Format source)
     : file_(std::move(head)),
-      writer_(path, tensors_of(file_), metadata_of(file_, recipe, source), format_of(file_.matrix.element())) {}
+      writer_(path, tensors_of(file_), metadata_of(file_, recipe, source),
+              format_of(file_.matrix.element(), file_.matrix.scales().format)) {}
 
 void QuantizedWriter::append_codes(std::span<const std::byte> rows) { writer_.append(0, rows); }
 
@@ -260,6 +304,9 @@ QuantizedReader::QuantizedReader(const std::string& path) {
   const SafetensorsHeads heads = heads_of_safetensors(*source);
   file_ = parse_quantized(heads.metadata, heads.tensors, path);
   set_scales(file_, load(*source, find_safetensors(*source, "scales")).data);
+  if (file_.matrix.levels.size() > 1) {
+    file_.matrix.levels[1].scales.data = load(*source, find_safetensors(*source, kOuterScales)).data;
+  }
   const TensorRegion codes = find_safetensors(*source, "codes");
   codes_ = open_region(std::move(source), codes);
 }

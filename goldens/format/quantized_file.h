@@ -9,12 +9,13 @@
 //   write_quantized("mine.safetensors", to_safetensors(mine, recipe, x.dtype));
 //
 //   codes   U8 [rows, cols], or U16 for e5m6
-//   scales  compact   U8 [scale rows, scale cols], or F32 for rules with FP32 scales
+//   scales  compact   U8 [scale rows, scale cols] of E8M0 or E4M3, or F32 for rules with FP32 scales
 //           tcgen05   U8, flat: 128 x 4 tiles, of the transpose for column blocks, each expert padded separately
 //           deepgemm  U32, flat: packed words, likewise
+//   tensor_scale  two levels: F32 [1, 1], or [rows, 1] where each row has one
 //   __metadata__  mxcheck_file = "quantized", file_version = "1", format, block, layout, pad_byte, rows, cols,
 //                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
-//                 (numerics/scale/recipe_words.h)
+//                 (numerics/scale/recipe_words.h); two levels: tensor_scale_of, "tensor" or "row"
 //
 // The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those
 // stated below: those of write_safetensors, GoldenWriter and check_offsets.

@@ -15,9 +15,10 @@ namespace mxcheck {
 
 std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const Recipe& recipe, Format source);
 
-// The tensors codes and scales of a file whose matrix has a shape and need have nothing else yet.
+// The tensors codes and scales, and tensor_scale of two levels, of a file whose matrix has a shape and need have
+// nothing else yet.
 std::vector<NamedHead> tensors_of(const QuantizedFile& file);
-FormatOf format_of(Format element);
+FormatOf format_of(Format element, Format scale);
 
 // The bytes of the tensor scales, laid out.
 std::vector<std::byte> scale_bytes(const QuantizedFile& file);

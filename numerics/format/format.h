@@ -37,7 +37,8 @@ enum class Format : std::uint8_t {
   uint32,
   int32,
   int64,
-  fp64
+  fp64,
+  e2m1x2
 };
 
 // Every number format; integers and FP64 are none.
@@ -51,7 +52,7 @@ enum class Encoding : std::uint8_t {
   finite_only,   // sign, exponent, mantissa; every code is a number (E2M1, E2M3, E3M2)
   power_of_two,  // exponent only: 2^(code - bias), all ones is NaN, no zero, no sign (E8M0)
   fixed_point,   // two's complement times 2^-6 (MXINT8)
-  storage,       // integers and FP64: tensors hold them, no code of theirs is converted
+  storage,       // integers, FP64, two packed codes: tensors hold them, no code of theirs is converted
 };
 
 // The description of a format. For sign-exponent-mantissa formats the value of a code is
@@ -72,7 +73,7 @@ struct FormatSpec {
   bool is_quantized;       // what the reference quantizes to: elements, and E5M6, for which no library is queried
 };
 
-inline constexpr std::array<FormatSpec, 18> kFormatSpecs{{
+inline constexpr std::array<FormatSpec, 19> kFormatSpecs{{
     {"e4m3", "float8_e4m3fn", Encoding::nan_only, 8, 4, 3, 7, 0x7E, 0x7F, true, false, true},
     {"e5m2", "float8_e5m2", Encoding::ieee, 8, 5, 2, 15, 0x7B, 0x7F, true, false, true},
     {"e8m0", "float8_e8m0fnu", Encoding::power_of_two, 8, 8, 0, 127, 0xFE, 0xFF, false, false, false},
@@ -91,6 +92,7 @@ inline constexpr std::array<FormatSpec, 18> kFormatSpecs{{
     {"int32", "int32", Encoding::storage, 32, 0, 0, 0, 0x7FFFFFFF, 0, false, false, false},
     {"int64", "int64", Encoding::storage, 64, 0, 0, 0, 0, 0, false, false, false},
     {"fp64", "float64", Encoding::storage, 64, 11, 52, 1023, 0, 0, false, false, false},
+    {"e2m1x2", "float4_e2m1fn_x2", Encoding::storage, 8, 0, 0, 0, 0xFF, 0, false, false, false},
 }};
 
 constexpr const FormatSpec& spec(Format format) { return kFormatSpecs[static_cast<std::size_t>(format)]; }

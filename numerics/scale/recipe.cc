@@ -20,126 +20,6 @@
 namespace mxcheck {
 namespace {
 
-// The library, and the release or commit of it, that each preset was compared with; docs/numerics.md says how.
-constexpr std::array<Named<std::string_view>, 27> kCheckedAgainst{
-    {{"ocp", "OCP MX 1.0"},
-     {"te", "TransformerEngine d0067d0"},
-     {"te_ftz", "TransformerEngine d0067d0, flushing subnormals"},
-     {"torchao", "torchao 36027d8, RCEIL"},
-     {"torchao_old", "torchao 0.17.0, RCEIL, eager"},
-     {"torchao_0_18", "torchao 0.18.0, RCEIL, eager"},
-     {"torchao_0_18_floor", "torchao 0.18.0 and 0.17.0, FLOOR, eager"},
-     {"torchao_0_18_ceil", "torchao 0.18.0 and 0.17.0, CEIL, eager"},
-     {"torchao_0_18_even", "torchao 0.18.0 and 0.17.0, EVEN, eager"},
-     {"torchao_floor", "torchao 36027d8, FLOOR, eager"},
-     {"torchao_floor_cuda", "torchao 36027d8, FLOOR, CUDA kernel"},
-     {"torchao_ceil", "torchao 36027d8, CEIL"},
-     {"torchao_even", "torchao 36027d8, EVEN"},
-     {"deepgemm_host", "DeepGEMM 54e2261, Python utilities"},
-     {"deepgemm_device", "DeepGEMM 54e2261, mega-MoE"},
-     {"deepgemm_fp32", "DeepGEMM 54e2261, float scales"},
-     {"dsv3", "DeepSeek-V3 9b4e978, act_quant, ue8m0"},
-     {"dsv3_fp32", "DeepSeek-V3 9b4e978, act_quant"},
-     {"tilekernels_fp32", "DeepSeek TileKernels 36d9e45, E4M3"},
-     {"microxcaling_python", "microxcaling 7bc4195, Python"},
-     {"microxcaling_cuda", "microxcaling 7bc4195, CUDA"},
-     {"gfloat", "gfloat 0.5.2 and b142762, on FP32"},
-     {"thunderkittens", "ThunderKittens 0b55588, MXFP8 kernel"},
-     {"triton", "Triton 018a674, ROUND_UP reference in PyTorch"},
-     {"triton_down", "Triton 018a674, ROUND_DOWN reference in PyTorch"},
-     {"cutlass_host", "CUTLASS 7107b05, host float to E8M0"},
-     {"cutlass_device", "CUTLASS 7107b05, device float to E8M0"}}};
-
-Recipe named(std::string name, ScaleRule rule) {
-  Recipe recipe;
-  recipe.checked_against = value_in(kCheckedAgainst, name).value_or("");
-  recipe.name = std::move(name);
-  recipe.rule = rule;
-  return recipe;
-}
-
-template <class Change>
-Recipe with(Recipe recipe, Change change) {
-  change(recipe);
-  return recipe;
-}
-
-// The eager code of torchao 0.18, in all its rules but RCEIL: Inf counts as 2^128, a NaN block's elements are
-// divided by the Inf that byte 255 decodes to, and byte 0 by the smallest normal number instead of 2^-127.
-Recipe torchao_0_18(std::string name, ScaleRule rule) {
-  Recipe r = named(std::move(name), rule);
-  r.inf_byte = std::nullopt;
-  r.nan_factor = 0;
-  r.scaling = ElementScaling::normal_at_byte_zero;
-  return r;
-}
-
-std::vector<Recipe> make_recipes() {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return {
-      named("rceil", ScaleRule::rceil),
-      named("floor", ScaleRule::floor),
-      named("ceil", ScaleRule::ceil),
-      named("even", ScaleRule::even),
-      named("fp32", ScaleRule::fp32),
-      named("ocp", ScaleRule::floor),
-      with(named("te", ScaleRule::rceil_fp32), [](Recipe& r) { r.nan = NanPolicy::drop, r.inf_byte = 254; }),
-      with(named("te_ftz", ScaleRule::rceil_ftz), [](Recipe& r) { r.nan = NanPolicy::drop, r.inf_byte = 254; }),
-      named("torchao", ScaleRule::rceil_fp32),
-      with(named("torchao_old", ScaleRule::rceil_log2),
-           [](Recipe& r) { r.inf_byte = 254, r.nan_factor = 0x1p-128, r.scaling = ElementScaling::one_at_byte_zero; }),
-      with(named("torchao_0_18", ScaleRule::rceil_log2),
-           [](Recipe& r) { r.inf_byte = 254, r.scaling = ElementScaling::one_at_byte_zero; }),
-      torchao_0_18("torchao_0_18_floor", ScaleRule::floor),
-      torchao_0_18("torchao_0_18_ceil", ScaleRule::ceil),
-      torchao_0_18("torchao_0_18_even", ScaleRule::even_carry),
-      named("torchao_floor", ScaleRule::floor),
-      named("torchao_floor_cuda", ScaleRule::floor_fp32),
-      named("torchao_ceil", ScaleRule::ceil),
-      named("torchao_even", ScaleRule::even),
-      with(named("deepgemm_host", ScaleRule::rceil_bits),
-           [](Recipe& r) {
-             r.amax_min = 1e-4F, r.byte_min = 1, r.byte_max = 254, r.inf_byte = 254, r.nan_byte = 254;
-             r.overflow = Overflow::non_saturate;
-           }),
-      with(named("deepgemm_device", ScaleRule::rceil_bits_mul),
-           [](Recipe& r) {
-             r.nan = NanPolicy::drop, r.nan_byte = 0, r.inf_factor = -kInf;
-             r.scaling = ElementScaling::shifted_exponent;
-           }),
-      with(named("deepgemm_fp32", ScaleRule::fp32),
-           [](Recipe& r) {
-             r.amax_min = 1e-4F, r.scaling = ElementScaling::times_reciprocal, r.overflow = Overflow::non_saturate;
-             r.inf_factor = 0;
-           }),
-      with(named("dsv3", ScaleRule::rceil_log2),
-           [](Recipe& r) { r.nan = NanPolicy::drop, r.nan_byte = 105, r.amax_min = 1e-4F, r.inf_factor = 0; }),
-      with(named("dsv3_fp32", ScaleRule::fp32),
-           [](Recipe& r) { r.nan = NanPolicy::drop, r.amax_min = 1e-4F, r.inf_factor = 0; }),
-      with(named("tilekernels_fp32", ScaleRule::fp32),
-           [](Recipe& r) { r.amax_min = 1e-4F, r.scaling = ElementScaling::times_quotient, r.inf_factor = 0; }),
-      with(named("microxcaling_python", ScaleRule::floor_log2),
-           [](Recipe& r) {
-             r.rounding = Rounding::nearest_away, r.scaling = ElementScaling::half_in_fp32;
-             r.drop_negative_zero = DropNegativeZero::of_quotient;
-           }),
-      with(named("microxcaling_cuda", ScaleRule::floor),
-           [](Recipe& r) { r.rounding = Rounding::nearest_away, r.drop_negative_zero = DropNegativeZero::of_code; }),
-      with(named("gfloat", ScaleRule::floor_log2), [](Recipe& r) { r.inf_byte = 254, r.nan_sign = true; }),
-      with(named("thunderkittens", ScaleRule::rceil_fp32),
-           [](Recipe& r) { r.nan = NanPolicy::drop, r.quotient_min = 1e-12F, r.inf_byte = 254, r.nan_byte = 88; }),
-      with(named("triton", ScaleRule::rceil_bits),
-           [](Recipe& r) { r.nan_byte = 0, r.inf_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
-      with(named("triton_down", ScaleRule::floor_fp32),
-           [](Recipe& r) { r.inf_factor = 0, r.nan_factor = 0, r.scaling = ElementScaling::zero_at_byte_zero; }),
-      named("cutlass_host", ScaleRule::rceil_fp32),
-      with(named("cutlass_device", ScaleRule::rceil_fp32), [](Recipe& r) { r.inf_byte = 254; }),
-  };
-}
-
-constexpr std::array<Named<std::string_view>, 3> kAliases{
-    {{"deepgemm", "deepgemm_host"}, {"microxcaling", "microxcaling_python"}, {"cutlass", "cutlass_device"}}};
-
 std::uint8_t finite_byte(const Recipe& r, Format element, float amax) {
   const float a = std::max(std::fabs(amax), r.amax_min);
   const bool quotient_raised = a * reciprocal_of_largest_value(element) < r.quotient_min;
@@ -169,15 +49,40 @@ BlockScale fp32_scale(const Recipe& r, Format element, float amax, bool is_nan) 
   s.round_fp32 = true;
   if (s.scale == 0) {
     s.scale = kScaleOfZeroQuotient;
-    s.divide = true;
+    s.divide = true, s.factor = s.scale;
   } else if (r.scaling == ElementScaling::times_reciprocal) {
     s.factor = 1.0F / s.scale;
   } else if (r.scaling == ElementScaling::times_quotient) {
     s.factor = largest_value(element) / a;
   } else {
-    s.divide = true;
+    s.divide = true, s.factor = s.scale;
   }
   return s;
+}
+
+// The factor, or divisor, of elements below a scale of value b.
+void find_factor(const TwoLevel& levels, OuterScale outer, float b, BlockScale& s) {
+  s.round_fp32 = levels.element != ElementQuotient::exact;
+  switch (levels.element) {
+    case ElementQuotient::exact: s.divide = true, s.factor = double{b} * outer.decode; break;
+    case ElementQuotient::over_product: s.divide = true, s.factor = b * outer.decode; break;
+    case ElementQuotient::over_quotient: s.divide = true, s.factor = b / outer.encode; break;
+    case ElementQuotient::inverse_of_product: s.factor = 1.0F / (b * outer.decode); break;
+    case ElementQuotient::encode_over_scale: s.factor = outer.encode / b; break;
+    case ElementQuotient::encode_times_inverse: s.factor = outer.encode * (1.0F / b); break;
+  }
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (levels.has_largest_factor && !(s.factor < kLargest)) s.factor = kLargest;
+}
+
+bool is_zero(const TwoLevel& levels, const TwoLevelScale& scale) {
+  switch (levels.zero) {
+    case ZeroTest::none:
+    case ZeroTest::of_amax: return false;
+    case ZeroTest::of_quotient: return scale.quotient == 0;
+    case ZeroTest::of_scale: return scale.code == 0;
+  }
+  return false;
 }
 
 // ElementScaling::half_in_fp32: floor(|v| / step + 0.5) in FP32, step being the smallest of the format, is right but
@@ -189,18 +94,6 @@ double half_in_fp32(Format element, double v) {
 
 }  // namespace
 
-std::span<const Recipe> all_recipes() {
-  static const std::vector<Recipe> recipes = make_recipes();
-  return recipes;
-}
-
-Recipe recipe_named(std::string_view name) {
-  for (const auto& [alias, recipe] : kAliases) {
-    if (alias == name) name = recipe;
-  }
-  return entry_named(all_recipes(), "rule or preset", name);
-}
-
 std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float amax) {
   if (std::isnan(amax)) return recipe.nan_byte;
   if (std::isinf(amax)) return recipe.inf_byte ? *recipe.inf_byte : scale_byte(recipe.rule, element, amax);
@@ -209,6 +102,7 @@ std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float ama
 
 BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block) {
   const bool is_nan = block.has_nan && recipe.nan != NanPolicy::drop;
+  if (recipe.has_two_levels()) return block_scale(recipe, element, block, OuterScale{});
   if (!recipe.has_e8m0_scales()) return fp32_scale(recipe, element, block.amax, is_nan);
   const float amax = is_nan ? std::numeric_limits<float>::quiet_NaN() : block.amax;
   BlockScale s;
@@ -223,17 +117,39 @@ BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block) {
   return s;
 }
 
+BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block, OuterScale outer, float stretch) {
+  const TwoLevel& levels = recipe.two_level;
+  const bool is_nan = (block.has_nan && recipe.nan != NanPolicy::drop) || (levels.inf_is_nan && std::isinf(block.amax));
+  const float amax = is_nan ? std::numeric_limits<float>::quiet_NaN() : block.amax;
+  const TwoLevelScale scale = two_level_scale(levels, largest_value(element), outer, amax, stretch);
+  BlockScale s;
+  if (levels.zero == ZeroTest::of_amax && amax == 0) {
+    s.factor = 0;
+    return s;
+  }
+  s.byte = scale.code;
+  s.scale = static_cast<float>(decode(Format::e4m3, scale.code));
+  if (std::isnan(s.scale)) {
+    s.poisoned = true;
+  } else if (is_zero(levels, scale)) {
+    s.factor = 0;
+  } else {
+    find_factor(levels, outer, s.scale, s);
+  }
+  return s;
+}
+
 std::uint32_t encode_element(const Recipe& recipe, Format element, const BlockScale& scale, float x,
                              std::uint32_t random_word) {
   const std::uint32_t nan_code = spec(element).nan_code | (recipe.nan_sign ? 1U << (spec(element).bits - 1) : 0U);
   if (scale.poisoned || std::isnan(x)) return nan_code;
   if (recipe.drop_negative_zero != DropNegativeZero::none && x == 0) x = 0;
-  double v = 0;
-  if (scale.divide) {
-    v = x / scale.scale;
-  } else {
-    v = static_cast<double>(x) * scale.factor;
-    if (scale.round_fp32) v = x * static_cast<float>(scale.factor);
+  double v = scale.divide ? x / scale.factor : x * scale.factor;
+  if (scale.round_fp32) {  // in FP32 throughout
+    const auto factor = static_cast<float>(scale.factor);
+    v = scale.divide ? x / factor : x * factor;
+  } else if (scale.divide && recipe.rounding == Rounding::stochastic) {
+    v = static_cast<float>(v);
   }
   if (recipe.drop_negative_zero == DropNegativeZero::of_quotient && static_cast<float>(v) == 0) v = 0;
   if (recipe.scaling == ElementScaling::half_in_fp32) v = half_in_fp32(element, v);
@@ -249,8 +165,47 @@ std::string hexfloat(double value) {
   return text.data();
 }
 
+namespace {
+
+std::string yes_no(bool b) { return b ? "yes" : "no"; }
+
+std::vector<std::pair<std::string, std::string>> describe_levels(const TwoLevel& t) {
+  const auto number = [](std::optional<float> v) { return v ? hexfloat(*v) : std::string("none"); };
+  return {{"computed_first", t.encode_first ? "encode" : "decode"},
+          {"stored_scale", std::string(to_text(t.stored))},
+          {"tensor_amax", std::string(to_text(t.amax))},
+          {"limit", hexfloat(t.limit)},
+          {"tensor_amax_min", hexfloat(t.amax_min)},
+          {"of_zero", number(t.of_zero)},
+          {"replaces_zero", yes_no(t.replaces_zero)},
+          {"of_nonfinite", number(t.of_nonfinite)},
+          {"has_largest_encode", yes_no(t.has_largest_encode)},
+          {"block_quotient", std::string(to_text(t.block))},
+          {"block_min", hexfloat(t.block_min)},
+          {"of_zero_quotient", hexfloat(t.of_zero_quotient)},
+          {"of_zero_scale", std::to_string(t.of_zero_scale)},
+          {"inf_is_nan", yes_no(t.inf_is_nan)},
+          {"element_quotient", std::string(to_text(t.element))},
+          {"has_largest_factor", yes_no(t.has_largest_factor)},
+          {"zero_test", std::string(to_text(t.zero))},
+          {"choice", std::string(to_text(t.choice))}};
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
-  const auto yes_no = [](bool b) { return std::string(b ? "yes" : "no"); };
+  if (r.has_two_levels()) {
+    std::vector<std::pair<std::string, std::string>> all{
+        {"recipe", r.name},
+        {"rule", std::string(to_text(r.rule))},
+        {"nan", std::string(to_text(r.nan))},
+        {"rounding", std::string(to_text(r.rounding))},
+        {"overflow", std::string(to_text(r.overflow))},
+        {"drop_negative_zero", std::string(to_text(r.drop_negative_zero))},
+        {"nan_sign", yes_no(r.nan_sign)}};
+    for (auto& field : describe_levels(r.two_level)) all.push_back(std::move(field));
+    return all;
+  }
   return {{"recipe", r.name},
           {"rule", std::string(to_text(r.rule))},
           {"nan", std::string(to_text(r.nan))},
@@ -272,7 +227,7 @@ std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
 
 namespace {
 
-constexpr std::array<Named<ScaleRule>, 13> kRules{{{"rceil", ScaleRule::rceil},
+constexpr std::array<Named<ScaleRule>, 14> kRules{{{"rceil", ScaleRule::rceil},
                                                    {"floor", ScaleRule::floor},
                                                    {"ceil", ScaleRule::ceil},
                                                    {"even", ScaleRule::even},
@@ -284,7 +239,8 @@ constexpr std::array<Named<ScaleRule>, 13> kRules{{{"rceil", ScaleRule::rceil},
                                                    {"rceil_bits", ScaleRule::rceil_bits},
                                                    {"rceil_bits_mul", ScaleRule::rceil_bits_mul},
                                                    {"floor_fp32", ScaleRule::floor_fp32},
-                                                   {"floor_log2", ScaleRule::floor_log2}}};
+                                                   {"floor_log2", ScaleRule::floor_log2},
+                                                   {"e4m3", ScaleRule::e4m3}}};
 
 constexpr int kBias = 127;
 constexpr std::uint32_t kMantissaMask = 0x7FFFFF;
@@ -396,9 +352,10 @@ std::uint8_t scale_byte(ScaleRule rule, Format element, float amax) {
       return clamp_byte(exponent_field(std::bit_cast<std::uint32_t>(a * power_of_two(-largest_exponent(element)))));
     case ScaleRule::floor_log2:
       return a == 0 ? 0 : clamp_byte(floor_of_rounded_log2(a) - largest_exponent(element) + kBias);
-    case ScaleRule::fp32: break;
+    case ScaleRule::fp32:
+    case ScaleRule::e4m3: break;
   }
-  throw Error(ErrorKind::internal, "scale rule fp32 has no scale byte: its scale is a float");
+  throw Error(ErrorKind::internal, "scale rule " + std::string(to_text(rule)) + " has no E8M0 byte");
 }
 
 bool BlockScales::find(std::span<const BlockAmax> blocks, std::uint8_t* bytes, double* factors) {

@@ -8,6 +8,9 @@
 //   encode_element(te, Format::e4m3, s, 449.0F) == 0x7E
 //
 // Errors: Error{usage} of recipe_named; block_scale and encode_element have none.
+//
+// Stochastic rounding takes the value that a kernel has in FP32: where the quotient is exact it is rounded to FP32
+// first.
 
 #include <cstdint>
 #include <limits>
@@ -15,10 +18,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "numerics/format/codec.h"
 #include "numerics/format/format.h"
 #include "numerics/scale/scale_rule.h"
+#include "numerics/scale/two_level.h"
 
 namespace mxcheck {
 
@@ -69,21 +74,32 @@ struct Recipe {
   Overflow overflow = Overflow::saturate;
   DropNegativeZero drop_negative_zero = DropNegativeZero::none;
   bool nan_sign = false;  // the NaN code is written with its sign bit set (0xFF)
+  TwoLevel two_level;     // ScaleRule::e4m3: the tensor's scale, and the block's below it
 
-  // E8M0 or FP32. Kernel libraries are queried for recipes of E8M0 scales (kernels/candidate.h has no FP32 scales), and
-  // only those have layouts (reference/quantize/scale_layout.h).
+  // E8M0, FP32 or E4M3. Kernel libraries are queried for recipes of E8M0 scales (kernels/candidate.h has no FP32
+  // scales), and only those have layouts (reference/quantize/scale_layout.h).
   [[nodiscard]] Format scale_format() const { return format_of_scales(rule); }
   [[nodiscard]] bool has_e8m0_scales() const { return scale_format() == Format::e8m0; }
+  [[nodiscard]] bool has_two_levels() const { return rule == ScaleRule::e4m3; }
 };
 
 // ScaleRule::fp32: the stored scale where RN(amax / vmax) is 0, that is of blocks of zeros and of the smallest
 // subnormals. The same in all recipes.
 inline constexpr float kScaleOfZeroQuotient = 1;
 
-// The recipes by name: the five rules' own (rceil, floor, ceil, even, fp32) and the presets. Order is stable.
+// The recipes of one level of scales by name: the five rules' own (rceil, floor, ceil, even, fp32) and the presets.
+// Order is stable.
 std::span<const Recipe> all_recipes();
 
-// A copy of the recipe with this name or alias (deepgemm, microxcaling, cutlass); Error{usage} lists the names.
+// The recipes of two levels: nvfp4, which is the norm, computed as if exactly, and the presets. Order is stable.
+std::span<const Recipe> two_level_recipes();
+
+// The names of both lists.
+std::vector<std::string> recipe_names();
+
+// A copy of the recipe with this name or alias (deepgemm, microxcaling, cutlass), of one level of scales, and of either
+// list. Error{usage} lists the names, or says that the recipe has two levels.
+Recipe any_recipe_named(std::string_view name);
 Recipe recipe_named(std::string_view name);
 
 // The properties of a block that decide its scale.
@@ -94,15 +110,19 @@ struct BlockAmax {
 
 // A block's scale and what happens to its elements.
 struct BlockScale {
-  std::uint8_t byte = 0;    // E8M0 rules: the stored scale
+  std::uint8_t byte = 0;    // E8M0 and E4M3 rules: the stored scale
   float scale = 0;          // ScaleRule::fp32: the stored scale; otherwise its decoded value (NaN for byte 255)
   bool poisoned = false;    // every element becomes the NaN code
   double factor = 1;        // v = x * factor ...
-  bool divide = false;      // ... or RN(x / scale) ...
-  bool round_fp32 = false;  // ... with the product rounded to FP32 before encoding
+  bool divide = false;      // ... or x / factor ...
+  bool round_fp32 = false;  // ... rounded to FP32 before encoding
 };
 
 BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block);
+
+// The same below an outer scale: ScaleRule::e4m3, whose byte is the E4M3 code (0x7F: NaN) and whose scale is its value.
+// Without one the outer scale is 1. `stretch` is that of two_level_scale.
+BlockScale block_scale(const Recipe& recipe, Format element, BlockAmax block, OuterScale outer, float stretch = 1);
 
 // The byte for an amax given as a number, NaN and Inf included: what `mxcheck scale` prints.
 std::uint8_t scale_byte_for_amax(const Recipe& recipe, Format element, float amax);

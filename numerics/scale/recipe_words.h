@@ -47,6 +47,45 @@ inline constexpr std::array<Named<DropNegativeZero>, 3> kDropNegativeZeros{
      {"of_quotient", DropNegativeZero::of_quotient},
      {"of_code", DropNegativeZero::of_code}}};
 
+// Two levels of scales: numerics/scale/two_level.h.
+inline constexpr std::array<Named<BlockQuotient>, 6> kBlockQuotients{
+    {{"exact", BlockQuotient::exact},
+     {"quotient_times_encode", BlockQuotient::quotient_times_encode},
+     {"product_times_encode", BlockQuotient::product_times_encode},
+     {"times_scaled_encode", BlockQuotient::times_scaled_encode},
+     {"quotient_over_decode", BlockQuotient::quotient_over_decode},
+     {"over_scaled_decode", BlockQuotient::over_scaled_decode}}};
+
+inline constexpr std::array<Named<ElementQuotient>, 6> kElementQuotients{
+    {{"exact", ElementQuotient::exact},
+     {"inverse_of_product", ElementQuotient::inverse_of_product},
+     {"over_product", ElementQuotient::over_product},
+     {"encode_over_scale", ElementQuotient::encode_over_scale},
+     {"encode_times_inverse", ElementQuotient::encode_times_inverse},
+     {"over_quotient", ElementQuotient::over_quotient}}};
+
+inline constexpr std::array<Named<ZeroTest>, 4> kZeroTests{{{"none", ZeroTest::none},
+                                                            {"of_amax", ZeroTest::of_amax},
+                                                            {"of_quotient", ZeroTest::of_quotient},
+                                                            {"of_scale", ZeroTest::of_scale}}};
+
+inline constexpr std::array<Named<StoredScale>, 3> kStoredScales{
+    {{"decode", StoredScale::decode}, {"encode", StoredScale::encode}, {"amax", StoredScale::amax}}};
+
+inline constexpr std::array<Named<TensorAmax>, 3> kTensorAmaxes{
+    {{"finite", TensorAmax::finite}, {"drops_nan", TensorAmax::drops_nan}, {"propagates", TensorAmax::propagates}}};
+
+inline constexpr std::array<Named<BlockChoice>, 4> kBlockChoices{{{"none", BlockChoice::none},
+                                                                  {"squared_error", BlockChoice::squared_error},
+                                                                  {"absolute_error", BlockChoice::absolute_error},
+                                                                  {"largest_error", BlockChoice::largest_error}}};
+
+constexpr std::string_view to_text(BlockQuotient quotient) { return name_in(kBlockQuotients, quotient); }
+constexpr std::string_view to_text(ElementQuotient quotient) { return name_in(kElementQuotients, quotient); }
+constexpr std::string_view to_text(ZeroTest test) { return name_in(kZeroTests, test); }
+constexpr std::string_view to_text(StoredScale stored) { return name_in(kStoredScales, stored); }
+constexpr std::string_view to_text(TensorAmax amax) { return name_in(kTensorAmaxes, amax); }
+constexpr std::string_view to_text(BlockChoice choice) { return name_in(kBlockChoices, choice); }
 constexpr std::string_view to_text(NanPolicy policy) { return name_in(kNanPolicies, policy); }
 constexpr std::string_view to_text(Rounding rounding) { return name_in(kRoundings, rounding); }
 constexpr std::string_view to_text(Overflow overflow) { return name_in(kOverflows, overflow); }

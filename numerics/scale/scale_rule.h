@@ -10,7 +10,7 @@
 //   scale_byte(ScaleRule::rceil, Format::e4m3, 448.0F) == 127
 //
 // Sources: OCP MX 1.0 section 6.3 for floor; the implementations named in numerics/scale/recipe.h for the others.
-// Errors: Error{internal} for a byte of ScaleRule::fp32.
+// Errors: Error{internal} for a byte of ScaleRule::fp32 or e4m3.
 //
 // Does not promise: anything about elements or about blocks with NaN or Inf in them. That is numerics/scale/recipe.h.
 
@@ -37,18 +37,21 @@ enum class ScaleRule : std::uint8_t {
   rceil_bits_mul,  // (bits(RN(a * RN(1/vmax))) + 0x7FFFFF) >> 23
   floor_fp32,      // v = RN(a * 2^-emax); E
   floor_log2,      // floor(RN(log2 a)) - emax
+  e4m3,            // the scale is an E4M3 number below an FP32 scale of the tensor: numerics/scale/two_level.h
 };
 
 // The format of the scales that a rule makes.
-constexpr Format format_of_scales(ScaleRule rule) { return rule == ScaleRule::fp32 ? Format::fp32 : Format::e8m0; }
+constexpr Format format_of_scales(ScaleRule rule) {
+  return rule == ScaleRule::fp32 ? Format::fp32 : rule == ScaleRule::e4m3 ? Format::e4m3 : Format::e8m0;
+}
 
 std::string_view to_text(ScaleRule rule);  // the names above
 std::optional<ScaleRule> find_scale_rule(std::string_view name);
 
 // The scale byte for a finite amax >= 0 (a sign is ignored), clamped to 0..255; 255 only through `even`'s carry and,
 // for MXINT8, whose emax is 0, through `ceil` above 2^127 and `even_carry`. floor, ceil and even_carry take Inf for
-// 2^128, whose byte is 255 - emax. ScaleRule::fp32 has no byte: Error{internal}. Elements: any sign-exponent-mantissa
-// format, or MXINT8.
+// 2^128, whose byte is 255 - emax. ScaleRule::fp32 and e4m3 have no such byte: Error{internal}. Elements: any
+// sign-exponent-mantissa format, or MXINT8.
 std::uint8_t scale_byte(ScaleRule rule, Format element, float amax);
 
 // CUDA's conversion of v >= 0 to E8M0 toward +Inf (cuda_fp8.h, cudaRoundPosInf): the smallest 2^(byte - 127) >= v.

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "properties/core/notation.h"
@@ -222,12 +224,20 @@ std::string notations(double value) {
 
 std::string notations(Format format, std::uint32_t bits) {
   const FormatSpec& f = spec(format);
+  if (format == Format::e2m1x2) {
+    return fmt::format("0x{:02x} = codes {:x}, {:x} = {}, {}", bits, bits & 0xF, bits >> 4,
+                       decode(Format::e2m1, bits & 0xF), decode(Format::e2m1, bits >> 4));
+  }
   char hex[16];
   std::snprintf(hex, sizeof(hex), "0x%0*x", (f.bits + 3) / 4, bits);
   return std::string(hex) + " = " + fields(f, bits) + " = " + notations(decode(format, bits));
 }
 
 std::int64_t ulp_distance_of_codes(Format format, std::uint32_t a, std::uint32_t b) {
+  if (format == Format::e2m1x2) {  // of the codes that are further apart
+    return std::max(ulp_distance_of_codes(Format::e2m1, a & 0xF, b & 0xF),
+                    ulp_distance_of_codes(Format::e2m1, a >> 4, b >> 4));
+  }
   const bool nan_a = std::isnan(decode(format, a));
   const bool nan_b = std::isnan(decode(format, b));
   if (nan_a || nan_b) return nan_a && nan_b ? 0 : -1;

@@ -5,6 +5,7 @@
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/moe/operation.h"
+#include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scaled_blocks/operation.h"
 
@@ -17,6 +18,7 @@ std::vector<MakeModule>& makers() {
   static std::vector<MakeModule> all{
       quantize_module, dequantize_module, scale_layout_module, cast_module,
       matmul_module,   router_module,     layer_module,        moe_module,
+      nvfp4_module,
   };
   return all;
 }

@@ -5,6 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -27,6 +31,7 @@ struct Job {
   std::int64_t block_cols;                      // the whole extent written out, at most the columns there are
   const std::vector<std::int64_t>& row_starts;  // block_row_starts; empty for blocks of one row: i begins at row i
   std::int64_t rows_at_once;                    // rows of blocks that are worked on together
+  std::span<const std::uint32_t> words;         // stochastic rounding: of each element; otherwise empty
 
   [[nodiscard]] std::int64_t first_row(std::int64_t block_row) const {
     return row_starts.empty() ? block_row : row_starts[static_cast<std::size_t>(block_row)];
@@ -41,13 +46,10 @@ std::int64_t rows_at_once(const MatrixView& input, BlockShape block, std::int64_
 }
 
 // `values` begin at row `row`, and may be several rows.
-[[noreturn]] void refuse_nan(const Job& job, std::int64_t row, std::span<const float> values) {
+[[noreturn]] void refuse_first_nan(const Job& job, std::int64_t row, std::span<const float> values) {
   const auto is_nan = [](float x) { return std::isnan(x); };
   const auto at = std::distance(values.begin(), std::find_if(values.begin(), values.end(), is_nan));
-  throw Error(ErrorKind::input, "NaN at row " + std::to_string(job.input.first_row + row + at / job.out.cols()) +
-                                    ", column " + std::to_string(at % job.out.cols()) + ": this recipe (" +
-                                    job.recipe.name +
-                                    ", NaN refused) takes none; remove it, or let NaN propagate or be dropped");
+  detail::refuse_nan(job.recipe, job.input.first_row + row + at / job.out.cols(), at % job.out.cols());
 }
 
 // `values` are those of whole rows from `row` on.
@@ -91,7 +93,7 @@ void add_to_blocks(const Job& job, std::int64_t row, bool is_first, std::span<co
       any_nan |= blocks[i].has_nan;
     }
   }
-  if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_nan(job, row, values);
+  if (any_nan && job.recipe.nan == NanPolicy::refuse) refuse_first_nan(job, row, values);
 }
 
 // Buffers of one thread, for as many rows of blocks as are worked on at once.
@@ -108,14 +110,16 @@ struct Strip {
   BlockScales scale_of;
 };
 
-// The codes of a row, or of rows that are one row of blocks, by the definition.
+// The codes of a row, or of rows that are one row of blocks, by the definition; `at` is the first element's index.
 template <class Code>
-void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, Code* codes) {
+void encode_row(const Job& job, std::span<const float> row, std::span<const BlockScale> scales, std::size_t at) {
+  Code* codes = job.out.codes.as<Code>().data() + at;
   std::size_t col = 0;
   for (const BlockScale& scale : scales) {
     const std::size_t end = std::min(row.size(), col + static_cast<std::size_t>(job.block_cols));
     for (; col < end; ++col) {
-      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element(), scale, row[col]));
+      const std::uint32_t word = job.words.empty() ? 0 : job.words[at + col];
+      codes[col] = static_cast<Code>(encode_element(job.recipe, job.out.element(), scale, row[col], word));
     }
   }
 }
@@ -154,14 +158,14 @@ void quantize_strip(const Job& job, Strip& strip, std::int64_t begin, std::int64
   const auto factors = std::span<const double>(strip.factors).first(amaxes.size());
   for (std::int64_t row = first; row < last; row += rows_read) {
     if (last - first > rows_read) read_rows(job, row, values);  // otherwise they are still there
-    const std::int64_t at = row * out.cols();
+    const auto at = static_cast<std::size_t>(row * out.cols());
     if (plain) {
       detail::encode_blocks({out.element(), values, static_cast<std::size_t>(job.block_cols), factors,
                              out.codes.as<std::uint8_t>().data() + at});
     } else if (size_of(out.element()) == 1) {
-      encode_row(job, values, strip.scales, out.codes.as<std::uint8_t>().data() + at);
+      encode_row<std::uint8_t>(job, values, strip.scales, at);
     } else {
-      encode_row(job, values, strip.scales, out.codes.as<std::uint16_t>().data() + at);
+      encode_row<std::uint16_t>(job, values, strip.scales, at);
     }
   }
 }
@@ -174,8 +178,8 @@ void quantize_block_rows(const Job& job, std::int64_t begin, std::int64_t end) {
   }
 }
 
-void check_request(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
-                   std::span<const std::int64_t> offsets, int threads) {
+void check_request(const MatrixView& input, Format element, BlockShape block, std::span<const std::int64_t> offsets,
+                   int threads) {
   check_matrix(input);
   check_offsets(offsets, input.rows);
   check_quantized_format(element);
@@ -183,17 +187,53 @@ void check_request(const MatrixView& input, Format element, BlockShape block, co
     throw Error(ErrorKind::usage,
                 "block of " + to_text(block) + ": rows and columns must be 1 or more, or 0 for all of them");
   }
-  if (recipe.rounding == Rounding::stochastic) {
-    throw Error(ErrorKind::usage, "recipe " + recipe.name +
-                                      " rounds stochastically: quantize takes no random words; use nearest_even, "
-                                      "nearest_away or toward_zero");
-  }
   if (threads < 0) {
     throw Error(ErrorKind::usage, std::to_string(threads) + " threads: must be 1 or more, or 0 for the machine's");
   }
 }
 
+[[noreturn]] void refuse(const Recipe& recipe, const std::string& what) {
+  throw Error(ErrorKind::usage, "recipe " + recipe.name + what);
+}
+
+void check_outer(const MatrixView& input, const Recipe& recipe, BlockShape block, const QuantizeExtras& extras) {
+  if (!recipe.has_two_levels()) {
+    if (extras.outer_of_rows || !extras.outer.empty())
+      refuse(recipe, " has one level of scales: it takes no outer scale");
+    return;
+  }
+  if (extras.outer_of_rows && block.rows != 1) {
+    refuse(recipe, " in blocks of " + to_text(block) + ": an outer scale for each row needs blocks of one row");
+  }
+  const std::int64_t count = extras.outer_of_rows ? input.rows : 1;
+  if (!extras.outer.empty() && std::cmp_not_equal(extras.outer.size(), count)) {
+    refuse(recipe, ": " + std::to_string(extras.outer.size()) + " outer scales given, where " + std::to_string(count) +
+                       (extras.outer_of_rows ? ", one for each row, must be" : " must be"));
+  }
+  const bool is_amax = recipe.two_level.stored == StoredScale::amax;
+  for (const float scale : extras.outer) {
+    if (std::isfinite(scale) && (scale > 0 || (is_amax && scale == 0 && !std::signbit(scale)))) continue;
+    refuse(recipe, ": an outer scale of " + fmt::format("{:g}", scale) + " given: it must be finite and " +
+                       (is_amax ? "0 or more, the largest magnitude" : "greater than 0"));
+  }
+}
+
+void check_words(const MatrixView& input, const Recipe& recipe, const QuantizeExtras& extras) {
+  const bool needed = recipe.rounding == Rounding::stochastic;
+  if (!needed && !extras.words.empty()) refuse(recipe, " does not round stochastically: it takes no random words");
+  const std::int64_t count = checked_product(input.rows, input.cols, "matrix elements");
+  if (!needed || std::cmp_equal(extras.words.size(), count)) return;
+  refuse(recipe, " rounds stochastically: it needs " + std::to_string(count) +
+                     " random words, one for each element, not " + std::to_string(extras.words.size()));
+}
+
 }  // namespace
+
+void detail::refuse_nan(const Recipe& recipe, std::int64_t row, std::int64_t col) {
+  throw Error(ErrorKind::input, "NaN at row " + std::to_string(row) + ", column " + std::to_string(col) +
+                                    ": this recipe (" + recipe.name +
+                                    ", NaN refused) takes none; remove it, or let NaN propagate or be dropped");
+}
 
 void check_quantized_format(Format element) {
   if (spec(element).is_quantized) return;
@@ -203,17 +243,25 @@ void check_quantized_format(Format element) {
 
 QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                          std::span<const std::int64_t> offsets, int threads) {
-  check_request(input, element, block, recipe, offsets, threads);
+  return quantize(input, element, block, recipe, QuantizeExtras{}, offsets, threads);
+}
+
+QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
+                         const QuantizeExtras& extras, std::span<const std::int64_t> offsets, int threads) {
+  check_request(input, element, block, offsets, threads);
+  check_outer(input, recipe, block, extras);
+  check_words(input, recipe, extras);
   const std::int64_t block_cols = block.width(input.cols);
   QuantizedTensor out =
       make_quantized(element, input.rows, input.cols, block, recipe.scale_format(),
                      count_scale_rows(input.rows, block.rows, offsets), ceil_div(input.cols, block_cols));
   out.levels.front().rule = recipe.rule;
-  if (out.codes.empty()) return out;
+  if (recipe.has_two_levels()) detail::quantize_two_levels(input, recipe, extras, offsets, threads, out);
+  if (out.codes.empty() || recipe.has_two_levels()) return out;
   std::vector<std::int64_t> row_starts;
   if (block.rows != 1) row_starts = block_row_starts(input.rows, block.rows, offsets);
   const std::int64_t width = std::min(block_cols, input.cols);
-  const Job job{input, recipe, out, width, row_starts, rows_at_once(input, block, width)};
+  const Job job{input, recipe, out, width, row_starts, rows_at_once(input, block, width), extras.words};
   parallel_ranges(out.scale_rows(), input.rows * input.cols, threads,
                   [&](std::int64_t begin, std::int64_t end) { quantize_block_rows(job, begin, end); });
   return out;

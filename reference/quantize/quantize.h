@@ -17,7 +17,12 @@
 //   const QuantizedTensor q = quantize(x, Format::e4m3, {1, 32}, recipe_named("rceil"));
 //   const std::vector<float> back = dequantize(q);
 //
-// Does not promise: stochastic rounding, which needs a random word an element; Error{usage}.
+// Two levels of scales (ScaleRule::e4m3, numerics/scale/two_level.h): the outer scale is of the whole matrix, experts
+// included, or of each row, from its amax or given; the block's scale is E4M3. The outer scale is the second level of
+// the result.
+//
+//   const QuantizedTensor q = quantize(x, Format::e2m1, {1, 16}, any_recipe_named("nvfp4"));
+//   const QuantizedTensor r = quantize(x, Format::e2m1, {1, 16}, any_recipe_named("nvfp4"), {.outer_of_rows = true});
 
 #include <cstdint>
 #include <span>
@@ -34,6 +39,18 @@ void check_quantized_format(Format element);
 
 QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                          std::span<const std::int64_t> offsets = {}, int threads = 0);
+
+// Inputs of some recipes beside the matrix.
+struct QuantizeExtras {
+  bool outer_of_rows = false;            // two levels: an outer scale for each row; blocks must have one row
+  std::span<const float> outer;          // two levels: the outer scales as they are stored, given: one, or one a row
+  std::span<const std::uint32_t> words;  // stochastic rounding: a random word for each element, row-major
+};
+
+// The same with these. Error{usage} for extras that the recipe has no use for, other numbers of them, a stochastic
+// recipe without words, and an outer scale given that is no positive finite number (an amax may be 0).
+QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
+                         const QuantizeExtras& extras, std::span<const std::int64_t> offsets = {}, int threads = 0);
 
 // Row blocks (1 x n) and column blocks (n x 1) of one input; offsets apply to the column blocks. n of 0 stands for
 // whole rows and whole columns.
@@ -68,5 +85,16 @@ std::vector<std::int64_t> count_scale_rows_by_expert(const QuantizedTensor& q, s
 // The first row of every row of blocks, and rows at the end: scale row i covers rows [starts[i], starts[i + 1]).
 std::vector<std::int64_t> block_row_starts(std::int64_t rows, std::int64_t block_rows,
                                            std::span<const std::int64_t> offsets);
+
+namespace detail {
+
+// Error{input} of NanPolicy::refuse, for the NaN at this place of the matrix.
+[[noreturn]] void refuse_nan(const Recipe& recipe, std::int64_t row, std::int64_t col);
+
+// quantize for recipes of two levels: checked arguments, and `out` of the result's sizes with one level.
+void quantize_two_levels(const MatrixView& input, const Recipe& recipe, const QuantizeExtras& extras,
+                         std::span<const std::int64_t> offsets, int threads, QuantizedTensor& out);
+
+}  // namespace detail
 
 }  // namespace mxcheck

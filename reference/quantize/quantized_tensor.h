@@ -6,6 +6,9 @@
 //   codes E4M3 [rows, cols], one level: FP32 of 1 x 128            DeepSeek-V3
 //   codes E2M1 [rows, cols], E4M3 of 1 x 16, then FP32 of 0 x 0    NVFP4: one FP32 scale of the whole tensor
 //
+// A level may hold what its scale is computed from: the inverse, or the tensor's amax (StoredScale of
+// numerics/scale/two_level.h).
+//
 // Each code has a byte, or two in formats of more than 8 bits. A level's scales are row-major and compact; a block of 0
 // rows or columns spans the matrix (reference/common/matrix.h). With expert offsets blocks of the first level restart
 // at every expert.
@@ -15,10 +18,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "numerics/format/codec.h"
 #include "numerics/scale/scale_rule.h"
+#include "numerics/scale/two_level.h"
 #include "numerics/tensor.h"
 #include "reference/common/matrix.h"
 
@@ -28,12 +33,19 @@ struct ScaleLevel {
   BlockShape block;
   ScaleRule rule = ScaleRule::rceil;            // by which the scales were made: dequantizing does not ask
   Tensor scales{"", Format::e8m0, {0, 0}, {}};  // [scale rows, scale cols], of E8M0, FP32 or E4M3
+  StoredScale stored = StoredScale::decode;     // a value is multiplied by the scale, or divided by it
+  float unit = 1;                               // StoredScale::amax: multiplied by scale / unit, unit being L * vmax
   friend bool operator==(const ScaleLevel&, const ScaleLevel&) = default;
 
   // The value of scale i. NaN for an E8M0 byte of 255.
   [[nodiscard]] double scale(std::size_t i) const {
     const std::uint32_t code = scales.code(i);
     return scales.format == Format::fp32 ? double{std::bit_cast<float>(code)} : decode(scales.format, code);
+  }
+  // A value is multiplied by the first and divided by the second, of scale i.
+  [[nodiscard]] std::pair<double, double> multiplier_and_divisor(std::size_t i) const {
+    const double s = scale(i);
+    return stored == StoredScale::encode ? std::pair(1.0, s) : std::pair(s, double{unit});
   }
 };
 

@@ -197,16 +197,20 @@ namespace {
                                     " codes are 0 to " + std::to_string(codes - 1));
 }
 
-// The product of the scales of an element at all levels but the first.
-double outer_scale(const QuantizedTensor& q, std::int64_t row, std::int64_t col) {
-  double product = 1;
+// An element's value and first scale as they become with the scales of all further levels. The product is exact, the
+// quotient the double nearest to the exact one: no midpoint of FP32 or BF16 lies between the two, since a quotient of
+// 34 bits by 24 that is no midpoint of 25 bits differs from it by more than 2^-50 of itself.
+double with_outer_scales(const QuantizedTensor& q, std::int64_t row, std::int64_t col, double product) {
+  double divisor = 1;
   for (std::size_t i = 1; i < q.levels.size(); ++i) {
     const ScaleLevel& level = q.levels[i];
     const std::int64_t at =
         row / level.block.height(q.rows()) * level.scales.cols() + col / level.block.width(q.cols());
-    product *= level.scale(static_cast<std::size_t>(at));
+    const auto [times, over] = level.multiplier_and_divisor(static_cast<std::size_t>(at));
+    product *= times;
+    divisor *= over;
   }
-  return product;
+  return product / divisor;
 }
 
 // One value for every code, by the definition.
@@ -244,7 +248,8 @@ std::vector<Out> dequantize_to(const QuantizedTensor& q, std::span<const std::in
         const auto at = static_cast<std::size_t>(row * cols + col);
         const std::size_t code = q.codes.code(at);
         if (code >= values.size()) refuse_code(q, row, col, code, values.size());
-        out[at] = round(values[code] * (nested ? scale * outer_scale(q, row, col) : scale));
+        const double value = values[code] * scale;
+        out[at] = round(nested ? with_outer_scales(q, row, col, value) : value);
       }
     }
   };

@@ -486,6 +486,8 @@ const std::vector<Arrow>& property_arrows() {
       // quantize's.
       {"properties/operations/scaled_blocks/",
        {"properties/core/", "properties/goldens/", "properties/operations/scaled_blocks/"}},
+      {"properties/operations/nvfp4/",
+       {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/nvfp4/"}},
       {"properties/operations/quantize/",
        {"properties/core/", "properties/operations/scaled_blocks/", "properties/operations/quantize/",
         "properties/operations/dequantize/problem.h", "properties/operations/scale_layout/problem.h"}},

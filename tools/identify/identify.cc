@@ -69,7 +69,11 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   const char* blocks = "A cast, or with scales a quantization";
   sub.option("--x", o.x, "Its input, rows x columns, in F32, BF16 or F16").in_group(blocks);
   sub.option("--codes", o.codes, "What it gave, of x's shape").in_group(blocks);
-  sub.option("--scales", o.scales, "Its scales, compact: U8 (E8M0) or F32").in_group(blocks);
+  sub.option("--scales", o.scales, "Its scales, compact: U8 (E8M0), F32, or F8_E4M3 of NVFP4").in_group(blocks);
+  sub.option("--tensor-scale", o.tensor_scale,
+             "NVFP4: the scale of the tensor, a number or a tensor of one F32; scales are then E4M3, in U8 too")
+      .not_empty()
+      .in_group(blocks);
   sub.option("--words", o.words, "Random words of a stochastic cast, of x's shape, in I32 or U32: docs/numerics.md")
       .not_empty()
       .in_group(blocks);

@@ -33,6 +33,7 @@ struct IdentifyOptions {
   std::string a, b, d, scale_a, scale_b, format_a, format_b;  // a product's dump
   std::int64_t scale_k = 0;
   std::string x, codes, scales, words, format, block;  // a cast's, a quantization's
+  std::string tensor_scale;                            // of two levels of scales: a number, or where it is
   std::string logits, experts, weights;                // a router's
   std::string candidate, op, only;                     // a library
   ProcessLimits limits;
@@ -45,6 +46,7 @@ struct IdentifyOptions {
 
 int identify_product_dump(const IdentifyOptions& options);
 int identify_blocks_dump(const IdentifyOptions& options);
+int identify_nvfp4_dump(const IdentifyOptions& options);  // with E4M3 scales: two levels
 int identify_routes_dump(const IdentifyOptions& options);
 int identify_candidate(const IdentifyOptions& options);
 int identify_box(const IdentifyOptions& options);

@@ -195,6 +195,9 @@ std::vector<std::uint32_t> random_words(const IdentifyOptions& o, const Stack& x
 int identify_blocks_dump(const IdentifyOptions& o) {
   need(o.x, "--x", "--codes");
   need(o.codes, "--codes", "--x");
+  if (!o.tensor_scale.empty() || (!o.scales.empty() && tensor_at(o.scales).format == Format::e4m3)) {
+    return identify_nvfp4_dump(o);
+  }
   const Tensor x = tensor_at(o.x);
   const Tensor codes = tensor_at(o.codes);
   const Stack shape = matrix_of(x, o.x);

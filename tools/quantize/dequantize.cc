@@ -105,7 +105,7 @@ class DequantizeStream {
         values_(values),
         progress_(progress),
         width_(values == Format::fp32 ? 4 : 2),
-        simd_(!has_fp32_scales() && offers_simd_values(values, file_.matrix.element(), file_.matrix.block())),
+        simd_(has_e8m0_scales() && offers_simd_values(values, file_.matrix.element(), file_.matrix.block())),
         writer_(output, {values, {file_.matrix.rows(), file_.matrix.cols()}}) {}
 
   void run(const std::function<void()>& before_it_appears) {
@@ -127,7 +127,7 @@ class DequantizeStream {
   }
 
  private:
-  [[nodiscard]] bool has_fp32_scales() const { return file_.matrix.scales().format == Format::fp32; }
+  [[nodiscard]] bool has_e8m0_scales() const { return file_.matrix.scales().format == Format::e8m0; }
 
   static Tensor rows_of(const Tensor& from, std::int64_t first, std::int64_t rows) {
     const auto row_bytes = from.cols() * static_cast<std::int64_t>(size_of(from.format));
@@ -139,9 +139,13 @@ class DequantizeStream {
   static QuantizedTensor part_of(const QuantizedTensor& from, std::int64_t first_row, std::int64_t rows, std::size_t at,
                                  std::size_t end) {
     const ScaleLevel& level = from.levels.front();
-    return {rows_of(from.codes, first_row, rows),
-            {{level.block, level.rule,
-              rows_of(level.scales, static_cast<std::int64_t>(at), static_cast<std::int64_t>(end - at))}}};
+    QuantizedTensor part{rows_of(from.codes, first_row, rows),
+                         {{level.block, level.rule,
+                           rows_of(level.scales, static_cast<std::int64_t>(at), static_cast<std::int64_t>(end - at))}}};
+    for (std::size_t i = 1; i < from.levels.size(); ++i) {
+      part.levels.push_back(from.levels[i]);
+    }
+    return part;
   }
 
   void dequantize_panel(const std::vector<std::int64_t>& starts, const PanelRange& range, std::vector<std::byte>& to) {
@@ -149,6 +153,10 @@ class DequantizeStream {
     const std::int64_t first = starts[range.at];
     const std::int64_t rows = starts[range.end] - first;
     QuantizedTensor q = part_of(all, 0, 0, range.at, range.end);  // its scales
+    for (std::size_t i = 1; i < q.levels.size(); ++i) {
+      Tensor& scales = q.levels[i].scales;
+      if (q.levels[i].block.rows == 1) scales = rows_of(scales, first, rows);
+    }
     q.codes = make_tensor(all.element(), {rows, all.cols()}, "codes");
     reader_.read_codes(q.codes.data);
     const std::vector<std::int64_t> offsets = offsets_within(file_.offsets, first, rows);

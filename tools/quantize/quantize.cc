@@ -6,7 +6,9 @@
 #include "reference/common/matrix.h"
 #include "tools/quantize/quantize_stream.h"
 
+#include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "goldens/format/offsets.h"
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/row_reader.h"
+#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
 #include "tools/common/output.h"
@@ -31,9 +34,11 @@ constexpr const char* kDefaultRecipe = "rceil";
 
 struct Options {
   std::string input, output;
-  std::string format = "e4m3";
-  std::string block = "1x32";
+  std::string format;  // e4m3, and e2m1 for recipes of two levels
+  std::string block;   // 1x32, and 1x16 for recipes of two levels
   std::string rule, preset;
+  std::string tensor_scale;
+  std::optional<std::uint64_t> seed;
   std::string layout = "compact";
   int pad_byte = 0;
   std::string offsets;
@@ -45,10 +50,10 @@ struct Options {
 };
 
 Recipe chosen_recipe(const Options& o) {
-  if (o.rule.empty() && o.preset.empty()) return recipe_named(kDefaultRecipe);
-  if (o.rule.empty() || o.preset.empty()) return recipe_named(o.rule.empty() ? o.preset : o.rule);
-  const Recipe rule = recipe_named(o.rule);
-  const Recipe preset = recipe_named(o.preset);
+  if (o.rule.empty() && o.preset.empty()) return any_recipe_named(kDefaultRecipe);
+  if (o.rule.empty() || o.preset.empty()) return any_recipe_named(o.rule.empty() ? o.preset : o.rule);
+  const Recipe rule = any_recipe_named(o.rule);
+  const Recipe preset = any_recipe_named(o.preset);
   if (rule.name != preset.name)
     refuse_usage("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
@@ -58,6 +63,9 @@ Recipe chosen_recipe(const Options& o) {
 Recipe recipe_of(const Options& o) {
   Recipe r = chosen_recipe(o);
   const bool fp32 = r.rule == ScaleRule::fp32;
+  if (r.has_two_levels() && (!o.inf.empty() || o.amax_min || !o.op.empty())) {
+    refuse_usage("--inf, --amax-min and --op are of one level of scales; " + r.name + " has two: take another preset");
+  }
   if (!o.nan.empty()) {
     r.nan = value_in(kNanPolicies, o.nan).value();
     r.nan_byte = 255;
@@ -72,7 +80,10 @@ Recipe recipe_of(const Options& o) {
     if (!std::isfinite(*o.amax_min) || *o.amax_min < 0) refuse_usage("--amax-min must be finite and at least 0");
     r.amax_min = *o.amax_min;
   }
-  if (!o.rounding.empty()) r.rounding = value_in(kElementRoundings, o.rounding).value();
+  if (!o.rounding.empty()) r.rounding = value_in(kRoundings, o.rounding).value();
+  if ((r.rounding == Rounding::stochastic) != o.seed.has_value()) {
+    refuse_usage(o.seed ? "--seed is of --rounding stochastic" : "--rounding stochastic needs --seed");
+  }
   if (!o.overflow.empty()) r.overflow = value_in(kOverflows, o.overflow).value();
   if (!o.op.empty()) {
     if (!fp32) refuse_usage("--op is for FP32 scales; with a power of two, dividing and multiplying are the same");
@@ -83,6 +94,22 @@ Recipe recipe_of(const Options& o) {
   return r;
 }
 
+// --tensor-scale: row, or a number.
+void take_tensor_scale(const Options& o, QuantizeRequest& request) {
+  if (o.tensor_scale.empty()) return;
+  if (!request.recipe.has_two_levels()) {
+    refuse_usage("--tensor-scale is of recipes with two levels of scales; " + request.recipe.name + " has one");
+  }
+  request.outer_of_rows = o.tensor_scale == "row";
+  if (request.outer_of_rows) return;
+  char* end = nullptr;
+  const float value = std::strtof(o.tensor_scale.c_str(), &end);
+  if (end == o.tensor_scale.c_str() || *end != '\0') {
+    refuse_usage("--tensor-scale '" + o.tensor_scale + "': must be row, or the number that is stored");
+  }
+  request.outer = {value};
+}
+
 // A list, or the name of a file.
 std::vector<std::int64_t> offsets_of(const std::string& text) {
   if (text.empty()) return {};
@@ -90,13 +117,28 @@ std::vector<std::int64_t> offsets_of(const std::string& text) {
   return is_list ? parse_offsets(text, "--offsets") : read_offsets(text);
 }
 
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// A line about the second level of scales, if there is one.
+std::string outer_text(const QuantizedTensor& q) {
+  if (q.levels.size() < 2 || q.levels[1].scales.empty()) return "";
+  const ScaleLevel& level = q.levels[1];
+  const std::string stored(to_text(level.stored));
+  if (level.block.rows == 1) return fmt::format("tensor_scale ({}): one of each row\n", stored);
+  return fmt::format("tensor_scale ({}): {} = {:g}\n", stored, hexfloat(level.scale(0)), level.scale(0));
+}
+
 std::string report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
   const QuantizedTensor& q = file.matrix;
   if (!o.json) {
     return fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows(),
-                       q.cols(), spec(source).name, spec(q.element()).name, o.block,
-                       recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0", q.scale_rows(), q.scale_cols(), recipe.name,
-                       o.layout);
+                       q.cols(), spec(source).name, spec(q.element()).name, to_text(q.block()),
+                       upper(spec(recipe.scale_format()).name), q.scale_rows(), q.scale_cols(), recipe.name, o.layout) +
+           outer_text(q);
   }
   Json json{{"input", o.input},
             {"output", o.output},
@@ -117,8 +159,11 @@ std::string report(const Options& o, const QuantizedFile& file, const Recipe& re
 int run(const Options& o) {
   QuantizeRequest request;
   request.recipe = recipe_of(o);
-  request.element = element_format_named(o.format);
-  request.block = block_shape_named(o.block);
+  const bool nested = request.recipe.has_two_levels();
+  request.element = element_format_named(!o.format.empty() ? o.format : nested ? "e2m1" : "e4m3");
+  request.block = block_shape_named(!o.block.empty() ? o.block : nested ? "1x16" : "1x32");
+  take_tensor_scale(o, request);
+  request.seed = o.seed;
   request.layout = find_scale_layout(o.layout).value();
   request.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(request.layout, request.element, request.block, request.recipe.rule);
@@ -147,7 +192,9 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   add("--inf", o->inf, {"nan", "saturate"},
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
-  add("--rounding", o->rounding, names_in(kElementRoundings), "Rounding of the elements");
+  add("--rounding", o->rounding, names_in(kRoundings), "Rounding of the elements; stochastic takes words from --seed");
+  sub.option("--seed", o->seed, "Stochastic rounding: the key of Philox4x32-10, whose word i is element i's")
+      .in_group(group);
   add("--overflow", o->overflow, names_in(kOverflows), "How to store elements above the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
 }
@@ -161,15 +208,20 @@ void add_quantize(Command& app) {
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET or real:NAME; F32, BF16 or F16, two dimensions")
       .required();
   sub.option("-o,--output", o->output, "OUT.safetensors or OUT.h5, with the tensors codes and scales").required();
-  sub.option("--format", o->format, "Format of the elements").completes(names_of(kQuantizedFormats)).shows_default();
-  sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")
-      .completes(names_in(kBlockShapes))
-      .shows_default();
+  sub.option("--format", o->format, "Format of the elements (default: e4m3); of recipes of two levels e2m1")
+      .completes(names_of(kQuantizedFormats));
+  sub.option("--block", o->block,
+             "1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row, 1x16, 16x1 or 16x16 (default: 1x32); of recipes of two "
+             "levels 1x16")
+      .completes(names_in(kBlockShapes));
+  sub.option("--tensor-scale", o->tensor_scale,
+             "Recipes of two levels: row for one FP32 scale a row, or the tensor's scale as it is stored, in place of "
+             "what the matrix's amax gives");
   sub.option("--rule", o->rule,
              std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list")
-      .completes(names_in(all_recipes()));
+      .completes(recipe_names());
   sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)")
-      .completes(names_in(all_recipes()));
+      .completes(recipe_names());
   sub.option("--layout", o->layout, "Layout of the scales").one_of(names_in(kScaleLayouts)).shows_default();
   sub.option("--pad-byte", o->pad_byte, "What padding of tcgen05 and deepgemm holds").between(0, 255).shows_default();
   sub.option("--offsets", o->offsets, "First row of each expert, then the number of rows: 0,96,192, or a FILE of them");
@@ -180,12 +232,14 @@ void add_quantize(Command& app) {
   sub.footer(
       "codes are U8 of the input's shape (U16 for e5m6). scales are U8, or F32 for rules with FP32 scales, of shape\n"
       "[ceil(rows / block rows), ceil(cols / block cols)]; with layout tcgen05 flat U8 (column blocks: of the\n"
-      "transpose), with deepgemm flat U32. The file's metadata records every policy; dequantize needs no flags.\n\n"
+      "transpose), with deepgemm flat U32. The file's metadata records every policy; dequantize needs no flags.\n"
+      "Recipes of two levels (nvfp4, nvfp4_te, ...) add tensor_scale, F32: docs/nvfp4.md.\n\n"
       "Examples:\n"
       "  mxcheck quantize x.npy -o q.safetensors\n"
       "  mxcheck quantize model.safetensors:layers.0.w1 -o q.safetensors --index 3 --block 32x1 --layout tcgen05\n"
       "  mxcheck quantize x.h5:/x -o q.safetensors --format e5m2 --preset te --nan refuse\n"
-      "  mxcheck quantize tokens.npy -o q.safetensors --block 128x1 --rule fp32 --op multiply --offsets 0,300,512");
+      "  mxcheck quantize tokens.npy -o q.safetensors --block 128x1 --rule fp32 --op multiply --offsets 0,300,512\n"
+      "  mxcheck quantize w.npy -o q.safetensors --preset nvfp4_te --block 16x16 --layout tcgen05");
   sub.runs([o] { return run(*o); });
 }
 
@@ -264,13 +318,20 @@ class Stream {
   std::future<void> written_;  // last: it uses all the others
 };
 
-// Nothing to read, however many rows of nothing there are.
-void quantize_nothing(const MatrixHead& head, const QuantizeRequest& request, const std::string& output,
-                      const std::function<void(const QuantizedFile&)>& before_it_appears) {
-  const MatrixView view{head.dtype, nullptr, head.rows, head.cols, head.cols};
-  const QuantizedFile file{quantize(view, request.element, request.block, request.recipe, request.offsets),
+// By the reference, of a matrix that is held whole, or that has nothing to read.
+void quantize_whole(const MatrixView& view, const QuantizeRequest& request, const std::string& output,
+                    const std::function<void(const QuantizedFile&)>& before_it_appears) {
+  std::vector<std::uint32_t> words;
+  if (request.seed) {
+    words.resize(static_cast<std::size_t>(view.rows * view.cols));
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      words[i] = philox_word(*request.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0);
+    }
+  }
+  const QuantizeExtras extras{request.outer_of_rows, request.outer, words};
+  const QuantizedFile file{quantize(view, request.element, request.block, request.recipe, extras, request.offsets),
                            request.offsets, request.layout, request.pad_byte};
-  write_quantized(output, to_safetensors(file, request.recipe, head.dtype), [&] {
+  write_quantized(output, to_safetensors(file, request.recipe, view.dtype), [&] {
     if (before_it_appears) before_it_appears(file);
   });
 }
@@ -279,8 +340,16 @@ void quantize_nothing(const MatrixHead& head, const QuantizeRequest& request, co
 
 void quantize_stream(MatrixPanels& matrix, const QuantizeRequest& request, const std::string& output,
                      Progress& progress, const std::function<void(const QuantizedFile&)>& before_it_appears) {
-  if (matrix.head().rows == 0 || matrix.head().cols == 0)
-    return quantize_nothing(matrix.head(), request, output, before_it_appears);
+  const MatrixHead& head = matrix.head();
+  if (head.rows == 0 || head.cols == 0) {
+    return quantize_whole({head.dtype, nullptr, head.rows, head.cols, head.cols}, request, output, before_it_appears);
+  }
+  if (request.recipe.has_two_levels() || request.seed) {
+    std::vector<std::byte> x;
+    const MatrixView view = matrix.next(head.rows, x);
+    progress.now(fmt::format("quantizing {} x {}", head.rows, head.cols));
+    return quantize_whole(view, request, output, before_it_appears);
+  }
   Stream(matrix, request, output, progress).run(before_it_appears);
 }
 

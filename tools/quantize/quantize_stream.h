@@ -1,8 +1,11 @@
 #pragma once
 // A matrix quantized while it is read and written, panel by panel: memory does not grow with it, its scales apart.
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "goldens/format/quantized_stream.h"
 #include "numerics/scale/recipe.h"
@@ -19,8 +22,14 @@ struct QuantizeRequest {
   std::vector<std::int64_t> offsets;
   ScaleLayout layout = ScaleLayout::compact;
   std::uint8_t pad_byte = 0;
+  // Of recipes that take them (QuantizeExtras).
+  bool outer_of_rows = false;
+  std::vector<float> outer;
+  std::optional<std::uint64_t> seed;  // of the random words
 };
 
+// Two levels of scales: the matrix and its codes are held whole, since the outer scale comes first.
+//
 // Reads the matrix from its first row, and writes the file that write_quantized would write, by a PanelQuantizer.
 // before_it_appears is given the file but for its codes and scales; nothing is written when it throws.
 // Errors: those of reading and writing, and of PanelQuantizer. Nothing is written then.

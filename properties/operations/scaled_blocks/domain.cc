@@ -64,8 +64,8 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     });
     if (reads_x) add_data();
     // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    if ((cuda() || traits.has_row_index_on_host) && reads_x && traits.has_experts)
-      add_row_index([](const Variant&) { return true; });
+    const bool may_gather = traits.has_row_index && reads_x && traits.has_experts;
+    if (may_gather && (cuda() || traits.has_row_index_on_host)) add_row_index([](const Variant&) { return true; });
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
     interact({format, block, cols_, input});

@@ -20,7 +20,8 @@ struct ScaledBlocksVariant {
   friend bool operator==(const ScaledBlocksVariant&, const ScaledBlocksVariant&) = default;
 };
 struct ScaledBlocksCase {
-  std::uint8_t pad = 0;  // what padding of tiled scales holds
+  std::uint8_t pad = 0;            // what padding of tiled scales holds
+  std::uint32_t tensor_scale = 0;  // two levels: the bits of the outer scale as it is stored; 0: by seed and matrix
   friend bool operator==(const ScaledBlocksCase&, const ScaledBlocksCase&) = default;
 };
 

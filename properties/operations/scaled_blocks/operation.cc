@@ -1,7 +1,11 @@
 #include "properties/operations/scaled_blocks/operation.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "kernels/candidate.h"
@@ -20,15 +24,31 @@ constexpr std::string_view kLayouts[] = {"compact", "tcgen05"};
 
 }  // namespace
 
+namespace {
+
+constexpr std::array<Named<BlockShape>, 2> kTwoLevelBlocks{{{"1x16", {1, 16}}, {"16x16", {16, 16}}}};
+
+}  // namespace
+
+bool ScaledBlocksOperation::may_have_recipe(const Recipe& recipe) const {
+  if (traits_.has_two_levels) return recipe.has_two_levels();
+  if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) return false;
+  return traits_.depends_on_recipe || recipe.name == "rceil";
+}
+
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
   std::vector<Variant> all;
   std::vector<Format> types(kValueFormats.begin(), kValueFormats.end());
   if (traits_.takes_fp64) types.push_back(Format::fp64);
-  for (const Recipe& recipe : all_recipes()) {
-    if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) continue;
-    if (!traits_.depends_on_recipe && recipe.name != "rceil") continue;
-    for (Format format : kElementFormats) {
-      for (const auto& [name, block] : kBlockShapes) {
+  constexpr std::array kTwoLevelFormats{Format::e2m1};
+  const std::span<const Format> formats =
+      traits_.has_two_levels ? std::span<const Format>(kTwoLevelFormats) : std::span<const Format>(kElementFormats);
+  const std::span<const Named<BlockShape>> blocks =
+      traits_.has_two_levels ? std::span<const Named<BlockShape>>(kTwoLevelBlocks) : kAskedBlockShapes;
+  for (const Recipe& recipe : traits_.has_two_levels ? two_level_recipes() : all_recipes()) {
+    if (!may_have_recipe(recipe)) continue;
+    for (Format format : formats) {
+      for (const auto& [name, block] : blocks) {
         for (int layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
           for (Format dtype : types) {
             Variant v{operation, dtype};
@@ -64,7 +84,9 @@ std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {
 
 std::string ScaledBlocksOperation::option_text(const Case& c) const {
   const int pad = blocks_case(c).pad;
-  return blocks_of(c.variant).layout != 0 || pad != 0 ? fmt::format(" pad={}", pad) : "";
+  const std::uint32_t outer = blocks_case(c).tensor_scale;
+  return (blocks_of(c.variant).layout != 0 || pad != 0 ? fmt::format(" pad={}", pad) : "") +
+         (outer != 0 ? fmt::format(" tensor_scale=0x{:08x}", outer) : "");
 }
 
 bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
@@ -74,7 +96,15 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
     c.variant.dtype = Format::fp64;
     return true;
   }
-  return f.format("format", v.format) || f.read("recipe", [&] { v.recipe = recipe_named(value).name; }) ||
+  if (traits_.has_two_levels && field == "tensor_scale") {
+    const std::string_view digits = value.starts_with("0x") ? value.substr(2) : value;
+    blocks_case(c).tensor_scale = number_field<std::uint32_t>(field, digits, 16);
+    const float scale = std::bit_cast<float>(blocks_case(c).tensor_scale);
+    if (!(scale > 0) || std::isinf(scale)) fail_field(field, value, "the bits of a positive finite FP32");
+    return true;
+  }
+  const auto recipe = [&] { return traits_.has_two_levels ? any_recipe_named(value) : recipe_named(value); };
+  return f.format("format", v.format) || f.read("recipe", [&] { v.recipe = recipe().name; }) ||
          f.read("block", [&] { v.block = block_shape_named(value); }) || f.word("layout", v.layout, kLayouts) ||
          f.number("pad", blocks_case(c).pad);
 }
@@ -102,6 +132,10 @@ Case case_of(const Call& call, Format dtype) {
   blocks_case(c).pad = policy.pad_byte;
   for (const CallTensor& tensor : call.inputs) {
     if (tensor.is_offsets) c.experts = values_in<std::int64_t>({tensor.data, tensor.bytes});
+    const bool is_outer = !tensor.is_offsets && !tensor.is_index && tensor.shape.size() == 1;
+    if (is_outer && tensor.dtype == Format::fp32 && tensor.bytes == 4) {
+      blocks_case(c).tensor_scale = values_in<std::uint32_t>({tensor.data, tensor.bytes})[0];
+    }
   }
   return c;
 }
@@ -160,6 +194,9 @@ std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& f
     simpler.with([&](Case& n) { n.plants[i].col = 0; });
   }
   simpler.with([](Case& n) { blocks_case(n).pad = 0; });
+  if (traits_.has_two_levels) {
+    simpler.with([](Case& n) { blocks_case(n).tensor_scale = std::bit_cast<std::uint32_t>(1.0F); });
+  }
   simpler.first_seed();
   return simpler.take();
 }

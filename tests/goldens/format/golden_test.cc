@@ -287,7 +287,7 @@ TEST(QuantizedFile, refuses_layouts_that_cannot_hold_the_scales) {
   expect_error(ErrorKind::usage, "32x32 blocks need layout compact", [] {
     check_layout(kTiles, Format::e4m3, {32, 32}, ScaleRule::rceil);
   });
-  expect_error(ErrorKind::usage, "layout tcgen05 holds E8M0 bytes", [] {
+  expect_error(ErrorKind::usage, "layout tcgen05 holds bytes; rules with FP32 scales", [] {
     check_layout(kTiles, Format::e4m3, {1, 32}, ScaleRule::fp32);
   });
   expect_error(ErrorKind::usage, "which have no e5m6", [] {

@@ -60,10 +60,10 @@ TEST(Matrix, steps_from_row_to_row_by_the_stride_at_any_alignment) {
   }
 }
 
-TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
+TEST(BlockShape, has_the_fields_ten_by_name_and_back) {
   const std::vector<std::pair<std::string, BlockShape>> expected{
-      {"1x32", {1, 32}},   {"32x1", {32, 1}},       {"32x32", {32, 32}}, {"1x128", {1, 128}},
-      {"128x1", {128, 1}}, {"128x128", {128, 128}}, {"row", {1, 0}}};
+      {"1x32", {1, 32}},       {"32x1", {32, 1}}, {"32x32", {32, 32}}, {"1x128", {1, 128}}, {"128x1", {128, 1}},
+      {"128x128", {128, 128}}, {"row", {1, 0}},   {"1x16", {1, 16}},   {"16x1", {16, 1}},   {"16x16", {16, 16}}};
   ASSERT_EQ(kBlockShapes.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(kBlockShapes[i].name, expected[i].first);
@@ -72,14 +72,16 @@ TEST(BlockShape, has_the_fields_seven_by_name_and_back) {
   }
 }
 
-TEST(BlockShape, outside_the_seven_has_a_name_for_messages_only) {
+TEST(BlockShape, outside_the_ten_has_a_name_for_messages_only) {
   EXPECT_EQ(to_text({3, 5}), "3x5");
   EXPECT_EQ(to_text({0, 1}), "0x1");
   const std::map<std::string, std::string> meant{{"", ""},  {"3x5", ""}, {"1X32", "1x32"}, {"1x32 ", "1x32"},
                                                  {"x", ""}, {"1x0", ""}, {"rows", "row"}};
   for (const auto& [name, perhaps] : meant)
     expect_thrown(ErrorKind::usage,
-                  "unknown block shape '" + name + "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row" +
+                  "unknown block shape '" + name +
+                      "'; known are 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, row, 1x16, 16x1, "
+                      "16x16" +
                       (perhaps.empty() ? "" : "; did you mean '" + perhaps + "'?"),
                   [&name = name] { block_shape_named(name); });
 }

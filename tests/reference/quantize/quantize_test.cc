@@ -314,8 +314,7 @@ TEST(Quantize, refuses_what_makes_no_sense_and_says_what_would) {
   EXPECT_EQ(text([&] {
               quantize(m.view(), Format::e4m3, {1, 32}, stochastic);
             }),
-            "recipe rceil rounds stochastically: quantize takes no random words; use nearest_even, nearest_away or "
-            "toward_zero");
+            "recipe rceil rounds stochastically: it needs 8 random words, one for each element, not 0");
   MatrixView bad = m.view();
   bad.row_stride = 3;
   EXPECT_EQ(text([&] {

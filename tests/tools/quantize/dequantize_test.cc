@@ -253,8 +253,12 @@ TEST_F(ScaleTool, lists_every_recipe_with_what_it_was_checked_against) {
     EXPECT_NE(text.find("\n" + r.name + " "), r.name == "rceil" ? 0 : std::string::npos) << r.name;
     EXPECT_NE(text.find(r.checked_against), std::string::npos) << r.name;
   }
+  for (const Recipe& r : two_level_recipes()) {
+    expect_contains(text, "\n" + r.name + " ");
+    expect_contains(text, r.checked_against);
+  }
   const json rules = json::parse(mxcheck("scale --list --json").out)["rules"];
-  ASSERT_EQ(rules.size(), all_recipes().size());
+  ASSERT_EQ(rules.size(), all_recipes().size() + two_level_recipes().size());
   EXPECT_EQ(rules[0], (json{{"rule", "rceil"}, {"checked_against", ""}}));
   EXPECT_EQ(mxcheck("scale").code, 2);
 }

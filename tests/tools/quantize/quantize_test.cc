@@ -320,7 +320,7 @@ TEST_F(QuantizeTool, refuses_in_one_line_and_writes_nothing) {
       {"x.npy -o q.safetensors --op divide", "--op is for FP32 scales"},
       {"x.npy -o q.safetensors --amax-min -1", "at least 0"},
       {"x.npy -o q.safetensors --amax-min nan", "at least 0"},
-      {"x.npy -o q.safetensors --rounding stochastic", "not in {"},
+      {"x.npy -o q.safetensors --rounding stochastic", "needs --seed"},
       {"x.npy -o q.safetensors --offsets 0,3", "--offsets: last offset (offset 1) is 3"},
       {"x.npy -o q.safetensors --offsets 1,2", "--offsets: offset 0 is 1"},
       {"x.npy -o q.safetensors --offsets 0,2,1,2", "--offsets: offset 2 is 1"},

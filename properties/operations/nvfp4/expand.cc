@@ -1,0 +1,139 @@
+// Inputs on which orders of rounding differ.
+//
+// Random data does not find them: of 40,000 random blocks whose scale was computed in five orders, no E4M3 byte
+// differed. So the tensor's scale is chosen such that values of few bits lie on midpoints: with S = 6 * m / a, m an odd
+// number of 5 bits and a one of 8, a block with the amax a * 2^j has the quotient m * 2^j, which is halfway between two
+// E4M3 numbers. Next to it, some ulps of S or of x away, each order of roundings falls to a side of its own. Elements
+// are at midpoints of the codes below either of the two scales.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
+#include "properties/core/input.h"
+#include "properties/core/rng.h"
+#include "properties/operations/nvfp4/problem.h"
+#include "properties/operations/scaled_blocks/geometry.h"
+
+namespace mxcheck {
+namespace {
+
+// The tie of a case: with S = 6 * quotient / amax, in units of a power of two.
+struct Tie {
+  int quotient;  // odd, of 5 bits
+  int amax;      // of 8 bits: a value of BF16
+};
+
+Tie tie_of(std::uint64_t seed) {
+  const std::uint64_t word = random_word(seed, 0x71E);
+  return {17 + 2 * static_cast<int>(word % 8), 128 + static_cast<int>((word >> 8) % 128)};
+}
+
+float moved(float value, int ulps) {
+  for (; ulps > 0; --ulps) value = std::nextafter(value, HUGE_VALF);
+  for (; ulps < 0; ++ulps) value = std::nextafter(value, 0.0F);
+  return value;
+}
+
+constexpr std::array<double, 7> kMidpoints{0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
+
+// What the elements of one block share.
+struct TieBlock {
+  double amax = 0;
+  std::array<double, 2> steps{};  // the values of the two scales beside the block's quotient, times the tensor's
+  bool is_zero = false;
+};
+
+class TieExpander {
+ public:
+  TieExpander(const Case& c, OuterScale outer)
+      : c_(c), outer_(outer), tie_(tie_of(c.seed)), geometry_(scale_geometry(c, blocks_of(c.variant).block)) {}
+
+  void fill_row(std::int64_t i, std::uint32_t* to) const {
+    const std::int64_t block_row = scale_row_of(c_, geometry_, i);
+    const std::int64_t width = geometry_.block.width(c_.cols);
+    for (std::int64_t block = 0; block < geometry_.cols; ++block) {
+      const TieBlock b = block_at(static_cast<std::uint64_t>(block_row * geometry_.cols + block));
+      const std::int64_t end = std::min(c_.cols, (block + 1) * width);
+      for (std::int64_t j = block * width; j < end; ++j) {
+        // The amax stands in the first column of every row, so that a block that an edge cuts has it too.
+        to[j] = element(b, j == block * width, random_word(c_.seed, static_cast<std::uint64_t>(i * c_.cols + j)));
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] TieBlock block_at(std::uint64_t number) const {
+    const std::uint64_t word = random_word(c_.seed ^ 0xB10C, number);
+    const double s = outer_.decode;
+    const int j = static_cast<int>((word >> 8) % 16);  // quotients from 2^-7 to 2^9
+    TieBlock b;
+    double quotient = std::ldexp(tie_.quotient, j - 11);
+    switch (word % 12) {
+      case 0: b.is_zero = true; break;
+      case 1: quotient = std::ldexp(1.0, -10) * (1 + static_cast<double>(word >> 24 & 3) / 8); break;  // underflow
+      case 2: quotient = std::ldexp(1.0, -13 - j); break;                                              // to zero
+      case 3: quotient = 448 + static_cast<double>(word >> 24 & 31); break;                            // saturates
+      case 4: quotient = static_cast<double>(1 + (word >> 24 & 0xFFFF)) / 256; break;                  // any
+      case 5: quotient = std::ldexp(1.0 + static_cast<double>(word >> 24 & 7) / 8, j - 9); break;      // no tie
+      case 6: quotient = std::ldexp(1.0, -6) * (1 - static_cast<double>(word >> 24 & 3) / 16); break;  // subnormal
+      default: break;
+    }
+    b.amax = quotient * 6 * s;
+    const std::uint32_t below = encode(Format::e4m3, quotient, Rounding::toward_zero, Overflow::saturate);
+    b.steps = {decode(Format::e4m3, below) * s, decode(Format::e4m3, std::min(0x7EU, below + 1)) * s};
+    return b;
+  }
+
+  [[nodiscard]] std::uint32_t element(const TieBlock& b, bool is_amax, std::uint64_t word) const {
+    const Format dtype = c_.variant.dtype;
+    const std::uint32_t sign = (word >> 63) != 0 ? sign_bit(dtype) : 0;
+    if (b.is_zero) return sign;
+    const std::uint32_t top = nearest_bits(dtype, b.amax);
+    const int ulp = (word & 0x300) != 0 ? 0 : (word & 0x400) != 0 ? 1 : -1;  // one in four
+    if (is_amax) return sign | shifted(dtype, top, ulp);
+    double value = kMidpoints[word % kMidpoints.size()] * b.steps[word >> 16 & 1];
+    if ((word >> 20) % 8 == 0) value = b.amax * static_cast<double>(word >> 32 & 0xFFFF) / 0x10000;
+    return sign | std::min(top, shifted(dtype, nearest_bits(dtype, value), ulp));
+  }
+
+  static std::uint32_t shifted(Format dtype, std::uint32_t bits, int by) {
+    if (by < 0) return bits == 0 ? 0 : bits - 1;
+    return std::min(spec(dtype).max_code, bits + static_cast<std::uint32_t>(by));
+  }
+
+  const Case& c_;
+  OuterScale outer_;
+  Tie tie_;
+  ScaleGeometry geometry_;
+};
+
+}  // namespace
+
+float drawn_tensor_scale(const Case& c, const Recipe& recipe) {
+  const Tie tie = tie_of(c.seed);
+  const std::uint64_t word = random_word(c.seed, 0x5CA1E);
+  const int exponent = static_cast<int>(word % 5) - 2;
+  const int ulps = (word & 0x100) != 0 ? 0 : static_cast<int>((word >> 9) % 5) - 2;
+  const double encode_scale = std::ldexp(6.0 * tie.quotient / tie.amax, exponent);
+  const double largest = double{recipe.two_level.limit} * 6;
+  switch (recipe.two_level.stored) {
+    case StoredScale::decode: return moved(static_cast<float>(1 / encode_scale), ulps);
+    case StoredScale::encode: return moved(static_cast<float>(encode_scale), ulps);
+    case StoredScale::amax: break;
+  }
+  return moved(static_cast<float>(largest / encode_scale), ulps);
+}
+
+Input expand_nvfp4_ties(const Case& c, OuterScale outer) {
+  const TieExpander expander(c, outer);
+  return make_input_by_row(c.variant.dtype, c.rows, c.cols, std::max(c.cols, c.stride),
+                           [&](std::int64_t i, std::uint32_t* to) { expander.fill_row(i, to); });
+}
+
+}  // namespace mxcheck

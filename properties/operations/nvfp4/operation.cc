@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/candidate.h"
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "numerics/scale/recipe.h"
+#include "numerics/scale/recipe_words.h"
+#include "properties/core/check.h"
+#include "properties/core/invalid_call.h"
+#include "properties/core/notation.h"
+#include "properties/operations/nvfp4/definitions.h"
+#include "properties/operations/nvfp4/problem.h"
+#include "properties/operations/scaled_blocks/expand.h"
+#include "properties/operations/scaled_blocks/geometry.h"
+#include "properties/operations/scaled_blocks/operation.h"
+#include "reference/quantize/quantize.h"
+
+namespace mxcheck {
+namespace {
+
+// Elements of a case that rows of its table are compared with: each computes an answer.
+constexpr std::int64_t kMostForRows = std::int64_t{1} << 17;
+
+bool is_usable(const Recipe& recipe, float stored) {
+  return std::isfinite(stored) && (stored > 0 || (stored == 0 && recipe.two_level.stored == StoredScale::amax));
+}
+
+Input drawn_matrix(const Case& c, const Recipe& recipe, float boundaries_scale) {
+  if (c.data != Data::boundaries) return expand(c);
+  Input x =
+      expand_nvfp4_ties(c, outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), boundaries_scale));
+  for (const Plant& p : c.plants) {
+    std::memcpy(x.bytes.data() + static_cast<std::size_t>(p.row * x.stride + p.col) * value_bytes(x.dtype), &p.bits,
+                value_bytes(x.dtype));
+  }
+  return x;
+}
+
+// The scale of the matrix's own amax, or a multiple of it; 1 where the recipe has none that may be given.
+float scale_of_matrix(const Case& c, const Recipe& recipe, const Input& x) {
+  const QuantizedTensor q = quantize(x.view(), Format::e2m1, blocks_of(c.variant).block, recipe);
+  float stored = q.levels[1].scales.empty() ? 1 : std::bit_cast<float>(q.levels[1].scales.code(0));
+  const std::uint64_t word = random_word(c.seed, 0x0F7E2);
+  if (word % 4 == 0)
+    stored *= std::ldexp(1.0F + static_cast<float>(word >> 8 & 0xFF) / 256, static_cast<int>((word >> 16) % 9) - 4);
+  return is_usable(recipe, stored) ? stored : 1;
+}
+
+// The input of a call that is the tensor's scale.
+float scale_of_call(const Call& call) {
+  const std::uint32_t bits = blocks_case(case_of(call, call.inputs[0].dtype)).tensor_scale;
+  return std::bit_cast<float>(bits);
+}
+
+Input input_of(const Call& call) {
+  const CallTensor& x = call.inputs[0];
+  Input input{{}, x.dtype, x.shape[0], x.shape[1], x.row_stride != 0 ? x.row_stride : x.shape[1]};
+  const std::size_t width = value_bytes(x.dtype);
+  input.bytes.resize(static_cast<std::size_t>(input.rows) * input.row_bytes());
+  const std::size_t line = static_cast<std::size_t>(input.cols) * width;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(input.rows) && line != 0; ++i) {
+    if (i * input.row_bytes() + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
+    std::memcpy(input.bytes.data() + i * input.row_bytes(), x.data + i * input.row_bytes(), line);
+  }
+  return input;
+}
+
+}  // namespace
+
+Bytes packed_rows(std::span<const std::uint8_t> codes, std::int64_t cols) {
+  const auto width = static_cast<std::size_t>(cols);
+  Bytes bytes;
+  if (width == 0) return bytes;
+  bytes.reserve(codes.size() / width * ((width + 1) / 2));
+  for (std::size_t row = 0; row < codes.size(); row += width) {
+    for (std::size_t j = 0; j < width; j += 2) {
+      const unsigned high = j + 1 < width ? codes[row + j + 1] : 0U;
+      bytes.push_back(static_cast<std::byte>(codes[row + j] | high << 4));
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t cols) {
+  const auto width = static_cast<std::size_t>(cols);
+  const std::size_t packed = (width + 1) / 2;
+  std::vector<std::uint8_t> codes;
+  for (std::size_t row = 0; packed != 0 && row + packed <= bytes.size(); row += packed) {
+    for (std::size_t j = 0; j < width; ++j) {
+      const auto byte = static_cast<std::uint8_t>(bytes[row + j / 2]);
+      codes.push_back(j % 2 == 0 ? byte & 0xF : byte >> 4);
+    }
+  }
+  return codes;
+}
+
+Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
+  const Recipe of = recipe();
+  const std::uint32_t given = blocks_case(c).tensor_scale;
+  float stored = given != 0 ? std::bit_cast<float>(given) : drawn_tensor_scale(c, of);
+  input = drawn_matrix(c, of, stored);
+  if (given == 0 && c.data != Data::boundaries) stored = scale_of_matrix(c, of, input);
+  tensor_scale = {stored};
+  describe_outputs();
+}
+
+Nvfp4Problem::Nvfp4Problem(const Case& with, Input x, float stored)
+    : Problem(with), input(std::move(x)), tensor_scale{stored} {
+  blocks_case(c).tensor_scale = std::bit_cast<std::uint32_t>(stored);
+  describe_outputs();
+}
+
+Nvfp4Problem::Nvfp4Problem(const Call& call)
+    : Nvfp4Problem(case_of(call, call.inputs[0].dtype), mxcheck::input_of(call), scale_of_call(call)) {}
+
+void Nvfp4Problem::describe_outputs() {
+  const BlockShape block = blocks_of(std::as_const(c.variant)).block;
+  TensorInfo codes{"codes", Format::e2m1x2, c.rows, (c.cols + 1) / 2, block.rows, block.cols / 2, false};
+  TensorInfo scales = scales_info(c, "scales", block);
+  scales.format = Format::e4m3;
+  outputs = {std::move(codes), std::move(scales)};
+}
+
+std::vector<ProblemInput> Nvfp4Problem::inputs() const {
+  std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes), {}}};
+  all[0].info = values_info("x", c.variant.dtype, c.rows, input.stride);
+  all.push_back(vector_input("tensor_scale", tensor_scale));
+  if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  return all;
+}
+
+QuantizedTensor Nvfp4Problem::quantized(const Recipe& recipe) const {
+  return quantize(input.view(), Format::e2m1, blocks_of(c.variant).block, recipe, {.outer = tensor_scale}, c.experts);
+}
+
+std::vector<Bytes> Nvfp4Problem::outputs_of(const QuantizedTensor& q) const {
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  std::vector<std::uint8_t> scales = values_in<std::uint8_t>(q.scales().data);
+  return {packed_rows(q.codes.as<std::uint8_t>(), c.cols),
+          to_bytes(in_layout(c, scale_geometry(c, v.block), std::move(scales), v.layout))};
+}
+
+std::vector<ExpectedTensor> Nvfp4Problem::answer() const {
+  std::vector<Bytes> bytes = outputs_of(quantized(recipe()));
+  return {{outputs[0], std::move(bytes[0])}, {outputs[1], std::move(bytes[1])}};
+}
+
+Table Nvfp4Problem::definitions(std::span<const Bytes> observed) const {
+  if (c.elements() > kMostForRows || c.elements() == 0) return {};
+  return nvfp4_table(*this, observed);
+}
+
+namespace {
+
+// The lines about an element's block: its amax, and the scale under the tensor's.
+void explain_block(const Nvfp4Problem& p, std::int64_t row, std::int64_t col, Finding& finding) {
+  const ScaledBlocksVariant& v = blocks_of(p.c.variant);
+  const ScaleGeometry g = scale_geometry(p.c, v.block);
+  const BlockBounds b = block_at_scale(p.c, g, scale_row_of(p.c, g, row), col / v.block.width(p.c.cols));
+  BlockAmax amax;
+  Plant largest = p.input.plant(b.first_row, b.first_col);
+  for (std::int64_t i = b.first_row; i < b.end_row; ++i) {
+    for (std::int64_t j = b.first_col; j < b.end_col; ++j) {
+      const float value = p.input.view().at(i, j);
+      amax.has_nan |= std::isnan(value);
+      if (std::fabs(value) > amax.amax) amax.amax = std::fabs(value), largest = p.input.plant(i, j);
+    }
+  }
+  const Recipe recipe = p.recipe();
+  const OuterScale outer = outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), p.tensor_scale[0]);
+  const BlockScale scale = block_scale(recipe, Format::e2m1, amax, outer);
+  finding.element.push_back(
+      fmt::format("block     rows {} to {}, columns {} to {}", b.first_row, b.end_row - 1, b.first_col, b.end_col - 1));
+  const Format dtype = p.c.variant.dtype;
+  finding.element.push_back("amax      " + notations(dtype, largest.bits & ~sign_bit(dtype)) + " at " +
+                            place_text(largest.row, largest.col) + (amax.has_nan ? "; the block holds a NaN" : ""));
+  finding.element.push_back(fmt::format("tensor    scale ({}) {}", to_text(recipe.two_level.stored),
+                                        notations(Format::fp32, std::bit_cast<std::uint32_t>(p.tensor_scale[0]))));
+  finding.element.push_back("scale     " + notations(Format::e4m3, scale.byte) + " by the reference" +
+                            (recipe.two_level.choice != BlockChoice::none ? ", where the amax becomes 6" : ""));
+  finding.relevant.push_back(largest);
+}
+
+}  // namespace
+
+void Nvfp4Problem::explain(std::size_t output, Finding& finding) const {
+  const Difference::Element& e = finding.difference->first;
+  const ScaledBlocksVariant& v = blocks_of(c.variant);
+  const ScaleGeometry g = scale_geometry(c, v.block);
+  if (output == 0) {
+    const bool high = (e.expected & 0xF) == (e.observed & 0xF);  // the code that differs
+    const std::int64_t col = std::min(c.cols - 1, 2 * e.col + (high ? 1 : 0));
+    finding.element.push_back("input     x" + place_text(e.row, col) + " = " +
+                              notations(input.dtype, input.bits(e.row, col)) + ", the " + (high ? "high" : "low") +
+                              " nibble of its byte");
+    finding.relevant.push_back(input.plant(e.row, col));
+    finding.element.push_back(place_line(c, g, e.row, col));
+    explain_block(*this, e.row, col, finding);
+  } else {
+    ScalePlace place{e.row, e.col};
+    if (v.layout == MXCHECK_TCGEN05) place = explain_tiled_byte(g, finding);
+    if (place.row >= 0 && !input.bytes.empty()) {
+      const BlockBounds b = block_at_scale(c, g, place.row, place.col);
+      explain_block(*this, b.first_row, b.first_col, finding);
+    }
+  }
+  explain_words(finding);
+}
+
+namespace {
+
+// Statement: equality, on all data; boundaries are the ties of expand.cc.
+Statement equality() {
+  Statement s = blocks_equality("quantize_nvfp4_equals_the_reference", "quantize_nvfp4",
+                                "codes and scales under the tensor's scale are the reference's, byte for byte",
+                                "numerics/scale/two_level.h; docs/nvfp4.md");
+  s.cases_per_variant = 6;
+  s.col_strides = false;
+  s.corners = [](const Variant& v, Suite suite) {
+    std::vector<Case> cases = usual_corners(v, suite);
+    for (std::uint64_t seed = 100; seed < 116; ++seed) {
+      cases.push_back(blocks_corner(v, blocks_of(v).block.rows * 8, 512, Data::boundaries, seed));
+    }
+    return cases;
+  };
+  return s;
+}
+
+}  // namespace
+
+OperationModule nvfp4_module() {
+  ScaledBlocksTraits traits{"quantize_nvfp4"};
+  traits.can_be_asked = [](const Variant&) { return true; };
+  traits.depends_on_recipe = traits.has_two_levels = true;
+  traits.has_row_index = false;
+  traits.invalid_calls = [] {
+    return invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));
+  };
+  static const OperationOf<Nvfp4Problem, ScaledBlocksOperation> kQuantize(traits);
+  OperationModule module{{&kQuantize}, {equality()}};
+  for (Statement& law : nvfp4_laws()) module.statements.push_back(std::move(law));
+  return module;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,60 @@
+#pragma once
+// quantize_nvfp4: x and the tensor's scale in, packed E2M1 codes and E4M3 scales of blocks out, under a recipe of two
+// levels (numerics/scale/two_level.h). The interface is stated in kernels/candidate.h.
+//
+// The tensor's scale of a case, as the recipe stores it, is the case's tensor_scale where it has one. Otherwise data
+// `boundaries` has one that puts blocks' scales and elements on ties (expand.cc), other data the scale of the matrix's
+// own amax, and one case in four a multiple of it, as where the scale is that of a larger tensor, or of an older one.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "numerics/scale/recipe.h"
+#include "properties/core/input.h"
+#include "properties/core/operation.h"
+#include "properties/operations/scaled_blocks/fields.h"
+#include "reference/quantize/quantize.h"
+
+namespace mxcheck {
+
+class Nvfp4Problem final : public Problem {
+ public:
+  explicit Nvfp4Problem(const Case& c);     // drawn
+  explicit Nvfp4Problem(const Call& call);  // that a call poses
+  Nvfp4Problem(const Case& c, Input x, float tensor_scale);
+
+  Input input;
+  std::vector<float> tensor_scale;  // one
+
+  [[nodiscard]] std::vector<ProblemInput> inputs() const override;
+  [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
+  void explain(std::size_t output, Finding& finding) const override;
+  [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
+  [[nodiscard]] std::vector<std::size_t> order() const override { return {1, 0}; }
+
+  [[nodiscard]] Recipe recipe() const { return any_recipe_named(blocks_of(c.variant).recipe); }
+  // The reference's answer under a recipe, with this scale of the tensor.
+  [[nodiscard]] QuantizedTensor quantized(const Recipe& recipe) const;
+  // Both outputs of a quantized matrix, as a candidate has them.
+  [[nodiscard]] std::vector<Bytes> outputs_of(const QuantizedTensor& q) const;
+
+ private:
+  void describe_outputs();
+};
+
+// Two codes a byte, the first in the low nibble; the last byte of a row of odd length has a nibble of 0.
+Bytes packed_rows(std::span<const std::uint8_t> codes, std::int64_t cols);
+std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t cols);
+
+// The matrix of data=boundaries, and the tensor's scale of a case.
+Input expand_nvfp4_ties(const Case& c, OuterScale outer);
+float drawn_tensor_scale(const Case& c, const Recipe& recipe);
+
+OperationModule nvfp4_module();
+
+// Laws of blocks below a tensor's scale.
+std::vector<Statement> nvfp4_laws();
+
+}  // namespace mxcheck

@@ -1,0 +1,123 @@
+// quantize_nvfp4: its cases as text, its tensors, and whether its inputs tell the orders of rounding apart.
+
+#include <map>
+#include <set>
+
+#include "kernels/candidate.h"
+#include "numerics/bytes.h"
+#include "numerics/error.h"
+#include "properties/core/check.h"
+#include "properties/operations/nvfp4/problem.h"
+#include "properties/operations/scaled_blocks/operation.h"
+#include "tests/testing.h"
+
+namespace mxcheck {
+namespace {
+
+using namespace test;
+
+Case case_of(const std::string& recipe, Data data, std::uint64_t seed, BlockShape block = {1, 16},
+             Format dtype = Format::bf16) {
+  Case c;
+  c.variant = {"quantize_nvfp4", dtype};
+  blocks_of(c.variant) = {Format::e2m1, recipe, block, MXCHECK_COMPACT};
+  c.rows = 32, c.cols = 256, c.data = data, c.seed = seed;
+  return c;
+}
+
+TEST(Nvfp4Problem, a_byte_has_two_codes_the_first_in_its_low_nibble) {
+  const std::vector<std::uint8_t> codes{1, 2, 3, 0xA, 0xB, 0xC};
+  EXPECT_EQ(packed_rows(codes, 3), (Bytes{std::byte{0x21}, std::byte{0x03}, std::byte{0xBA}, std::byte{0x0C}}));
+  EXPECT_EQ(packed_rows(codes, 2), (Bytes{std::byte{0x21}, std::byte{0xA3}, std::byte{0xCB}}));
+  for (const std::int64_t cols : {1, 2, 3, 6}) EXPECT_EQ(unpacked_rows(packed_rows(codes, cols), cols), codes) << cols;
+  EXPECT_TRUE(packed_rows({}, 0).empty());
+}
+
+TEST(Nvfp4Problem, the_scale_of_the_tensor_is_part_of_the_case) {
+  Case c = case_of("nvfp4_te", Data::normal, 3);
+  blocks_case(c).tensor_scale = 0x40490FDB;
+  const std::string text = to_text(c);
+  expect_contains(text, "op=quantize_nvfp4 format=e2m1 recipe=nvfp4_te block=1x16");
+  expect_contains(text, "tensor_scale=0x40490fdb");
+  EXPECT_EQ(parse_case(text), c);
+  EXPECT_EQ(Nvfp4Problem(c).tensor_scale, std::vector<float>{std::bit_cast<float>(0x40490FDBU)});
+  for (const std::string wrong : {"0x00000000", "0x7f800000", "0x7fc00000", "0xbf800000", "1.5"}) {
+    const std::string other = text.substr(0, text.find("tensor_scale=")) + "tensor_scale=" + wrong;
+    EXPECT_THROW(parse_case(other), Error) << wrong;
+  }
+}
+
+// What a call has is what the problem had: a record of it can be replayed.
+TEST(Nvfp4Problem, a_problem_of_a_call_has_the_same_answer) {
+  for (const Recipe& recipe : two_level_recipes()) {
+    for (const Data data : {Data::boundaries, Data::specials, Data::real, Data::zeros}) {
+      Case c = case_of(recipe.name, data, 77);
+      c.stride = 259, c.cols = 255;
+      const Nvfp4Problem p(c);
+      const Nvfp4Problem again(p.call());
+      EXPECT_EQ(again.tensor_scale, p.tensor_scale);
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(again.answer()[i].bytes, p.answer()[i].bytes) << recipe.name;
+      EXPECT_EQ(p.answer()[0].bytes.size(), 32U * 128U);
+    }
+  }
+}
+
+// Orders of rounding: random data tells none of them apart, and what stands on ties tells each.
+TEST(Nvfp4Problem, boundaries_tell_recipes_apart_that_random_data_does_not) {
+  for (const Format dtype : {Format::bf16, Format::fp32}) {
+    std::set<std::string> missed;
+    for (const Recipe& own : two_level_recipes()) {
+      for (const Recipe& other : two_level_recipes()) {
+        if (own.name == other.name || own.two_level.stored != other.two_level.stored) continue;
+        bool told = false;
+        for (std::uint64_t seed = 100; seed < 116 && !told; ++seed) {
+          const Nvfp4Problem p(case_of(own.name, Data::boundaries, seed, {1, 16}, dtype));
+          told = p.outputs_of(p.quantized(own)) != p.outputs_of(p.quantized(other));
+        }
+        if (!told) missed.insert(own.name + " as " + other.name);
+      }
+    }
+    EXPECT_TRUE(missed.empty()) << spec(dtype).name << ": " << missed.size() << ", " << *missed.begin();
+  }
+  const Nvfp4Problem normal(case_of("nvfp4_te", Data::normal, 1));
+  EXPECT_EQ(normal.outputs_of(normal.quantized(any_recipe_named("nvfp4_te"))),
+            normal.outputs_of(normal.quantized(any_recipe_named("nvfp4_te_2_8"))));
+}
+
+// Each block under the ties of a case: where the block's quotient is halfway between two E4M3 numbers, codes too.
+TEST(Nvfp4Problem, boundaries_hold_scales_of_every_kind) {
+  std::map<std::uint32_t, int> scales;
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    const Nvfp4Problem p(case_of("nvfp4", Data::boundaries, seed));
+    const QuantizedTensor q = p.quantized(p.recipe());
+    for (std::size_t i = 0; i < q.scales().size(); ++i) ++scales[q.scales().code(i)];
+  }
+  EXPECT_GT(scales[0], 0) << "underflow";
+  EXPECT_GT(scales[0x7E], 0) << "saturation";
+  std::size_t subnormal = 0;
+  for (std::uint32_t code = 1; code < 8; ++code) subnormal += scales.contains(code) ? 1U : 0U;
+  EXPECT_GE(subnormal, 6U);
+  EXPECT_GT(scales.size(), 110U) << "of 127";
+}
+
+TEST(Nvfp4Problem, names_the_definition_that_another_recipe_is) {
+  for (const auto& [own, other] : std::vector<std::pair<std::string, std::string>>{
+           {"nvfp4_te", "nvfp4_te_2_8"}, {"nvfp4_vllm", "nvfp4_trtllm"}, {"nvfp4", "nvfp4_mslk"}}) {
+    std::set<std::string> names;
+    for (std::uint64_t seed = 100; seed < 116; ++seed) {
+      const Nvfp4Problem p(case_of(own, Data::boundaries, seed));
+      const std::vector<Bytes> observed = p.outputs_of(p.quantized(any_recipe_named(other)));
+      const std::vector<ExpectedTensor> answer = p.answer();
+      if (answer[0].bytes == observed[0] && answer[1].bytes == observed[1]) continue;
+      const std::vector<AnswerTensor> answers{{p.outputs[0], answer[0].bytes, observed[0]},
+                                              {p.outputs[1], answer[1].bytes, observed[1]}};
+      const std::vector<std::string> found = names_that_explain(answers, p.definitions(observed));
+      EXPECT_TRUE(std::find(found.begin(), found.end(), "recipe " + other) != found.end()) << own << " " << seed;
+      names.insert(found.begin(), found.end());
+    }
+    EXPECT_TRUE(names.contains("recipe " + other)) << other;
+  }
+}
+
+}  // namespace
+}  // namespace mxcheck
