@@ -378,7 +378,7 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
       if (row.name == declared) match.not_declared = match.closest.back();
     }
   }
-  // Not std::ranges::stable_partition: clang 14 can't read what libstdc++ 12 returns from it.
+  // clang 14 can't read what libstdc++ 12 returns from std::ranges::stable_partition.
   std::stable_partition(match.explaining.begin(), match.explaining.end(),
                         [&](const std::string& name) { return name == declared; });
   keep_closest(match);

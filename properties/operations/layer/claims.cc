@@ -121,7 +121,7 @@ class SwigluElements {
   [[nodiscard]] float up(std::int64_t row, std::int64_t j) const { return at(row, p_.up_column(j)); }
   [[nodiscard]] float p(std::int64_t row, std::int64_t j) const { return p_.p[static_cast<std::size_t>(row * n_ + j)]; }
   [[nodiscard]] float weight(std::int64_t row) const { return p_.weights[static_cast<std::size_t>(row)]; }
-  // Which pair a column of dH is of, and whether it is its up value.
+  // The pair that a column of dH is of, and true if the column is its up value.
   [[nodiscard]] std::pair<std::int64_t, bool> pair_of(std::int64_t col) const {
     const std::int64_t j = layer_of(p_.c.variant).gate_up == MXCHECK_HALVES ? col % n_ : col / 2;
     return {j, col == p_.up_column(j)};

@@ -17,7 +17,7 @@
 
 namespace mxcheck {
 
-// In what these operations differ, beside their problems.
+// The differences between these operations, beside their problems.
 struct ScaledBlocksTraits {
   std::string_view name;
   // It has a matrix x, which is drawn from the case's data and may be strided or gathered.
