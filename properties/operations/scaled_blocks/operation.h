@@ -43,6 +43,7 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::string_view name() const final { return traits_.name; }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
+  [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const final;
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
   [[nodiscard]] std::string option_text(const Case& c) const final;
   bool set_field(Case& c, std::string_view field, std::string_view value) const final;
