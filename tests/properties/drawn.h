@@ -71,6 +71,9 @@ inline void expect_well_formed(const Case& c) {
 class LimitsOnly final : public CandidateRunner {
  public:
   explicit LimitsOnly(OperationInfo operation) { info_.operations.push_back(std::move(operation)); }
+  explicit LimitsOnly(std::span<const OperationInfo> operations) {
+    info_.operations.assign(operations.begin(), operations.end());
+  }
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   Outcome run(const Call&) override { return {}; }
   void restart() override {}

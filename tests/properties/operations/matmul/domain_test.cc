@@ -131,25 +131,18 @@ namespace {
 
 constexpr const char* kContracts[] = {"sm90_fp8+promote128", "sm90_bf16+from_c", "sm90_bf16+decode"};
 
-// Stands for a library that offers three contracts, of any shape or of multiples within limits.
-class Library final : public CandidateRunner {
- public:
-  explicit Library(bool limited) {
-    for (const char* contract : kContracts) {
-      OperationInfo o{std::string("matmul:") + contract, contract};
-      if (limited) o.max_rows = 200, o.max_cols = 96, o.rows_multiple = 8, o.cols_multiple = 32;
-      info_.operations.push_back(o);
-    }
+// A library that offers three contracts, of any shape or of multiples within limits.
+LimitsOnly three_contracts(bool limited) {
+  std::vector<OperationInfo> operations;
+  for (const char* contract : kContracts) {
+    OperationInfo o{std::string("matmul:") + contract, contract};
+    if (limited) o.max_rows = 200, o.max_cols = 96, o.rows_multiple = 8, o.cols_multiple = 32;
+    operations.push_back(o);
   }
-  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  Outcome run(const Call&) override { return {}; }
-  void restart() override {}
+  return LimitsOnly(std::span<const OperationInfo>(operations));
+}
 
- private:
-  CandidateInfo info_;
-};
-
-Case random_case(std::uint64_t seed, const Library& library) {
+Case random_case(std::uint64_t seed, const LimitsOnly& library) {
   Statement s;
   s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
   Draw draw(seed);
@@ -158,7 +151,7 @@ Case random_case(std::uint64_t seed, const Library& library) {
 }
 
 TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
-  const Library library(false);
+  const LimitsOnly library = three_contracts(false);
   bool deep = false, empty = false, gathered = false, added = false, grouped = false;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Case c = random_case(seed, library);
@@ -174,7 +167,7 @@ TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
 }
 
 TEST(SimplerMatmuls, multiples_and_limits_are_kept) {
-  const Library library(true);
+  const LimitsOnly library = three_contracts(true);
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Case c = random_case(seed, library);
     ASSERT_TRUE(c.rows % 8 == 0 && c.rows <= 200 && c.cols % 32 == 0 && c.cols <= 96) << to_text(c);
@@ -182,7 +175,7 @@ TEST(SimplerMatmuls, multiples_and_limits_are_kept) {
 }
 
 TEST(SimplerMatmuls, simpler_cases_can_be_posed_and_are_never_the_same_nor_larger) {
-  const Library library(false);
+  const LimitsOnly library = three_contracts(false);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed, library);
     for (const Case& n : simpler_matmuls(c, {})) {

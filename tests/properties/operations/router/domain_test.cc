@@ -85,23 +85,16 @@ TEST(RouteLayers, stay_within_limits) {
 
 namespace {
 
-// Stands for a library that offers everything, of any shape.
-class Everything final : public CandidateRunner {
- public:
-  Everything() {
-    for (const char* operation : test::kRouteOperations) info_.operations.push_back({operation, "exact", 0, 0, 1, 1});
-  }
-  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  Outcome run(const Call&) override { return {}; }
-  void restart() override {}
-
- private:
-  CandidateInfo info_;
-};
+// A library that offers everything, of any shape.
+LimitsOnly all_routes() {
+  std::vector<OperationInfo> operations;
+  for (const char* operation : test::kRouteOperations) operations.push_back({operation, "exact"});
+  return LimitsOnly(std::span<const OperationInfo>(operations));
+}
 
 // A random case; seeds take each operation in turn.
 Case random_case(std::uint64_t seed) {
-  static const Everything everything;
+  static const LimitsOnly everything = all_routes();
   static const Statement kStatement = [] {
     Statement s;
     s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
