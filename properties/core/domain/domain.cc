@@ -72,8 +72,8 @@ std::optional<std::int64_t> draw_extent(std::int64_t low, std::int64_t high, std
   return std::clamp(value / multiple * multiple, low, high);
 }
 
-std::optional<ExtentPair> draw_extents(const ExtentRange& rows, const ExtentRange& cols, const Bin& product,
-                                       int attempt, Draw& draw) {
+bool draw_extents(Case& c, const ExtentRange& rows, const ExtentRange& cols, const Bin& product, int attempt,
+                  Draw& draw) {
   // The one that is bounded more tightly first, or the rows.
   const bool cols_first = cols.range.high - cols.range.low < rows.range.high - rows.range.low;
   const ExtentRange& first = cols_first ? cols : rows;
@@ -85,15 +85,16 @@ std::optional<ExtentPair> draw_extents(const ExtentRange& rows, const ExtentRang
   if (attempt == 8) a.high = a.low;
   if (attempt == 9) a.low = a.high;
   const auto one = draw_extent(a.low, a.high, first.multiple, first.unit, draw);
-  if (!one) return std::nullopt;
+  if (!one) return false;
   Bin b = second.range;
   if (*one > 0) {
     b.low = std::max(b.low, (product.low + *one - 1) / *one);
     b.high = std::min(b.high, product.high / *one);
   }
   const auto other = draw_extent(b.low, b.high, second.multiple, second.unit, draw);
-  if (!other) return std::nullopt;
-  return cols_first ? ExtentPair{*other, *one} : ExtentPair{*one, *other};
+  if (!other) return false;
+  c.rows = cols_first ? *other : *one, c.cols = cols_first ? *one : *other;
+  return true;
 }
 
 Bins Domain::bins_of(const Case& c) const {

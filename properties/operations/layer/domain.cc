@@ -111,9 +111,7 @@ class SwigluDomain final : public LayeredDomain<BlockLayers> {
     if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows_, rows, draw);
     const bool any = !is_wanted(wanted, rows_) && !is_wanted(wanted, cols_) && attempt < 5;
     const Bin product{0, any ? std::min(most, kSmallElements) : most, {}};
-    const auto extents = draw_extents(rows, cols, product, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
+    if (!draw_extents(c, rows, cols, product, attempt, draw)) return false;
     if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
     return c.rows % limits().rows_multiple == 0;
   }
@@ -200,9 +198,7 @@ class AggregateDomain final : public LayeredDomain<BlockLayers> {
     const std::int64_t limit = std::min(any ? kSmallWork : most, most) / std::max<std::int64_t>(1, own.most);
     const ExtentRange rows{small_range(wanted, tokens_, draw), limits().rows_multiple, 32};
     const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, 32};
-    const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
+    if (!draw_extents(c, rows, cols, Bin{0, limit, {}}, attempt, draw)) return false;
     const std::int64_t kind =
         is_wanted(wanted, y_) ? bin(wanted, y_)
                               : static_cast<std::int64_t>(both || draw.chance(90) ? 2 + draw.below(3) : draw.below(2));
