@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Set
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ("mxcheck", "mxcheck_c", "mxcheck_worker", "mxcheck_cpu", "mxcheck_cpu_layer", "mxcheck_gpu_model", "mxcheck_sm90",
@@ -48,6 +48,11 @@ def _cuda(config_settings: Optional[dict]) -> str:
     return cuda
 
 
+def libraries(offered: Set[str]) -> List[str]:
+    """The libraries of the wheel among the files and targets of a configuration: an earlier one may have left others in the folder."""
+    return sorted(file for file in (f"lib/lib{target}.so" for target in TARGETS) if file in offered)
+
+
 def _built(build: Path, cuda: str) -> List[Path]:
     """The tool and the libraries, with libhwy, which Debian has as a shared library only."""
     build.mkdir(parents=True, exist_ok=True)
@@ -60,7 +65,7 @@ def _built(build: Path, cuda: str) -> List[Path]:
          "-DMXCHECK_TESTS=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON")
     offered = {line.split(":")[0] for line in _run("ninja", "-C", str(build), "-t", "targets", "all").splitlines()}
     _run("ninja", "-C", str(build), *(target for target in TARGETS if target in offered))
-    files = [build / "bin" / "mxcheck", *sorted((build / "lib").glob("libmxcheck_*.so"))]
+    files = [build / "bin" / "mxcheck", *(build / library for library in libraries(offered))]
     needed = _run("ldd", str(files[0]))
     files.append(Path(re.search(r"libhwy\.so\.1 => (\S+)", needed).group(1)))  # type: ignore[union-attr]
     return files

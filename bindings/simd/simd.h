@@ -36,7 +36,7 @@ struct SimdBlocks {
 void simd_quantize(const MatrixView& x, const SimdBlocks& blocks, const Recipe& recipe, std::uint8_t* codes,
                    std::span<std::uint8_t> scales);
 
-// And back: rows * cols values as fp32 or bf16. Any NaN may stand for any other, by the candidate interface.
+// The way back: rows * cols values as fp32 or bf16. Any NaN may stand for any other, by the candidate interface.
 void simd_dequantize(const std::uint8_t* codes, std::span<const std::uint8_t> scales, std::int64_t rows,
                      std::int64_t cols, const SimdBlocks& blocks, Format values, void* to);
 

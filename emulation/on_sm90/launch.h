@@ -8,7 +8,7 @@
 // kernel's seconds. A kernel that is stopped for what it did leaves the process without a CUDA context, as any trap
 // does: the next launch fails.
 //
-// Not for two threads at a time: launches share tensor memory.
+// One thread at a time may launch: launches share tensor memory.
 
 #include <cstddef>
 #include <string>

@@ -174,7 +174,8 @@ __device__ __forceinline__ std::uint32_t code_at(const Operand& o, std::uint32_t
   return load_code(window + sm100::element_address(o.matrix, o.layout, row, k), o.layout.element_bytes);
 }
 
-// Not inline: it is rare, and its registers are none of the sums'. By value, so that nothing has an address.
+// It is not inline, because it is rare and its registers are none of the sums'. It takes values, so that nothing has an
+// address.
 __device__ __noinline__ inline Specials specials_of(Operand a, std::uint32_t window, int row, Operand b,
                                                     const std::uint16_t* codes_b, bool nan_scale,
                                                     sm100::detail::Output out, std::uint32_t addend) {

@@ -23,7 +23,7 @@ void end_phase_if_complete(Barrier& barrier) {
                " ends and nobody has waited for phase " + std::to_string(barrier.phase - 1),
            "a wait for each phase before the next one can end");
   }
-  // Nor may it end before all who wait for the one before have seen that: they would go on waiting.
+  // A phase may not end before all who wait for the one before have seen its end: they would go on waiting.
   const unsigned late = barrier.waiting_for.at((barrier.phase & 1U) ^ 1U);
   if (late != 0 && barrier.phase != 0) {
     report(Hazard::phase,

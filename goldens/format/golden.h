@@ -46,7 +46,7 @@ struct GoldenInfo {
 
 inline constexpr const char* kGoldenSchema = "1";
 
-// The attribute `format` of elements of this format is spec(format).dtype_name. And back; Error{golden} for a name that
+// The attribute `format` of elements of this format is spec(format).dtype_name. Reads it; Error{golden} for a name that
 // is none, "int32" and "int64" included.
 Format format_of_attribute(const std::string& name);
 

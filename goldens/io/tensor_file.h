@@ -59,7 +59,7 @@ struct SafetensorsFile {
 Tensor read_tensor(const std::string& location);
 
 SafetensorsFile read_safetensors(const std::string& path);  // all tensors, in the order of the file, and the metadata
-// From memory; the name stands for the path in messages.
+// Both read from memory; the name stands for the path in messages.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name_in_errors);
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& name_in_errors);
 

@@ -106,7 +106,7 @@ struct StepScales {
   std::span<const std::uint8_t> b;
 };
 
-// How one term was aligned and truncated.
+// The alignment and truncation of one term.
 struct FusedTerm {
   int index;  // of the product, or of the group; -1 for c
   bool negative;

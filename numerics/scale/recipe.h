@@ -33,7 +33,7 @@ enum class NanPolicy : std::uint8_t {
   refuse,     // Error{input} naming the element, thrown by the reader of the elements; block_scale itself propagates
 };
 
-// How a block's elements x become the value v that is rounded to a code.
+// The value v that is rounded to the code of a block's element x.
 enum class ElementScaling : std::uint8_t {
   exact,                // v = x * 2^(127 - byte), or x / scale in FP32 for ScaleRule::fp32
   shifted_exponent,     // as a factor with bits (254 - byte) << 23 in 32 bits: 0 for byte 254, -Inf for byte 255
@@ -45,7 +45,7 @@ enum class ElementScaling : std::uint8_t {
   times_quotient,    // ScaleRule::fp32 only: v = RN(x * RN(vmax / amax))
 };
 
-// Which zeros lose their sign. An input of -0 loses it in all but `none`.
+// The zeros that lose their sign. An input of -0 loses it in all but `none`.
 enum class DropNegativeZero : std::uint8_t {
   none,
   of_quotient,  // v is x / 2^e in FP32, and where that underflows to -0 it becomes +0

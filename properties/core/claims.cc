@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,16 +11,10 @@
 
 namespace mxcheck {
 
-std::uint32_t word_at(const Bytes& bytes, std::size_t i, Format format) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, bytes.data() + i * size_of(format), size_of(format));
-  return word;
-}
-
 std::vector<std::uint8_t> differing(const Bytes& x, const Bytes& y, Format format) {
   std::vector<std::uint8_t> differs(x.size() / size_of(format));
   for (std::size_t i = 0; i < differs.size(); ++i) {
-    const std::uint32_t a = word_at(x, i, format), b = word_at(y, i, format);
+    const std::uint32_t a = word_at(x, format, i), b = word_at(y, format, i);
     differs[i] = a != b && !(std::isnan(decode(format, a)) && std::isnan(decode(format, b))) ? 1 : 0;
   }
   return differs;
@@ -47,7 +40,7 @@ std::optional<Finding> lies_within(CheckContext& context, const Case& c, const R
       const std::vector<OutputRange> of = ranges(p, n, got.outputs, differs);
       Bytes right = got.outputs[n];
       for (std::size_t i = 0; i < differs.size(); ++i) {
-        if (differs[i] == 0 || of[i].holds(format, word_at(got.outputs[n], i, format))) continue;
+        if (differs[i] == 0 || of[i].holds(format, word_at(got.outputs[n], format, i))) continue;
         std::memcpy(right.data() + i * size_of(format), answer.bytes.data() + i * size_of(format), size_of(format));
       }
       auto finding = differ(answer.info, right, got.outputs[n], fmt::format(fmt::runtime(outside), answer.info.name));

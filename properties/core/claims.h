@@ -21,7 +21,6 @@ namespace mxcheck {
 inline constexpr std::string_view kAnyOrder = "any_order";
 inline constexpr std::string_view kAsAccurateAsExact = "as_accurate_as:exact";
 
-std::uint32_t word_at(const Bytes& bytes, std::size_t i, Format format);
 // An entry for each output: not 0 where the words differ; one NaN is as good as another.
 std::vector<std::uint8_t> differing(const Bytes& x, const Bytes& y, Format format);
 

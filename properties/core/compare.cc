@@ -15,12 +15,6 @@
 namespace mxcheck {
 namespace {
 
-std::uint64_t load(std::span<const std::byte> bytes, std::size_t width, std::int64_t index) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, bytes.data() + static_cast<std::size_t>(index) * width, width);
-  return value;
-}
-
 std::int64_t integer(const TensorInfo& info, std::uint64_t word) {
   return info.integer_bits == 32 ? static_cast<std::int32_t>(word) : static_cast<std::int64_t>(word);
 }
@@ -151,8 +145,8 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
   d.total = total;
   Pattern pattern(info, poison);
   for (std::int64_t index = 0; index < total; ++index) {
-    const std::uint64_t want = load(expected, width, index);
-    const std::uint64_t got = load(observed, width, index);
+    const std::uint64_t want = word_at(expected, width, static_cast<std::size_t>(index));
+    const std::uint64_t got = word_at(observed, width, static_cast<std::size_t>(index));
     if (want == got) continue;
     const std::int64_t ulps = steps_between(info, want, got);
     const bool both_nan = ulps == 0;
@@ -178,8 +172,9 @@ std::optional<Difference> compare(const TensorInfo& info, std::span<const std::b
     const std::int64_t row = d.first.row + down;
     const std::int64_t col = d.first.col + right;
     if (row < 0 || row >= info.rows || col < 0 || col >= info.cols) continue;
-    const std::uint64_t want = load(expected, width, row * info.cols + col);
-    const std::uint64_t got = load(observed, width, row * info.cols + col);
+    const auto at = static_cast<std::size_t>(row * info.cols + col);
+    const std::uint64_t want = word_at(expected, width, at);
+    const std::uint64_t got = word_at(observed, width, at);
     const bool equal = want == got || (info.any_nan_is_equal && steps_between(info, want, got) == 0);
     d.neighbours += (d.neighbours.empty() ? "(" : ", (") + std::to_string(row) + ", " + std::to_string(col) + ") " +
                     (equal ? "right" : "wrong");

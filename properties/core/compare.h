@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,6 +63,16 @@ DifferenceKind kind_of(const TensorInfo& info, const Difference::Element& elemen
 std::string expected_text(const Difference& d);  // of the first
 std::string observed_text(const Difference& d);
 std::size_t bytes_of_element(const TensorInfo& info);
+
+// The bits of an element: of `width` bytes, at most 8; or of a format of at most 32 bits.
+inline std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t width, std::size_t index) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + index * width, width);
+  return word;
+}
+inline std::uint32_t word_at(std::span<const std::byte> bytes, Format format, std::size_t index) {
+  return static_cast<std::uint32_t>(word_at(bytes, size_of(format), index));
+}
 
 // Nothing when equal. poison: what the observed tensor held before it was written.
 std::optional<Difference> compare(const TensorInfo& info, std::span<const std::byte> expected,

@@ -17,12 +17,6 @@ namespace {
 constexpr std::size_t kMostRemembered = std::size_t{256} << 20;  // bytes of answers
 constexpr std::size_t kMostNames = 8;                            // of rows with the same bytes, in one line
 
-std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t width, std::size_t index) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, bytes.data() + index * width, std::min<std::size_t>(width, 4));
-  return word;
-}
-
 }  // namespace
 
 bool same_element(const TensorInfo& info, std::span<const std::byte> a, std::span<const std::byte> b,
@@ -55,7 +49,7 @@ Bytes bytes_of_row(const Definition& row, std::size_t output) {
 }
 
 std::uint32_t word_of(const TensorInfo& info, std::span<const std::byte> bytes, std::int64_t element) {
-  return word_at(bytes, bytes_of_element(info), static_cast<std::size_t>(element));
+  return static_cast<std::uint32_t>(word_at(bytes, bytes_of_element(info), static_cast<std::size_t>(element)));
 }
 
 Definition definition_of_output(std::size_t output, std::string name, std::function<Bytes()> bytes, std::string source,
@@ -266,7 +260,8 @@ std::vector<std::string> constant_tail(const AnswerTensor& t, const std::string&
   }
   if (count - begin < kFewest || expected_begin <= begin || 2 * wrong_in_tail < wrong) return {};
   char hex[16];
-  std::snprintf(hex, sizeof(hex), "0x%0*x", static_cast<int>(2 * width), word_at(t.observed, width, count - 1));
+  std::snprintf(hex, sizeof(hex), "0x%0*x", static_cast<int>(2 * width),
+                word_of(t.info, t.observed, static_cast<std::int64_t>(count) - 1));
   return {"from " + unit + " " + std::to_string(begin) + " of " + std::to_string(count) + " on all are " + hex +
           ": were they written?"};
 }
@@ -304,8 +299,8 @@ void count(const Probe& probe, std::size_t output, const Bytes& expected, Tally&
                      i / cols,
                      i % cols,
                      info.integer_bits != 0 ? std::nullopt : std::optional(info.format),
-                     word_at(expected, width, at),
-                     word_at(observed, width, at)};
+                     word_of(info, expected, i),
+                     word_of(info, observed, i)};
     }
   }
 }
@@ -378,7 +373,7 @@ Match match_answers(std::span<const Probe> probes, const std::string& declared) 
       if (row.name == declared) match.not_declared = match.closest.back();
     }
   }
-  // Not std::ranges::stable_partition: clang 14 can't read what libstdc++ 12 returns from it.
+  // clang 14 can't read what libstdc++ 12 returns from std::ranges::stable_partition.
   std::stable_partition(match.explaining.begin(), match.explaining.end(),
                         [&](const std::string& name) { return name == declared; });
   keep_closest(match);

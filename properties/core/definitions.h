@@ -41,7 +41,8 @@ struct Definition {
   // Its bytes for output number `output`; none where it says nothing about that output, or is not defined here.
   std::function<Bytes(std::size_t output)> bytes;
   std::string source = {};  // where it comes from: a library, a paper, a specification; empty: a slip of anyone's
-  // Not a fault of this output: what follows, rightly, from another output that is wrong. The name is a whole line.
+  // True if it is no fault of this output: it follows, rightly, from another output that is wrong. The name is a whole
+  // line.
   bool derived = false;
   std::string remark = {};  // of a derived row that has the candidate's own bits: said beside the cause
   // True if its bits alone tell it from anything else, wherever it shows: memory that was not written.

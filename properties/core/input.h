@@ -15,6 +15,7 @@
 #include "numerics/format/codec.h"
 #include "properties/core/call.h"
 #include "properties/core/case.h"
+#include "properties/core/compare.h"
 #include "properties/core/rng.h"
 #include "reference/common/matrix.h"
 #include "reference/common/parallel.h"
@@ -45,10 +46,7 @@ struct Input {
   [[nodiscard]] MatrixView view() const { return {dtype, bytes.data(), rows, cols, stride}; }
   [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(stride) * value_bytes(dtype); }
   [[nodiscard]] std::uint32_t bits(std::int64_t i, std::int64_t j) const {
-    std::uint32_t word = 0;
-    const std::size_t width = value_bytes(dtype);
-    std::memcpy(&word, bytes.data() + static_cast<std::size_t>(i * stride + j) * width, width);
-    return word;
+    return word_at(bytes, dtype, static_cast<std::size_t>(i * stride + j));
   }
   [[nodiscard]] Plant plant(std::int64_t i, std::int64_t j) const { return {i, j, bits(i, j)}; }
 };
@@ -148,8 +146,7 @@ class RealWindow {
   [[nodiscard]] std::uint32_t bits(Format dtype, std::int64_t i, std::int64_t j) const {
     const std::int64_t row = (row_ + i) % tensor_->shape[0];
     const std::int64_t col = (col_ + j) % tensor_->shape[1];
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, tensor_->data.data() + 2 * (row * tensor_->shape[1] + col), 2);
+    const std::uint32_t bits = tensor_->code(static_cast<std::size_t>(row * tensor_->shape[1] + col));
     return dtype == Format::bf16 ? bits : nearest_bits(dtype, decode(Format::bf16, bits));
   }
 

@@ -76,6 +76,14 @@ struct InvalidCall {
   bool wraps = false;
 };
 
+// Of variants that have the same name here identification (docs/identify.md) asks one, that of the lowest rank.
+struct IdentifiedAs {
+  std::string name;
+  std::int64_t rank = 0;
+};
+// The widest type of values first.
+constexpr std::int64_t rank_of_type(Format dtype) { return dtype == Format::fp32 ? 0 : dtype == Format::bf16 ? 1 : 2; }
+
 class Operation {
  public:
   Operation() = default;
@@ -101,6 +109,11 @@ class Operation {
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
   [[nodiscard]] virtual Policy question(const Variant& v) const;
   [[nodiscard]] virtual Policy policy(const Case& c) const = 0;
+
+  // By default each variant is asked; none is where it has options that identification leaves out.
+  [[nodiscard]] virtual std::optional<IdentifiedAs> identified_as(const Variant& v) const {
+    return IdentifiedAs{variant_text(v)};
+  }
 
   // Text: "op=... x=bf16" of a variant; " depth=..." after rows and cols; " pad=..." after the plants.
   [[nodiscard]] virtual std::string variant_text(const Variant& v) const = 0;

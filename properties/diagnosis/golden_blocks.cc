@@ -131,9 +131,7 @@ std::vector<std::string> common_to_wrong_codes(const BlocksProblem& p, const Ans
     ++(bad ? wrong : right);
     const BlockFacts& b = blocks[static_cast<std::size_t>(index[at])];
     const float x = p.at(static_cast<std::int64_t>(at));
-    std::uint32_t code = 0;
-    const std::size_t width = bytes_of_element(codes.info);
-    std::memcpy(&code, codes.expected.data() + at * width, width);
+    const std::uint32_t code = word_of(codes.info, codes.expected, static_cast<std::int64_t>(at));
     const std::uint32_t magnitude = code & ((1U << (f.bits - 1)) - 1);
     const std::array has = {b.has_nan,
                             b.has_inf,

@@ -95,26 +95,10 @@ class Judging {
 
   // The candidate's tensor, as far as it has the right form.
   void take(const DatasetInfo& info) {
-    DatasetResult result{info, DatasetVerdict::equal, {}, {}, {}, {}};
-    std::optional<Tensor> observed;
-    try {
-      observed = candidate_(info.name);
-    } catch (const Error& e) {
-      result.verdict = DatasetVerdict::unreadable;
-      result.notes.emplace_back(e.what());
-    }
-    if (observed) {
-      const Form form = form_of(info, *observed);
-      result.notes = form.notes;
-      if (form.comparable) tensors_[info.name] = {info.name, info.dtype, info.shape, std::move(observed->data)};
-      if (!form.shape) result.verdict = DatasetVerdict::wrong_shape;
-      if (!form.dtype) result.verdict = DatasetVerdict::wrong_dtype;
-    } else if (result.verdict == DatasetVerdict::equal) {
-      result.verdict = DatasetVerdict::missing;
-      result.notes.push_back("the candidate has no dataset " + info.name);
-    }
+    FormResult found = judge_form(info, candidate_);
+    if (found.comparable) tensors_[info.name] = {info.name, info.dtype, info.shape, std::move(found.comparable->data)};
     if (only_.empty() || std::find(only_.begin(), only_.end(), info.name) != only_.end())
-      verdict_.results.push_back(std::move(result));
+      verdict_.results.push_back(std::move(found.result));
   }
 
   std::optional<Tensor> seen(const std::string& name) const {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "kernels/candidate.h"
@@ -91,26 +90,9 @@ class Judge {
   }
 
   DatasetResult judge(const DatasetInfo& info) {
-    DatasetResult result{info, DatasetVerdict::equal, {}, {}, {}, {}};
-    std::optional<Tensor> observed;
-    try {
-      observed = candidate_(info.name);
-    } catch (const Error& e) {
-      result.verdict = DatasetVerdict::unreadable;
-      result.notes.emplace_back(e.what());
-      return result;
-    }
-    if (!observed) {
-      result.verdict = DatasetVerdict::missing;
-      result.notes.push_back("the candidate has no dataset " + info.name);
-      return result;
-    }
-    const Form form = form_of(info, *observed);
-    result.notes = form.notes;
-    if (form.comparable) compare_bits(info, observed->data, result);
-    if (!form.shape) result.verdict = DatasetVerdict::wrong_shape;
-    if (!form.dtype) result.verdict = DatasetVerdict::wrong_dtype;
-    return result;
+    FormResult found = judge_form(info, candidate_);
+    if (found.comparable) compare_bits(info, found.comparable->data, found.result);
+    return std::move(found.result);
   }
 
   // Scales come first: codes are held against the candidate's own.
@@ -138,7 +120,7 @@ class Judge {
     shape.any_nan_is_equal = shape.integer_bits == 0 && wide;  // -1 is no NaN
     result.difference = compare(shape, expected, observed, 0);
     if (!result.difference) return;
-    result.verdict = DatasetVerdict::different;
+    if (result.verdict == DatasetVerdict::equal) result.verdict = DatasetVerdict::different;
     explain_first(info, result);
     const AnswerTensor data{causes_info(info, shape), expected, observed};
     find_causes(info, data, result);
@@ -185,9 +167,7 @@ class Judge {
       const Format wide = element_format(*golden_.info.find(input));
       if (size_of(at->second.format) != size_of(wide) || size_of(wide) > sizeof(std::uint32_t)) continue;
       const auto index = static_cast<std::size_t>(e.row * result.difference->tensor.cols + e.col);
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, at->second.data.data() + index * size_of(at->second.format), size_of(at->second.format));
-      result.element.push_back("input     " + std::string(input) + " = " + notations(wide, bits));
+      result.element.push_back("input     " + std::string(input) + " = " + notations(wide, at->second.code(index)));
     }
     result.element.push_back("expected  " + expected_text(*result.difference));
     result.element.push_back("observed  " + observed_text(*result.difference));
@@ -243,6 +223,30 @@ class Judge {
 bool GoldenVerdict::equal() const {
   return !results.empty() && std::all_of(results.begin(), results.end(),
                                          [](const DatasetResult& r) { return r.verdict == DatasetVerdict::equal; });
+}
+
+FormResult judge_form(const DatasetInfo& info, const CandidateTensor& candidate) {
+  FormResult found{{info, DatasetVerdict::equal, {}, {}, {}, {}}, std::nullopt};
+  DatasetResult& result = found.result;
+  std::optional<Tensor> observed;
+  try {
+    observed = candidate(info.name);
+  } catch (const Error& e) {
+    result.verdict = DatasetVerdict::unreadable;
+    result.notes.emplace_back(e.what());
+    return found;
+  }
+  if (!observed) {
+    result.verdict = DatasetVerdict::missing;
+    result.notes.push_back("the candidate has no dataset " + info.name);
+    return found;
+  }
+  const Form form = form_of(info, *observed);
+  result.notes = form.notes;
+  if (!form.shape) result.verdict = DatasetVerdict::wrong_shape;
+  if (!form.dtype) result.verdict = DatasetVerdict::wrong_dtype;
+  if (form.comparable) found.comparable = std::move(observed);
+  return found;
 }
 
 GoldenVerdict judge(const GoldenTensors& golden, const CandidateTensor& candidate,

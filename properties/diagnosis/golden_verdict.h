@@ -39,6 +39,13 @@ struct GoldenVerdict {
 GoldenVerdict judge(const GoldenTensors& golden, const CandidateTensor& candidate,
                     const std::vector<std::string>& only = {});
 
+// The candidate's tensor where its elements can be compared, and the result as far as its form decides it.
+struct FormResult {
+  DatasetResult result;
+  std::optional<Tensor> comparable;
+};
+FormResult judge_form(const DatasetInfo& info, const CandidateTensor& candidate);
+
 std::string_view verdict_word(DatasetVerdict verdict);
 
 // A candidate's tensors against a golden of the kind layer: in the order of the steps, each also against what the

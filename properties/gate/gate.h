@@ -144,7 +144,7 @@ struct MachineUse {
   int cores = 1;
 };
 
-// Where whoever reads of a failure is pointed to.
+// The place that readers of a failure are pointed to.
 struct SourcePlace {
   std::string file;  // empty: not known
   int line = 0;      // 0: not known
@@ -193,9 +193,9 @@ GateReport reproduce(const GateOptions& options, std::string_view statement_and_
 // 4 inconclusive, interrupted, or nothing was run.
 int exit_code(const GateReport& report);
 
-// Which statements a run is about, and the beginning of its report.
+// The statements that a run is about, and the beginning of its report.
 
-// By --only. Error{usage} where it selects none.
+// The statements that --only selects. Error{usage} where it selects none.
 std::vector<const Statement*> statements_named(const std::string& only);
 // Keeps the statements among them that are about the candidate's device. Error{usage} where there are none.
 void keep_those_about(const CandidateInfo& candidate, const std::string& only,

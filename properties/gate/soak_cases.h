@@ -68,7 +68,7 @@ class SoakSampler {
  public:
   SoakSampler(std::vector<SoakTarget> targets, std::uint64_t seed);
   [[nodiscard]] const std::vector<SoakTarget>& targets() const { return targets_; }
-  // From any thread. Nothing where the variant's limits leave no case, or chance found none.
+  // Any thread may call it. Nothing where the variant's limits leave no case, or chance found none.
   std::optional<SoakCase> deal();
 
  private:

@@ -68,7 +68,7 @@ bool fusable(const SumTree& t) {
   return (sums <= 1 || t.children.size() == 2) && std::ranges::all_of(t.children, fusable);
 }
 
-std::uint32_t word_at(const FusedSum& step, const SumTree& t, const Terms& terms) {
+std::uint32_t word_of_node(const FusedSum& step, const SumTree& t, const Terms& terms) {
   std::vector<Factor> a, b;
   std::vector<std::uint32_t> sums;
   const auto take = [&](const SumTree& leaf) {
@@ -80,7 +80,7 @@ std::uint32_t word_at(const FusedSum& step, const SumTree& t, const Terms& terms
     if (c.leaf()) {
       take(c);
     } else {
-      sums.push_back(word_at(step, c, terms));
+      sums.push_back(word_of_node(step, c, terms));
     }
   }
   if (sums.size() == 2) {  // a promotion
@@ -133,7 +133,7 @@ std::vector<NodeArithmetic> fused_sums_in(const SumTree& tree) {
         found.push_back({"fused, terms " + std::string(alignment_name) + " at " + std::to_string(bits) +
                              " fraction bits, " + output_name,
                          [&tree, step](const Terms& terms, Format d) {
-                           const double value = decode(step.output.c, word_at(step, tree, terms));
+                           const double value = decode(step.output.c, word_of_node(step, tree, terms));
                            return encode(d, value, Rounding::nearest_even, Overflow::non_saturate);
                          }});
       }

@@ -160,7 +160,7 @@ int CandidateProcess::end_process(bool at_once) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-// How the process ends when it is asked to: it leaves its loop, and exit() runs what the library registered for it.
+// The process ends when it is asked to: it leaves its loop, and exit() runs what the library registered for it.
 std::string CandidateProcess::end_in_order() {
   if (pid_ < 0) return "";
   if (socket_ >= 0) close(socket_);

@@ -72,7 +72,7 @@ std::string count_table(const GateReport& report) {
   return out;
 }
 
-// In a fence that no line of the text can close.
+// Puts the text in a fence that no line of it can close.
 std::string fenced(const std::string& text) {
   std::size_t longest = 2, run = 0;
   for (const char c : text) {

@@ -335,7 +335,7 @@ std::string failures(const GateReport& report, const std::vector<Diagnosis>& dia
   return out;
 }
 
-// How far the verdict reaches.
+// The limits of the verdict.
 std::string not_tried(const GateReport& report) {
   std::vector<std::string> limits, refused;
   for (const OperationInfo& o : report.candidate.operations) {

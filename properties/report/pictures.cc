@@ -1,7 +1,6 @@
 #include "properties/report/pictures.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,12 +17,6 @@ constexpr std::int64_t kMostColumns = 128;
 constexpr std::int64_t kMostRows = 64;
 constexpr std::int64_t kMostElements = 64;  // whose bits are shown
 constexpr std::int64_t kElementsOfRow = 32;
-
-std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t width, std::int64_t index) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, bytes.data() + static_cast<std::size_t>(index) * width, width);
-  return word;
-}
 
 // One element, as a tensor of its own.
 std::optional<Difference> difference_at(const DifferingTensor& t, std::int64_t row, std::int64_t col) {
@@ -50,7 +43,8 @@ Cells cells_of(const DifferingTensor& t) {
   cells.wrong.resize(static_cast<std::size_t>(cells.rows * cells.cols));
   const std::size_t width = bytes_of_element(t.info);
   for (std::int64_t i = 0; i < t.info.rows * t.info.cols; ++i) {
-    if (word_at(t.expected, width, i) == word_at(t.observed, width, i)) continue;
+    const auto at = static_cast<std::size_t>(i);
+    if (word_at(t.expected, width, at) == word_at(t.observed, width, at)) continue;
     const std::int64_t row = i / t.info.cols, col = i % t.info.cols;
     if (t.info.any_nan_is_equal && !difference_at(t, row, col)) continue;
     ++cells.wrong[static_cast<std::size_t>(row / cells.high * cells.cols + col / cells.wide)];
@@ -141,7 +135,7 @@ std::string steps_text(const TensorInfo& info, const Difference::Element& e) {
 
 void draw_element(svg::Drawing& d, const DifferingTensor& t, const BitGrid& grid, const Place& at, double x, double y) {
   const std::size_t width = bytes_of_element(t.info);
-  const std::int64_t index = at.row * t.info.cols + at.col;
+  const auto index = static_cast<std::size_t>(at.row * t.info.cols + at.col);
   const std::uint64_t want = word_at(t.expected, width, index), got = word_at(t.observed, width, index);
   const std::optional<Difference> difference = difference_at(t, at.row, at.col);
   const auto value = [&](std::uint64_t word) {

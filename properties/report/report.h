@@ -56,7 +56,7 @@ std::string exit_meaning(const GateReport& report);
 // Totals and the verdict.
 std::string report_summary(const GateReport& report);
 
-// How far the verdict reaches.
+// The limits of the verdict.
 
 // "rows to 40, columns to 100, rows in multiples of 48"; empty for an operation without limits.
 std::string limits_text(const OperationInfo& operation);
@@ -86,7 +86,7 @@ std::string timings_text(const GateReport& report);
 inline constexpr double kLeastToJudge = 5;
 std::string busy_text(const MachineUse& use);
 
-// For machines.
+// The report for machines.
 
 std::string report_json(const GateReport& report);
 std::string report_junit(const GateReport& report);

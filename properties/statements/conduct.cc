@@ -1,4 +1,5 @@
-// How an operation behaves, whatever it computes: within its buffers, the same every time, and clear in its refusals.
+// The conduct of an operation, whatever it computes: within its buffers, the same every time, and clear in its
+// refusals.
 
 #include "properties/statements/conduct.h"
 

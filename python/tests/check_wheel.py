@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,12 +54,23 @@ def check(python, wheel, folder):
     print(f"{python}: installed in {installed - start:.1f} s, gated from there {time.monotonic() - installed:.1f} s later")
 
 
+def check_files(wheel, cuda):
+    """A build folder that had CUDA once has libraries for GPUs: without CUDA the wheel has none of them."""
+    with zipfile.ZipFile(wheel) as packed:
+        names = {Path(name).name for name in packed.namelist()}
+    assert {"libmxcheck_c.so", "libmxcheck_cpu.so", "libhwy.so.1"} <= names, names
+    for_gpus = [name for name in names if "sm90" in name or "gpu" in name]
+    assert cuda != "OFF" or not for_gpus, for_gpus
+
+
 def main():
     target = Path(sys.argv[1]).resolve()
     target.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    wheel = target / wheel_backend.build_wheel(str(target), dict(one.split("=") for one in sys.argv[2:]))
+    options = dict(one.split("=") for one in sys.argv[2:])
+    wheel = target / wheel_backend.build_wheel(str(target), options)
     print(f"{wheel}: {wheel.stat().st_size / 2**20:.1f} MiB, built in {time.monotonic() - start:.0f} s")
+    check_files(wheel, options.get("cuda", "AUTO").upper())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         for python in pythons():

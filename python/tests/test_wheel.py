@@ -1,7 +1,9 @@
-"""The wheel's tag is that of the symbols that its files take from the C library and from libstdc++ (python/wheel_backend.py)."""
+"""The wheel (python/wheel_backend.py): its tag is that of the symbols that its files take from the C library and from libstdc++, and its
+libraries are those of the configuration."""
 
 import shutil
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -39,6 +41,24 @@ class Tag(unittest.TestCase):
         newest = wheel_backend.newest([Path(os.environ["MXCHECK_C_LIBRARY"])], "GLIBC")
         self.assertGreaterEqual(newest, (2, 4))
         self.assertEqual(wheel_backend.newest([Path(os.environ["MXCHECK_C_LIBRARY"])], "NO_LIBRARY"), (0,))
+
+
+class Libraries(unittest.TestCase):
+    def test_of_an_earlier_configuration_stay_out(self):
+        with tempfile.TemporaryDirectory() as name:
+            build = Path(name)
+            (build / "lib").mkdir()
+            for left in ("libmxcheck_cpu.so", "libmxcheck_sm90.so"):
+                (build / "lib" / left).touch()
+
+            def run(*command):
+                if "targets" in command:
+                    return "lib/libmxcheck_cpu.so: CXX_SHARED_LIBRARY_LINKER__mxcheck_cpu_Release\nmxcheck_cpu: phony\n"
+                return "libhwy.so.1 => /usr/lib/libhwy.so.1 (0x0)\n" if command[0] == "ldd" else ""
+
+            with mock.patch.object(wheel_backend, "_run", run):
+                built = [file.name for file in wheel_backend._built(build, "OFF")]
+            self.assertEqual(built, ["mxcheck", "libmxcheck_cpu.so", "libhwy.so.1"])
 
 
 if __name__ == "__main__":

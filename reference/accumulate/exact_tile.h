@@ -6,7 +6,7 @@
 //   std::vector<std::uint32_t> acc(m * n);           // c: FP32 words, here zeros
 //   exact_tile(a, {0, m}, b, {0, n}, {0, k}, acc.data(), n);
 //
-// How. Each output is decided by the first of three ways that can:
+// Each output is decided by the first of three ways that can:
 //
 // 1. A dot product s of doubles, with a bound on its error. Every 256 of k are summed apart by fused multiply-adds (or
 //    products and sums), then the sums, so that a term is rounded at most m = min(n, 256) + 1 + ceil(n / 256) times.

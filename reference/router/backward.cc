@@ -1,4 +1,4 @@
-// From the gradient of a token's weights to that of its logits: through the weights, then through the scores.
+// The gradient of a token's weights becomes that of its logits: through the weights, then through the scores.
 
 #include "reference/router/loss.h"
 
@@ -108,7 +108,7 @@ class RowGradient {
     for (std::size_t k = 0; k < experts_.size(); ++k) out[experts_[k]] = weights_[k] * (gradient_[k] - sum);
   }
 
-  // From g, the gradient of weights, to h, that of scores.
+  // Makes h, the gradient of scores, of g, that of weights.
   void through_weights() {
     for (std::size_t k = 0; k < experts_.size(); ++k) kept_[k] = score(experts_[k]);
     const float divisor = kept_weights(router_, kept_, weights_);

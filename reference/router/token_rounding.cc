@@ -426,7 +426,7 @@ std::vector<float> TokenRanks::scores_around_chosen(std::int64_t expert, std::in
   return scores;
 }
 
-// From the number of tokens that chose an expert to the number that it gets.
+// The number of tokens that chose an expert becomes the number that it gets.
 
 namespace {
 

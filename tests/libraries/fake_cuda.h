@@ -23,7 +23,7 @@ class FakeCuda : public testing::Test {
     o.tool = MXCHECK_TOOL, o.library = file(library), o.only = only, o.cases = 60, o.seed = 3;
     return o;
   }
-  // With what the library does wrong.
+  // Runs with what the library does wrong.
   static GateReport gate(const GateOptions& o, const char* mode = "") {
     setenv("FAKE_CUDA", mode, 1);
     return run_gate(o, [](const StatementResult&, bool) {});

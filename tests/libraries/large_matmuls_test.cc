@@ -35,7 +35,7 @@ class LargeMatmuls : public test::FakeCuda {
     return report;
   }
   static GateReport one(const std::string& c) { return reproduce(options(), std::string(kStatement) + ": " + c); }
-  // Or why nothing was.
+  // The finding, or why there is none.
   static std::string found(const GateReport& report) {
     const std::string finding = FakeCuda::found(report);
     return finding.empty() ? report.statements.at(0).reason : finding;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "properties/core/candidate.h"
 #include "properties/core/operation.h"
+#include "properties/gate/coverage/layer_covering.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/matrix.h"
 #include "tests/goldens/temporary_directory.h"
@@ -71,6 +73,9 @@ inline void expect_well_formed(const Case& c) {
 class LimitsOnly final : public CandidateRunner {
  public:
   explicit LimitsOnly(OperationInfo operation) { info_.operations.push_back(std::move(operation)); }
+  explicit LimitsOnly(std::span<const OperationInfo> operations) {
+    info_.operations.assign(operations.begin(), operations.end());
+  }
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   Outcome run(const Call&) override { return {}; }
   void restart() override {}
@@ -78,5 +83,35 @@ class LimitsOnly final : public CandidateRunner {
  private:
   CandidateInfo info_;
 };
+
+// Cases of the layers of production's models that these limits allow, and their coverage.
+struct DrawnLayers {
+  std::vector<Case> cases;
+  CoverageReport report = {};
+  std::int64_t most_work = 0;
+};
+inline DrawnLayers draw_layers(const Statement& s, const OperationInfo& limits, const std::vector<Variant>& variants,
+                               Suite suite, std::uint64_t seed) {
+  const LimitsOnly process(limits);
+  const auto domain = operation_named(limits.name).domain({s, variants, process});
+  LayerCovering layers(*domain, variants, domain->usual_work(suite), domain->most_work(suite));
+  Draw draw(seed);
+  DrawnLayers all{layers.cases(draw)};
+  all.most_work = domain->most_work(suite);
+  for (const Case& c : all.cases) layers.count(c, CaseFate::checked);
+  layers.report(all.report);
+  return all;
+}
+
+// The case that is left when a simpler one takes its place as long as one fails.
+template <class Fails>
+Case shrunk(Case c, const Fails& fails) {
+  for (;;) {
+    const std::vector<Case> simpler = operation_named(c.variant.operation).simpler(c, {});
+    const auto next = std::find_if(simpler.begin(), simpler.end(), fails);
+    if (next == simpler.end()) return c;
+    c = *next;
+  }
+}
 
 }  // namespace mxcheck::test

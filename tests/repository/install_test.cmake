@@ -14,7 +14,7 @@ if(NOT bare STREQUAL "kernels/candidate.h;kernels/candidate_layer.h;kernels/cand
   message(FATAL_ERROR "include/mxcheck-candidate/ holds ${bare}")
 endif()
 
-# What shells and man read.
+# The files that shells and man read.
 foreach(file bash-completion/completions/mxcheck zsh/site-functions/_mxcheck fish/vendor_completions.d/mxcheck.fish man/man1/mxcheck.1)
   file(READ ${PREFIX}/share/${file} text)
   if(NOT text MATCHES "verdict.*apart")

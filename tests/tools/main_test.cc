@@ -55,7 +55,7 @@ TEST_F(Tool, refuses_unknown_words_with_code_2) {
   expect_refused(2, "unknown option '--ouptut'; did you mean '--output'?", "quantize x.npy --ouptut q.safetensors");
 }
 
-// What is printed must not go into a file that took the place of a closed descriptor, nor be part of a verdict.
+// Printed text must not go into a file that took the place of a closed descriptor, nor be part of a verdict.
 TEST_F(Tool, closed_standard_descriptors_spoil_no_file_and_no_verdict) {
   write_npy(dir / "x.npy", make_tensor("", Format::fp32, {64, 512}, std::vector<float>(64 * 512, 3.0F)));
   EXPECT_EQ(mxcheck("quantize x.npy -o q.safetensors >&-").code, 3);

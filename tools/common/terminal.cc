@@ -39,17 +39,28 @@ std::string all_places(const CommandRow& top, std::string_view separator) {
   return join(places, separator);
 }
 
-std::vector<std::string> words_after(const CommandRow& command) {
-  std::vector<std::string> words;
-  for (const CommandRow& sub : command.subcommands) words.push_back(sub.name);
+struct Offer {
+  std::string word, help;
+};
+
+// The words that may follow a command.
+std::vector<Offer> offers_after(const CommandRow& command) {
+  std::vector<Offer> offers;
+  for (const CommandRow& sub : command.subcommands) offers.push_back({sub.name, sub.what});
   for (const OptionRow& o : command.options) {
-    if (o.is_argument) {
-      words.insert(words.end(), o.words.begin(), o.words.end());
-    } else {
-      words.insert(words.end(), o.names.begin(), o.names.end());
-    }
+    for (const std::string& word : o.is_argument ? o.words : o.names) offers.push_back({word, o.help});
   }
-  return words;
+  return offers;
+}
+
+// "' golden') offered='make verify' ;;": what may follow each place, as `offered` writes it.
+template <class Offered>
+std::string cases_of_places(const CommandRow& top, const Offered& offered) {
+  std::string cases;
+  walk(top, [&](const CommandRow& command, const std::string& at) {
+    cases += fmt::format("    {}) {} ;;\n", shell_word(at), offered(command));
+  });
+  return cases;
 }
 
 // "' gate --suite') offered='quick full exhaustive' ;;": what may follow an option; nothing stands for files.
@@ -73,7 +84,10 @@ std::string cases_of_values(const CommandRow& top) {
 }
 
 std::string bash_completion(const CommandRow& top) {
-  std::string out = fmt::format(
+  const auto offered = [](const CommandRow& command) {
+    return "offered=" + shell_word(join(offers_after(command), " ", [](const Offer& o) { return o.word; }));
+  };
+  return fmt::format(
       "# Completion of {0} for bash, printed by {0} completion bash.\n"
       "_{0}() {{\n"
       "  local at='' offered='' i current=${{COMP_WORDS[COMP_CWORD]}}\n"
@@ -82,18 +96,12 @@ std::string bash_completion(const CommandRow& top) {
       "    {1}) at=\"$at ${{COMP_WORDS[i]}}\" ;;\n"
       "    esac\n"
       "  done\n"
-      "  case \"$at\" in\n",
-      top.name, all_places(top, "|"));
-  walk(top, [&](const CommandRow& command, const std::string& at) {
-    out += fmt::format("    {}) offered={} ;;\n", shell_word(at), shell_word(join(words_after(command), " ")));
-  });
-  return out + fmt::format(
-                   "  esac\n"
-                   "  case \"$at ${{COMP_WORDS[COMP_CWORD-1]}}\" in\n{1}  esac\n"
-                   "  COMPREPLY=($(compgen -W \"$offered\" -- \"$current\"))\n"
-                   "}}\n"
-                   "complete -o default -F _{0} {0}\n",
-                   top.name, cases_of_values(top));
+      "  case \"$at\" in\n{2}  esac\n"
+      "  case \"$at ${{COMP_WORDS[COMP_CWORD-1]}}\" in\n{3}  esac\n"
+      "  COMPREPLY=($(compgen -W \"$offered\" -- \"$current\"))\n"
+      "}}\n"
+      "complete -o default -F _{0} {0}\n",
+      top.name, all_places(top, "|"), cases_of_places(top, offered), cases_of_values(top));
 }
 
 // "'--suite:quick (under a minute), full'": a row of zsh's _describe.
@@ -103,7 +111,12 @@ std::string zsh_row(std::string name, const std::string& help) {
 }
 
 std::string zsh_completion(const CommandRow& top) {
-  std::string out = fmt::format(
+  const auto offered = [](const CommandRow& command) {
+    const auto row = [](const Offer& o) { return zsh_row(o.word, o.help); };
+    return fmt::format("rows=({}){}", join(offers_after(command), " ", row),
+                       command.subcommands.empty() ? " files=yes" : "");
+  };
+  return fmt::format(
       "#compdef {0}\n"
       "# Completion of {0} for zsh, printed by {0} completion zsh.\n"
       "_{0}() {{\n"
@@ -122,24 +135,12 @@ std::string zsh_completion(const CommandRow& top) {
       "    compadd -- ${{=offered}}\n"
       "    return\n"
       "  fi\n"
-      "  case \"$at\" in\n",
-      top.name, all_places(top, "|"), cases_of_values(top));
-  walk(top, [&](const CommandRow& command, const std::string& at) {
-    std::vector<std::string> rows;
-    for (const CommandRow& sub : command.subcommands) rows.push_back(zsh_row(sub.name, sub.what));
-    for (const OptionRow& o : command.options) {
-      for (const std::string& name : o.is_argument ? o.words : o.names) rows.push_back(zsh_row(name, o.help));
-    }
-    out += fmt::format("    {}) rows=({}){} ;;\n", shell_word(at), join(rows, " "),
-                       command.subcommands.empty() ? " files=yes" : "");
-  });
-  return out + fmt::format(
-                   "  esac\n"
-                   "  _describe -V {0} rows\n"
-                   "  [[ -z $files || $PREFIX == -* ]] || _files\n"
-                   "}}\n"
-                   "_{0} \"$@\"\n",
-                   top.name);
+      "  case \"$at\" in\n{3}  esac\n"
+      "  _describe -V {0} rows\n"
+      "  [[ -z $files || $PREFIX == -* ]] || _files\n"
+      "}}\n"
+      "_{0} \"$@\"\n",
+      top.name, all_places(top, "|"), cases_of_values(top), cases_of_places(top, offered));
 }
 
 std::string fish_completion(const CommandRow& top) {

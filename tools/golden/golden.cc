@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/text.h"
+#include "properties/core/compare.h"
 #include "properties/goldens/suite.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
@@ -192,8 +192,7 @@ struct ShowOptions {
 };
 
 std::uint64_t element(const Tensor& t, std::size_t i) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, t.data.data() + i * size_of(t.format), size_of(t.format));
+  const std::uint64_t bits = word_at(t.data, size_of(t.format), i);
   if (t.format == Format::int32) return static_cast<std::uint64_t>(static_cast<std::int32_t>(bits));
   return bits;
 }

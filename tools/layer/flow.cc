@@ -150,7 +150,7 @@ struct Flow {
   }
   void arrow(int x0, int y0, int x1, int y1) { drawing.arrow(x0, y0, x1, y1); }
 
-  // From the step that made a tensor to the one that reads it: down, or along the lane past the steps between.
+  // The line from the step that made a tensor to the one that reads it: down, or along the lane past the steps between.
   void connect(const std::string& name, int x) {
     const auto from = std::ranges::find_if(made, [&](const Made& m) { return m.name == name; });
     if (from == made.end()) return;

@@ -3,7 +3,6 @@
 #include "tools/layer/layer.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/names.h"
+#include "properties/core/compare.h"
 #include "reference/layer/layer_recipe.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
@@ -289,9 +289,7 @@ constexpr std::size_t kPrefix = 12;
 
 // The element as a number, whatever it is stored as.
 double element(const LayerTensor& t, const std::optional<Format>& format, std::size_t i) {
-  std::uint64_t bits = 0;
-  const std::size_t width = size_of(t.dtype);
-  std::memcpy(&bits, t.data.data() + i * width, width);
+  const std::uint64_t bits = word_at(t.data, size_of(t.dtype), i);
   if (t.dtype == Format::int32) return static_cast<std::int32_t>(bits);
   if (t.dtype == Format::int64) return static_cast<double>(static_cast<std::int64_t>(bits));
   return format ? decode(*format, static_cast<std::uint32_t>(bits)) : static_cast<double>(bits);

@@ -54,7 +54,7 @@ class LayerDump {
   LayerDump& operator=(const LayerDump&) = delete;
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }  // as they are in the file
-  // By the layer's name.
+  // Finds a tensor by the layer's name.
   [[nodiscard]] std::optional<Tensor> find(const std::string& name) const;
   // Names in the file that are none of these of the layer's.
   [[nodiscard]] std::vector<std::string> others(const std::set<std::string>& known) const;

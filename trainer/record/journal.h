@@ -36,7 +36,7 @@ struct JournalContents {
   std::uint64_t torn_bytes = 0;  // after them, of a record that was not written whole
 };
 
-// Also of a journal that is being written.
+// It reads a journal that is being written too.
 JournalContents read_journal(const std::filesystem::path& path);
 inline RunRecord record_of(const JournalContents& journal) { return journal.record; }
 

@@ -110,7 +110,7 @@ struct RunRecord {
 
   [[nodiscard]] std::int64_t first_step() const { return branch ? branch->step : 0; }
   [[nodiscard]] std::int64_t steps_done() const { return first_step() + static_cast<std::int64_t>(steps.size()); }
-  // From first_step() to steps_done() - 1.
+  // number: first_step() to steps_done() - 1.
   [[nodiscard]] const RecordedStep& step(std::int64_t number) const {
     return steps[static_cast<std::size_t>(number - first_step())];
   }

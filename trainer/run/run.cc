@@ -101,7 +101,7 @@ class TrainingSession {
     journal_.emplace(Journal::create(journal_of(r_.out), about(r_, engine_)));
   }
 
-  // From the state of the checkpoint, with a note of the new sitting.
+  // Goes on from the state of the checkpoint, with a note of the new sitting.
   void go_on() {
     journal_.emplace(Journal::resume(journal_of(r_.out)));
     check_same(r_, record());

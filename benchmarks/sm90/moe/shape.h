@@ -101,7 +101,7 @@ struct MoeTensors {
 };
 MoeTensors moe_tensors(const MoeShape& shape, const LayerRecipe& recipe);
 
-// By name, in the order of a call; x is "x" where the recipe keeps it as it was given.
+// The tensors by name, in the order of a call; x is "x" where the recipe keeps it as it was given.
 std::vector<std::string> moe_inputs(const MoeTensors& tensors, Direction direction);
 std::vector<std::string> moe_outputs(const MoeTensors& tensors, Direction direction);
 

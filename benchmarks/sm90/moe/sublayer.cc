@@ -45,7 +45,7 @@ Ids rows_of(const HostLayer& layer, Part part, const Ids& ids) {
   return rows;
 }
 
-// Which of the layer's rows, tokens and experts there are, and the routes among them.
+// Finds which of the layer's rows, tokens and experts there are, and the routes among them.
 void find_routes(const HostLayer& layer, Sublayer& s) {
   const LayerRoutes& r = layer.routes;
   for (const std::int64_t row : s.rows) s.tokens.push_back(r.row_token[static_cast<std::size_t>(row)]);

@@ -42,7 +42,7 @@ std::uint8_t scale_byte(ScaleRule rule, std::uint32_t amax) {
   return static_cast<std::uint8_t>(byte < 0 ? 0 : byte);
 }
 
-// Of a significand of FP32, or of FP64.
+// Drops the last bits of a significand of FP32 or FP64, and rounds to nearest, ties to even.
 template <class T>
 T shift_to_nearest_even(T significand, int drop) {  // 1 <= drop
   if (drop > (sizeof(T) == 4 ? 24 : 53)) return 0;  // below half of the last place

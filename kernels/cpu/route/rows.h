@@ -69,7 +69,7 @@ struct MetadataJob {
 // Takes all memory before it writes an output. Arguments are trusted.
 void make_metadata(const MetadataJob& job);
 
-// From token choice to rows by expert and rows by token, under every rule of docs/router.md.
+// Token choice becomes rows by expert and rows by token, under every rule of docs/router.md.
 
 struct TokenRoundingJob {
   const mxcheck_route_policy* policy = nullptr;

@@ -26,7 +26,7 @@ class ExpertSort {
         if (slot_experts_[slot] >= 0) ++count[slot_experts_[slot]];
       }
     });
-    // From counts to where each part's first slot of an expert goes among the expert's.
+    // Counts become the place of each part's first slot of an expert among the expert's.
     for (std::int64_t part = 0; part < parts_; ++part) {
       for (std::int64_t e = 0; e < experts_; ++e) {
         std::int64_t& count = next_[static_cast<std::size_t>(part * experts_ + e)];

@@ -170,18 +170,14 @@ class Domain {
   std::vector<LayerUse> layer_uses_;
 };
 
-// Two extents whose product has bounds: rows in [rows.low, rows.high], cols likewise.
-struct ExtentPair {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-};
 struct ExtentRange {
   Bin range;
   std::int64_t multiple = 1;
   std::int64_t unit = 1;  // of blocks or tiles: values beside its multiples are drawn often
 };
-std::optional<ExtentPair> draw_extents(const ExtentRange& rows, const ExtentRange& cols, const Bin& product,
-                                       int attempt, Draw& draw);
+// The case's rows and cols, in these ranges, with a product in bounds; false where there are none.
+bool draw_extents(Case& c, const ExtentRange& rows, const ExtentRange& cols, const Bin& product, int attempt,
+                  Draw& draw);
 
 // Offsets of groups of rows (experts), by kind: which of them are empty, and where they end.
 

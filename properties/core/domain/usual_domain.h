@@ -19,7 +19,7 @@ namespace mxcheck {
 // 1 to 512 groups; 8, 16, 32, 64, 128, 256 and 512, and the next above each, are bins of their own.
 std::vector<Bin> expert_count_bins();
 
-// From how many rows x's rows are taken by index: none, one, fewer, as many, more, more than 16 bits count.
+// The number of rows that x's rows are taken from by index: none, one, fewer, as many, more, more than 16 bits count.
 std::int64_t index_kind(const Case& c);
 std::int64_t source_rows(std::int64_t kind, std::int64_t rows, Draw& draw);
 

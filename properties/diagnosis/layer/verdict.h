@@ -60,7 +60,7 @@ struct LayerJudge {
 
 LayerVerdict judge_layer(const LayerData& reference, const LayerJudge& judge);
 
-// Which tensors of a layer one is made of. No errors: of a name that the layer has not, none.
+// The tensors of a layer that one is made of. No errors: a name that the layer has not gives none.
 
 // Computed ones, without the operands between them: "A" of "Y".
 std::vector<std::string> made_of(const std::string& name);

@@ -7,14 +7,42 @@
 // Dalal, Fredman, Patton 1997): a case begins with a pair that is still open and takes, axis after axis, the bin that
 // closes most others.
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "properties/core/domain/domain.h"
 #include "properties/gate/coverage/coverage.h"
 
 namespace mxcheck {
+
+// The work that a case may have, the least first: a case that is too large for the usual one is hardly larger than it
+// must be.
+std::vector<std::int64_t> works_of(std::int64_t usual, std::int64_t most);
+
+// Fixes the axis at the bin that closes most and has a case, which becomes c; of equals the first, the smallest. Three
+// bins are tried. closes(bin): the open tuples that it closes; make(bins): a case in them, or none.
+template <class Closes, class Make>
+void fix_best_bin(Bins& wanted, std::size_t axis, std::size_t bins, Case& c, const Closes& closes, const Make& make) {
+  constexpr std::size_t kBinsToTry = 3;
+  std::vector<std::pair<int, int>> best;  // minus what it closes, bin
+  for (int bin = 0; bin < static_cast<int>(bins); ++bin) {
+    if (const int closed = closes(bin); closed > 0) best.emplace_back(-closed, bin);
+  }
+  std::sort(best.begin(), best.end());
+  if (best.size() > kBinsToTry) best.resize(kBinsToTry);
+  for (const auto& [closed, bin] : best) {
+    wanted[axis] = bin;
+    if (std::optional<Case> more = make(wanted)) {
+      c = *std::move(more);
+      return;
+    }
+    wanted[axis] = kAnyBin;
+  }
+}
 
 class Covering {
  public:

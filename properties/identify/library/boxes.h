@@ -1,10 +1,13 @@
 #pragma once
-// Operations of a candidate as black boxes, a policy at a time; properties/identify/library/library.h has the whole.
+// Operations of a candidate as black boxes, a policy at a time; properties/identify/library/library.h has the whole. A
+// new operation is identified when it has a row of box_kinds(), and says by Operation::identified_as which variants are
+// asked.
 
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/core/operation.h"
@@ -48,14 +51,14 @@ struct LibraryQuestion {
   std::int64_t tree_k = 128;  // of the sums whose tree is looked for
 };
 
-// The policies of these that are asked: groups, biases, layouts and other options are left out, of quantizations the
-// smallest block and the widest type that each recipe and format is offered with.
-std::vector<Variant> asked_of(const LibraryQuestion& question, const std::vector<Variant>& offered);
-
-// One of those. CallFailed becomes its trouble.
-PolicyReport identify_policy(CandidateRunner& runner, const Variant& variant, const LibraryQuestion& question);
-
-// The operations that the word asks for; empty for one that is none of them.
-std::vector<std::string> operations_of(const std::string& op);
+// A word of --op: how a policy of these operations is identified.
+struct BoxKind {
+  std::string_view word;
+  std::vector<std::string_view> operations;
+  void (*identify)(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question, PolicyReport& report);
+  bool scales_alone = false;  // of outputs: the gate's cases are not posed
+};
+// The first one with an operation is that of a question without --op.
+const std::vector<BoxKind>& box_kinds();
 
 }  // namespace mxcheck

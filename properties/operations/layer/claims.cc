@@ -91,7 +91,7 @@ std::optional<Finding> compares_errors_of(CheckContext& context, const Case& c, 
   const std::vector<std::size_t> places = drawn_places(c, differing(got.outputs[n], own, Format::bf16));
   if (places.empty()) tally->add(c, {}, 0, 0, 0);
   for (const std::size_t at : chosen(p, places)) {
-    const auto value = [&](const Bytes& of) { return decode(Format::bf16, word_at(of, at, Format::bf16)); };
+    const auto value = [&](const Bytes& of) { return decode(Format::bf16, word_at(of, Format::bf16, at)); };
     const std::int64_t cols = posed.answer[n].info.cols;
     const auto place = static_cast<std::int64_t>(at);
     tally->add(c, {}, exact(p, place / cols, place % cols), value(got.outputs[n]), value(own));
@@ -121,7 +121,7 @@ class SwigluElements {
   [[nodiscard]] float up(std::int64_t row, std::int64_t j) const { return at(row, p_.up_column(j)); }
   [[nodiscard]] float p(std::int64_t row, std::int64_t j) const { return p_.p[static_cast<std::size_t>(row * n_ + j)]; }
   [[nodiscard]] float weight(std::int64_t row) const { return p_.weights[static_cast<std::size_t>(row)]; }
-  // Which pair a column of dH is of, and whether it is its up value.
+  // The pair that a column of dH is of, and true if the column is its up value.
   [[nodiscard]] std::pair<std::int64_t, bool> pair_of(std::int64_t col) const {
     const std::int64_t j = layer_of(p_.c.variant).gate_up == MXCHECK_HALVES ? col % n_ : col / 2;
     return {j, col == p_.up_column(j)};
@@ -250,7 +250,7 @@ std::vector<OutputRange> coded_ranges(const SwigluProblem& p, std::size_t codes,
           ranges[first] = of.of_scale();
         } else {
           const double scale =
-              decode(scales.format, word_at(observed[codes + 1], static_cast<std::size_t>(number), scales.format));
+              decode(scales.format, word_at(observed[codes + 1], scales.format, static_cast<std::size_t>(number)));
           std::ranges::copy(of.of_codes(scale), ranges.begin() + static_cast<std::ptrdiff_t>(first));
         }
       }

@@ -111,9 +111,7 @@ class SwigluDomain final : public LayeredDomain<BlockLayers> {
     if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows_, rows, draw);
     const bool any = !is_wanted(wanted, rows_) && !is_wanted(wanted, cols_) && attempt < 5;
     const Bin product{0, any ? std::min(most, kSmallElements) : most, {}};
-    const auto extents = draw_extents(rows, cols, product, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
+    if (!draw_extents(c, rows, cols, product, attempt, draw)) return false;
     if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
     return c.rows % limits().rows_multiple == 0;
   }
@@ -200,9 +198,7 @@ class AggregateDomain final : public LayeredDomain<BlockLayers> {
     const std::int64_t limit = std::min(any ? kSmallWork : most, most) / std::max<std::int64_t>(1, own.most);
     const ExtentRange rows{small_range(wanted, tokens_, draw), limits().rows_multiple, 32};
     const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, 32};
-    const auto extents = draw_extents(rows, cols, Bin{0, limit, {}}, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
+    if (!draw_extents(c, rows, cols, Bin{0, limit, {}}, attempt, draw)) return false;
     const std::int64_t kind =
         is_wanted(wanted, y_) ? bin(wanted, y_)
                               : static_cast<std::int64_t>(both || draw.chance(90) ? 2 + draw.below(3) : draw.below(2));
@@ -278,28 +274,28 @@ void require(bool holds, const char* what) {
   if (!holds) throw Error(ErrorKind::usage, std::string("a case of a layer's step: ") + what);
 }
 
-void check_aggregate(const Case& c) {
+void check_window(const Case& c) {
   const LayerCase& own = layer_case(c);
-  require(c.experts.empty() && c.stride == 0, "aggregate has neither expert offsets nor a stride");
-  require(c.variant.dtype == Format::bf16, "y is bf16");
-  require(own.y_rows >= 0 && own.y_rows <= kMostCaseRows, "y is 0 to 2^30 rows");
-  require(own.most >= 0 && (c.rows == 0 || own.most <= kMostCaseRows / c.rows),
-          "k is 0 or more, and slots at most 2^30");
-  require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
+  require(c.gather == 0 && c.plants.empty(), "there are neither gathered rows nor plants; at= is a window");
+  require(own.first_row >= 0 && own.first_col >= 0 && own.first_row <= kMostCaseRows && own.first_col <= kMostRows,
+          "at is 0 to 2^30");
 }
 
 }  // namespace
 
-std::vector<Variant> askable_steps(const std::string& operation) {
+std::vector<Variant> askable_aggregates(const std::string& operation) {
   std::vector<Variant> all;
   Variant v{operation};
-  if (is_aggregate(v)) {
-    for (const bool weighted : {false, true}) {
-      layer_of(v).weighted = weighted;
-      all.push_back(v);
-    }
-    return all;
+  for (const bool weighted : {false, true}) {
+    layer_of(v).weighted = weighted;
+    all.push_back(v);
   }
+  return all;
+}
+
+std::vector<Variant> askable_swiglus(const std::string& operation) {
+  std::vector<Variant> all;
+  Variant v{operation};
   for (const int gate_up : {MXCHECK_HALVES, MXCHECK_INTERLEAVED}) {
     layer_of(v) = {};
     layer_of(v).gate_up = gate_up;
@@ -322,12 +318,20 @@ std::vector<Variant> askable_steps(const std::string& operation) {
   return all;
 }
 
-void check_step(const Case& c) {
+void check_aggregate(const Case& c) {
   const LayerCase& own = layer_case(c);
-  require(c.gather == 0 && c.plants.empty(), "there are neither gathered rows nor plants; at= is a window");
-  require(own.first_row >= 0 && own.first_col >= 0 && own.first_row <= kMostCaseRows && own.first_col <= kMostRows,
-          "at is 0 to 2^30");
-  if (is_aggregate(c.variant)) return check_aggregate(c);
+  check_window(c);
+  require(c.experts.empty() && c.stride == 0, "aggregate has neither expert offsets nor a stride");
+  require(c.variant.dtype == Format::bf16, "y is bf16");
+  require(own.y_rows >= 0 && own.y_rows <= kMostCaseRows, "y is 0 to 2^30 rows");
+  require(own.most >= 0 && (c.rows == 0 || own.most <= kMostCaseRows / c.rows),
+          "k is 0 or more, and slots at most 2^30");
+  require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
+}
+
+void check_swiglu(const Case& c) {
+  const LayerCase& own = layer_case(c);
+  check_window(c);
   require(own.y_rows == 0 && own.most == 0 && own.drops == 0, "y, k and drops go with aggregate");
   require(c.variant.dtype == Format::bf16 || c.variant.dtype == Format::e4m3 || c.variant.dtype == Format::e5m2,
           "h is bf16, or codes in e4m3 or e5m2");

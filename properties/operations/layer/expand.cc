@@ -385,7 +385,7 @@ bool with_token_offset(Call& call, std::size_t at, std::int64_t value) {
 std::int64_t slots_of(const Call& call) { return call.inputs.back().shape[0]; }
 std::size_t last_offset(const Call& call) { return static_cast<std::size_t>(rows_of(call)); }
 
-std::vector<InvalidCall> invalid_aggregates() {
+std::vector<InvalidCall> aggregate_refusals() {
   return {
       invalid_policy<A>("weighted is 2", [](A& p) { return p.weighted = 2, true; }),
       invalid_policy<A>("weighted is negative", [](A& p) { return p.weighted = -1, true; }),
@@ -417,12 +417,14 @@ InvalidCall tiled() {
 
 }  // namespace
 
-std::vector<InvalidCall> invalid_steps(std::string_view operation) {
+std::vector<InvalidCall> invalid_aggregates() {
   std::vector<InvalidCall> all = disagreeing_extents({unknown_layout(), negative_layout(), tiled()});
-  if (operation == "aggregate") {
-    add_invalid(all, {invalid_aggregates()});
-    return all;
-  }
+  add_invalid(all, {aggregate_refusals()});
+  return all;
+}
+
+std::vector<InvalidCall> invalid_swiglus() {
+  std::vector<InvalidCall> all = disagreeing_extents({unknown_layout(), negative_layout(), tiled()});
   add_invalid(all, {{unknown_format(), unknown_recipe(), unwanted_row_index(),
                      without_input("the gradient of A is missing", 0), without_input("the weights are missing", 1)},
                     invalid_blocks(),

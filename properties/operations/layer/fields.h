@@ -48,6 +48,7 @@ inline LayerCase& layer_case(Case& c) { return c.own.edit<LayerCase>(); }
 inline bool is_backward(const Variant& v) { return is_operation(v.operation, "swiglu_backward"); }
 inline bool is_swiglu(const Variant& v) { return is_operation(v.operation, "swiglu") || is_backward(v); }
 inline bool is_aggregate(const Variant& v) { return is_operation(v.operation, "aggregate"); }
+inline bool is_transpose(const Variant& v) { return is_operation(v.operation, "quantize_transposed"); }
 
 inline bool writes(const Variant& v, int what) { return is_swiglu(v) && (layer_of(v).outputs & what) != 0; }
 inline bool writes_codes(const Variant& v) { return writes(v, MXCHECK_ROWS_CODED | MXCHECK_COLUMNS_CODED); }

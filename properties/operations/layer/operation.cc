@@ -41,103 +41,42 @@ std::pair<std::int64_t, std::int64_t> place_field(std::string_view field, std::s
   return {number_field<std::int64_t>(field, parts[0]), number_field<std::int64_t>(field, parts[1])};
 }
 
-bool set_field_of_aggregate(Case& c, const FieldText& f) {
-  LayerCase& own = layer_case(c);
-  return f.word("weighted", layer_of(c.variant).weighted, kFlag) || f.number("y", own.y_rows) ||
-         f.number("k", own.most) || f.number("drops", own.drops);
-}
-
-bool set_field_of_swiglu(Case& c, const FieldText& f) {
-  LayerVariant& v = layer_of(c.variant);
-  return f.word("gate_up", v.gate_up, kGateUp) ||
-         f.read("outputs", [&] { v.outputs = outputs_field(f.field, f.value); }) || f.format("format", v.format) ||
-         f.read("recipe", [&] { v.recipe = recipe_named(f.value).name; }) || f.number("block", v.block) ||
-         f.format("scaled", v.scaled);
-}
-
+// Parts that all steps share.
 class StepOperation : public Operation {
  public:
   // weight: there are a thousand variants of swiglu and its gradient, which must not crowd out the rest.
   StepOperation(std::string_view name, std::size_t weight) : name_(name), weight_(weight) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
-    return askable_steps(operation);
-  }
-  [[nodiscard]] Policy policy(const Case& c) const override;
-  [[nodiscard]] std::string variant_text(const Variant& v) const override;
   [[nodiscard]] std::string shape_text(const Case& c) const override;
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
-  void check(const Case& c) const override { check_step(c); }
-
   [[nodiscard]] std::optional<std::size_t> fixed_weight() const override { return weight_; }
-  [[nodiscard]] std::vector<std::string_view> claims() const override {
-    if (aggregates()) return {kAnyOrder, kAsAccurateAsExact};
-    return {kAnyOrder, kAnyOrderOrTanh, kAsAccurateAsExact};
-  }
-  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
-    return aggregates() ? aggregate_domain(request) : swiglu_domain(request);
-  }
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const override {
     return simpler_steps(c, finding);
   }
-
   [[nodiscard]] bool any_nan_is_equal(std::string_view) const override { return true; }
-  [[nodiscard]] std::int64_t work(const Case& c) const override {
-    return aggregates()
-               ? c.cols * std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows)
-               : c.elements();
-  }
-
-  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_steps(name_); }
-  [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
-    if (!Operation::has_invalid_calls(c)) return false;
-    return !aggregates() || (layer_case(c).y_rows >= 2 && AggregateProblem(c).slots.token_rows.size() >= 2);
-  }
-  [[nodiscard]] bool may_have_row_stride() const override { return !aggregates(); }
-  [[nodiscard]] bool has_offsets_of_experts() const override { return !aggregates(); }  // they are of tokens
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const override;
 
+ protected:
+  [[nodiscard]] virtual bool set_own_field(Case& c, const FieldText& f) const = 0;
+  static mxcheck_policy common_policy(const Case& c);
+
  private:
-  [[nodiscard]] bool aggregates() const { return name_ == "aggregate"; }
   std::string_view name_;
   std::size_t weight_;
 };
 
-Policy StepOperation::policy(const Case& c) const {
-  const LayerVariant& v = layer_of(c.variant);
+mxcheck_policy StepOperation::common_policy(const Case& c) {
   mxcheck_policy common{};
   common.format = common.recipe = "";
   common.rows = c.rows, common.cols = c.cols, common.threads = c.threads;
   common.layout = MXCHECK_COMPACT;
-  if (aggregates()) return pack(mxcheck_aggregate_policy{common, v.weighted ? 1 : 0});
-  if (writes_codes(c.variant)) {
-    common.format = spec(v.format).name.data(), common.recipe = v.recipe.c_str();
-    common.block_rows = 1, common.block_cols = v.block;
-  }
-  mxcheck_swiglu_policy p{};
-  p.policy = common;
-  p.format_h = has_coded_h(c.variant) ? spec(c.variant.dtype).name.data() : "";
-  p.format_scaled = has_scaled_format(c.variant) ? spec(v.scaled).name.data() : "";
-  p.gate_up = v.gate_up, p.outputs = v.outputs;
-  return pack(p, {offsetof(mxcheck_swiglu_policy, format_h), offsetof(mxcheck_swiglu_policy, format_scaled)});
-}
-
-std::string StepOperation::variant_text(const Variant& variant) const {
-  const LayerVariant& v = layer_of(variant);
-  if (aggregates()) return fmt::format("op={} weighted={:d}", variant.operation, v.weighted);
-  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", variant.operation, spec(variant.dtype).name,
-                                 kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
-  if (writes_codes(variant))
-    text += fmt::format(" format={} recipe={} block={}", spec(v.format).name, v.recipe, v.block);
-  if (has_scaled_format(variant)) text += fmt::format(" scaled={}", spec(v.scaled).name);
-  return text;
+  return common;
 }
 
 std::string StepOperation::shape_text(const Case& c) const {
   const LayerCase& own = layer_case(c);
   std::string text;
-  if (aggregates()) text += fmt::format(" y={} k={}", own.y_rows, own.most);
   if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
   if (own.first_row != 0 || own.first_col != 0) text += fmt::format(" at={},{}", own.first_row, own.first_col);
   return text;
@@ -149,7 +88,7 @@ bool StepOperation::set_field(Case& c, std::string_view field, std::string_view 
     std::tie(own.first_row, own.first_col) = place_field(field, value);
     return true;
   }
-  return aggregates() ? set_field_of_aggregate(c, {field, value}) : set_field_of_swiglu(c, {field, value});
+  return set_own_field(c, {field, value});
 }
 
 std::vector<Case> StepOperation::large_cases(const Variant& v, Suite suite) const {
@@ -159,9 +98,101 @@ std::vector<Case> StepOperation::large_cases(const Variant& v, Suite suite) cons
   if (suite == Suite::quick && !usual) return {};
   if (suite != Suite::exhaustive && own.recipe != "rceil") return {};
   Case c = step_corner(v, 515, 301, Data::normal, 5);
-  if (!aggregates()) c.experts = {0, 3, 3, 259, 515};
+  if (has_offsets_of_experts()) c.experts = {0, 3, 3, 259, 515};
   return {c};
 }
+
+class SwigluOperation : public StepOperation {
+ public:
+  using StepOperation::StepOperation;
+
+  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
+    return askable_swiglus(operation);
+  }
+  [[nodiscard]] std::vector<std::string_view> claims() const override {
+    return {kAnyOrder, kAnyOrderOrTanh, kAsAccurateAsExact};
+  }
+  [[nodiscard]] Policy policy(const Case& c) const override;
+  [[nodiscard]] std::string variant_text(const Variant& v) const override;
+  void check(const Case& c) const override { check_swiglu(c); }
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return swiglu_domain(request);
+  }
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_swiglus(); }
+  [[nodiscard]] bool may_have_row_stride() const override { return true; }
+
+ private:
+  [[nodiscard]] bool set_own_field(Case& c, const FieldText& f) const override {
+    LayerVariant& v = layer_of(c.variant);
+    return f.word("gate_up", v.gate_up, kGateUp) ||
+           f.read("outputs", [&] { v.outputs = outputs_field(f.field, f.value); }) || f.format("format", v.format) ||
+           f.read("recipe", [&] { v.recipe = recipe_named(f.value).name; }) || f.number("block", v.block) ||
+           f.format("scaled", v.scaled);
+  }
+};
+
+Policy SwigluOperation::policy(const Case& c) const {
+  const LayerVariant& v = layer_of(c.variant);
+  mxcheck_swiglu_policy p{};
+  p.policy = common_policy(c);
+  if (writes_codes(c.variant)) {
+    p.policy.format = spec(v.format).name.data(), p.policy.recipe = v.recipe.c_str();
+    p.policy.block_rows = 1, p.policy.block_cols = v.block;
+  }
+  p.format_h = has_coded_h(c.variant) ? spec(c.variant.dtype).name.data() : "";
+  p.format_scaled = has_scaled_format(c.variant) ? spec(v.scaled).name.data() : "";
+  p.gate_up = v.gate_up, p.outputs = v.outputs;
+  return pack(p, {offsetof(mxcheck_swiglu_policy, format_h), offsetof(mxcheck_swiglu_policy, format_scaled)});
+}
+
+std::string SwigluOperation::variant_text(const Variant& variant) const {
+  const LayerVariant& v = layer_of(variant);
+  std::string text = fmt::format("op={} x={} gate_up={} outputs={}", variant.operation, spec(variant.dtype).name,
+                                 kGateUp[static_cast<std::size_t>(v.gate_up)], outputs_text(v.outputs));
+  if (writes_codes(variant))
+    text += fmt::format(" format={} recipe={} block={}", spec(v.format).name, v.recipe, v.block);
+  if (has_scaled_format(variant)) text += fmt::format(" scaled={}", spec(v.scaled).name);
+  return text;
+}
+
+class AggregateOperation : public StepOperation {
+ public:
+  using StepOperation::StepOperation;
+
+  [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
+    return askable_aggregates(operation);
+  }
+  [[nodiscard]] std::vector<std::string_view> claims() const override { return {kAnyOrder, kAsAccurateAsExact}; }
+  [[nodiscard]] Policy policy(const Case& c) const override {
+    return pack(mxcheck_aggregate_policy{common_policy(c), layer_of(c.variant).weighted ? 1 : 0});
+  }
+  [[nodiscard]] std::string variant_text(const Variant& v) const override {
+    return fmt::format("op={} weighted={:d}", v.operation, layer_of(v).weighted);
+  }
+  [[nodiscard]] std::string shape_text(const Case& c) const override {
+    return fmt::format(" y={} k={}", layer_case(c).y_rows, layer_case(c).most) + StepOperation::shape_text(c);
+  }
+  void check(const Case& c) const override { check_aggregate(c); }
+  [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const override {
+    return aggregate_domain(request);
+  }
+  [[nodiscard]] std::int64_t work(const Case& c) const override {
+    return c.cols * std::max(c.rows * std::max<std::int64_t>(1, layer_case(c).most), layer_case(c).y_rows);
+  }
+  [[nodiscard]] std::vector<InvalidCall> invalid_calls() const override { return invalid_aggregates(); }
+  [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
+    return StepOperation::has_invalid_calls(c) && layer_case(c).y_rows >= 2 &&
+           AggregateProblem(c).slots.token_rows.size() >= 2;
+  }
+  [[nodiscard]] bool has_offsets_of_experts() const override { return false; }  // they are of tokens
+
+ private:
+  [[nodiscard]] bool set_own_field(Case& c, const FieldText& f) const override {
+    LayerCase& own = layer_case(c);
+    return f.word("weighted", layer_of(c.variant).weighted, kFlag) || f.number("y", own.y_rows) ||
+           f.number("k", own.most) || f.number("drops", own.drops);
+  }
+};
 
 }  // namespace
 
@@ -174,9 +205,9 @@ Case step_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data da
 }
 
 OperationModule layer_module() {
-  static const OperationOf<SwigluProblem, StepOperation> kSwiglu("swiglu", 60);
-  static const OperationOf<SwigluProblem, StepOperation> kBackward("swiglu_backward", 60);
-  static const OperationOf<AggregateProblem, StepOperation> kAggregate("aggregate", 20);
+  static const OperationOf<SwigluProblem, SwigluOperation> kSwiglu("swiglu", 60);
+  static const OperationOf<SwigluProblem, SwigluOperation> kBackward("swiglu_backward", 60);
+  static const OperationOf<AggregateProblem, AggregateOperation> kAggregate("aggregate", 20);
   OperationModule module{{&kSwiglu, &kBackward, &kAggregate, &quantize_transposed_operation()},
                          step_equality_statements()};
   for (const auto& family : {step_claim_statements(step_equality_statements()), swiglu_law_statements(),

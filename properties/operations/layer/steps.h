@@ -35,7 +35,7 @@ std::optional<GemmTensor> gemm_tensor(const std::string& name);
 const OperandRule& rule_of(const LayerRecipe& recipe, LayerGemm gemm, Side side);
 OperandRule& rule_of(LayerRecipe& recipe, LayerGemm gemm, Side side);
 
-// From the tensor's values, by the rule of d.recipe.
+// The operand made of the tensor's values, by the rule of d.recipe.
 LayerOperand operand_from_values(const LayerData& d, LayerGemm gemm, Side side);
 // The tensor as d holds it.
 LayerOperand operand_as_held(const LayerData& d, LayerGemm gemm, Side side);
@@ -45,7 +45,7 @@ Bytes product(const LayerData& d, LayerGemm gemm, const LayerOperand& a, const L
 // H as the SwiGLU reads it: forward in BF16, backward what was kept.
 std::vector<float> values_of_h(const LayerData& d, bool kept);
 
-// From operands as d holds them. Not of inputs, routes and d_logits, which are made of nothing that the layer has.
+// The tensor made of operands as d holds them; none of inputs, routes and d_logits, which the layer does not make.
 Bytes made_again(const LayerData& d, const std::string& name);
 // A GEMM's D with its operands made from values first; of other tensors the same as made_again.
 Bytes made_from_values(const LayerData& d, const std::string& name);

@@ -209,7 +209,7 @@ bool has_either_order(const Variant& v, std::span<const Variant> all) {
   return offers(all, halves);
 }
 bool gives_a(const Variant& v, std::span<const Variant>) {
-  return v.operation == "swiglu" && !writes_codes(v) && !has_coded_h(v);
+  return is_swiglu(v) && !is_backward(v) && !writes_codes(v) && !has_coded_h(v);
 }
 
 }  // namespace
@@ -335,8 +335,6 @@ std::vector<Statement> aggregate_law_statements() {
 // Laws of blocks along tokens that hold whatever the reference says: blocks end with their expert.
 
 namespace {
-
-bool is_transpose(const Variant& v) { return v.operation == "quantize_transposed"; }
 
 std::int64_t swiglu_laws_block_of(const Variant& v) {
   return is_transpose(v) ? blocks_of(v).block.rows : layer_of(v).block;

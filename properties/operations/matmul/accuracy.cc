@@ -74,7 +74,7 @@ std::optional<Finding> compares_errors(CheckContext& context, const Case& c) {
   const Matmul m = p.matmul(p.contract());
   for (const std::size_t at : apart(c, outputs)) {
     tally->add(c, sets_of(c), exact_output(m, static_cast<std::int64_t>(at)),
-               decode(format, word_at(got.outputs[0], at, format)), decode(format, word_at(own, at, format)));
+               decode(format, word_at(got.outputs[0], format, at)), decode(format, word_at(own, format, at)));
   }
   return std::nullopt;
 }

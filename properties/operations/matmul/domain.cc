@@ -173,10 +173,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     cols.range.high = std::min(cols.range.high, most / kElementWork / some / matrices);
     rows.range.high = std::min(rows.range.high, most / kElementWork / some);
     if (cols.range.low > cols.range.high || rows.range.low > rows.range.high) return false;
-    const auto extents = draw_extents(rows, cols, outputs, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
-    return true;
+    return draw_extents(c, rows, cols, outputs, attempt, draw);
   }
 
   // An extent of which such groups can be made.

@@ -92,6 +92,10 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
     p.alpha = own.alpha;
     return pack(p, {offsetof(mxcheck_matmul_policy, format_b)});
   }
+  [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const override {
+    if (matmul_of(v).groups != MXCHECK_DENSE) return std::nullopt;
+    return Operation::identified_as(v);
+  }
 
   [[nodiscard]] std::string variant_text(const Variant& variant) const override {
     const MatmulVariant& v = matmul_of(variant);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -315,9 +314,7 @@ class MoeElements {
         {{"layer0.x", "layer3.x"}, {"layer0.w1", "layer3.w1"}, {"layer0.w2", "layer3.w2"}, {"layer0.dO", "layer3.dO"}}};
     const Tensor& t = real_tensor(kNames[static_cast<std::size_t>(what)][c_.seed % 2]);
     const std::int64_t row = (i + static_cast<std::int64_t>(c_.seed / 2 % 97)) % t.shape[0];
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, t.data.data() + 2 * (row * t.shape[1] + j % t.shape[1]), 2);
-    return bits;
+    return static_cast<std::uint16_t>(t.code(static_cast<std::size_t>(row * t.shape[1] + j % t.shape[1])));
   }
 
   const Case& c_;

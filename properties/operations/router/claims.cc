@@ -67,7 +67,7 @@ class ClaimedRoutes {
     return values_in<std::int32_t>(std::span(of[0]).subspan(place(token), width_ * 4));
   }
   [[nodiscard]] std::uint32_t word(const std::vector<Bytes>& of, std::int64_t token, std::size_t i) const {
-    return word_at(of[1], static_cast<std::size_t>(token) * width_ + i, Format::fp32);
+    return word_at(of[1], Format::fp32, static_cast<std::size_t>(token) * width_ + i);
   }
 
   const ChoiceProblem& p_;

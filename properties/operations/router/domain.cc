@@ -215,10 +215,7 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     product.high =
         std::min(product.high, is_wanted(wanted, logits_) || attempt >= 5 ? most : std::min(most, small_work()));
     if (metadata_ && !is_wanted(wanted, logits_)) product.high = std::numeric_limits<std::int64_t>::max() / 2;
-    const auto extents = draw_extents(rows, cols, product, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
-    return c.cols >= 1;
+    return draw_extents(c, rows, cols, product, attempt, draw) && c.cols >= 1;
   }
 
   // Groups, those kept, and top-k.

@@ -40,7 +40,7 @@ std::vector<float> logits_gradient_of(const GoldenTensors& golden, std::span<con
 // ROUTER and one variant; a rule and what it takes where "rules" is there.
 void parse_layer_router(JsonObject& o, RouteGolden& route);
 
-// How a golden's router is set: top_k, groups, groups_kept, nan, scale, and the variant where it has one alone.
+// The settings of a golden's router: top_k, groups, groups_kept, nan, scale, and the variant where it has one alone.
 Attributes router_attributes(const RouteGolden& route, bool one_variant);
 
 }  // namespace mxcheck

@@ -231,7 +231,7 @@ bool up_by_scores(const Choice& choice, std::int64_t e, std::int64_t down, std::
   return gained < lost;
 }
 
-// Which of the two a rule takes, as docs/router.md has it; residual is balance-f's, before this expert.
+// True if the rule rounds f up, as docs/router.md has it; residual is balance-f's, before this expert.
 bool goes_up(const Case& c, const Choice& choice, std::int64_t e, std::int64_t f, std::int64_t residual) {
   const std::int64_t lost = f % route_case(c).tile;
   const std::int64_t gained = route_case(c).tile - lost;

@@ -40,6 +40,11 @@ class RouteOperation : public Operation {
   }
   [[nodiscard]] Policy question(const Variant& v) const override;
   [[nodiscard]] Policy policy(const Case& c) const override;
+  [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const override {
+    const RouteVariant& own = route_of(v);
+    if (own.bias || own.limited) return std::nullopt;
+    return IdentifiedAs{v.operation + " " + own.router, rank_of_type(v.dtype) * 2 + (own.nan_last ? 0 : 1)};
+  }
   [[nodiscard]] std::string variant_text(const Variant& v) const override;
   [[nodiscard]] std::string shape_text(const Case& c) const override;
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;

@@ -42,7 +42,7 @@ Case case_of(const Call& call) {
   return c;
 }
 
-// From the front, as many as the operation's problem has.
+// A call's inputs are the first ones, as many as the operation's problem has.
 const CallTensor& input_at(const Call& call, std::size_t at) {
   if (at < call.inputs.size()) return call.inputs[at];
   throw Error(ErrorKind::internal, "a call of a router that no statement makes");
@@ -355,7 +355,8 @@ class Logits {
     }
   }
 
-  // Which experts a token goes to: slots in a row are those of one expert after the other, and of consecutive tokens.
+  // Chooses the experts of each token: slots in a row are those of one expert after the other, and of consecutive
+  // tokens.
   void plan_loads() {
     const std::int64_t slots = c_.rows * own_.top_k;
     const std::int64_t counted = c_.cols - own_.top_k;

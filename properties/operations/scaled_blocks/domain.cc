@@ -125,9 +125,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     Bin product = range(wanted, elements_);
     const bool any_product = !is_wanted(wanted, elements_);
     product.high = std::min(product.high, any_product && attempt < 5 ? std::min(most, kMostDrawnElements) : most);
-    const auto extents = draw_extents(rows, cols, product, attempt, draw);
-    if (!extents) return false;
-    c.rows = extents->rows, c.cols = extents->cols;
+    if (!draw_extents(c, rows, cols, product, attempt, draw)) return false;
     if (kind == Groups::whole_units) c.rows = c.rows / kUnit * kUnit;
     return c.rows % limits().rows_multiple == 0;
   }

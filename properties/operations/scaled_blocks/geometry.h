@@ -46,7 +46,7 @@ struct BlockBounds {
 };
 BlockBounds block_at_scale(const Case& c, const ScaleGeometry& g, std::int64_t scale_row, std::int64_t scale_col);
 
-// Which scale lives at a flat offset of the tcgen05 layout.
+// The scale that lives at a flat offset of the tcgen05 layout.
 struct ScalePlace {
   std::int64_t row = -1;  // -1: padding
   std::int64_t col = -1;

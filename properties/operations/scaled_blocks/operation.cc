@@ -76,6 +76,14 @@ Policy ScaledBlocksOperation::policy(const Case& c) const {
   return pack(p);
 }
 
+// The smallest block and the widest type of a recipe and format.
+std::optional<IdentifiedAs> ScaledBlocksOperation::identified_as(const Variant& v) const {
+  const ScaledBlocksVariant& own = blocks_of(v);
+  if (own.layout != MXCHECK_COMPACT || spec(own.format).bits > 8) return std::nullopt;
+  return IdentifiedAs{v.operation + " " + std::string(spec(own.format).name) + " " + own.recipe,
+                      own.block.height(1) * own.block.width(64) * 4 + rank_of_type(v.dtype)};
+}
+
 std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {
   const ScaledBlocksVariant& v = blocks_of(variant);
   return fmt::format("op={} format={} recipe={} block={} layout={} x={}", variant.operation, spec(v.format).name,

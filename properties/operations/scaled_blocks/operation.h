@@ -17,7 +17,7 @@
 
 namespace mxcheck {
 
-// In what these operations differ, beside their problems.
+// The differences between these operations, beside their problems.
 struct ScaledBlocksTraits {
   std::string_view name;
   // It has a matrix x, which is drawn from the case's data and may be strided or gathered.
@@ -45,6 +45,7 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::string_view name() const final { return traits_.name; }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
+  [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const final;
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
   [[nodiscard]] std::string option_text(const Case& c) const final;
   bool set_field(Case& c, std::string_view field, std::string_view value) const final;

@@ -241,7 +241,7 @@ mxcheck_status run_as(const mxcheck_call* call, std::string_view contract) {
 }
 
 mxcheck_status run_promoted(const mxcheck_call* call) { return run_as(call, "sm90_fp8+promote128"); }
-// From C, with alpha 1 alone: an option that supports() is not asked about.
+// Sums begin at C, and alpha must be 1: supports() is not asked about this option.
 mxcheck_status run_bf16(const mxcheck_call* call) {
   const mxcheck_matmul_policy* p = right::has_fields(call) ? policy_of(call->policy) : nullptr;
   if (p != nullptr && p->alpha != 1) return refuse(call, MXCHECK_UNSUPPORTED, "alpha is 1");

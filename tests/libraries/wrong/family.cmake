@@ -48,7 +48,7 @@ function(mxcheck_host_faults LIBRARY PREFIX)
   add_library(${family} MODULE ${paths} $<TARGET_OBJECTS:mxcheck_stamp>)
   target_include_directories(${family} PRIVATE ${overlay} ${snapshot} ${PROJECT_SOURCE_DIR})
   target_compile_features(${family} PRIVATE cxx_std_20)
-  # As in the libraries themselves, no product and sum are contracted: they would be of another rounding.
+# No product and sum are contracted, like in the libraries themselves: they would be rounded differently.
   target_compile_options(${family} PRIVATE -O1 -g0 -w -ffp-contract=off ${fault_target_options} -include
                                            ${CMAKE_CURRENT_SOURCE_DIR}/stamp.h)
   target_compile_definitions(${family} PRIVATE HWY_COMPILE_ONLY_STATIC MXCHECK_CPU_VERSION="${PROJECT_VERSION}")

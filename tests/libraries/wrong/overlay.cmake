@@ -102,7 +102,7 @@ macro(mxcheck_split_at_section SECTION)
   endif()
 endmacro()
 
-# Of the caller's NAME, file and search: `text` is that of the file under KEY as it is by now, or of the section that `file`
+# Reads the caller's NAME, file and search: `text` becomes that of the file under KEY as it is now, or of the section that `file`
 # names, between `head` and `tail`; `once` is whether search occurs once in it. `file` loses the section.
 macro(mxcheck_read_for_edit KEY)
   set(place_of_search ${file})
@@ -182,7 +182,7 @@ function(mxcheck_write_if_changed PATH TEXT)
   endif()
 endfunction()
 
-# What an earlier configuration wrote would be found too.
+# Removes the files of an earlier configuration: the compiler would find them too.
 function(mxcheck_remove_stale FOLDER)
   file(GLOB_RECURSE stale ${FOLDER}/kernels/*)
   list(TRANSFORM ARGN PREPEND ${FOLDER}/kernels/ OUTPUT_VARIABLE written)

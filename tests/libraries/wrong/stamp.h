@@ -17,7 +17,7 @@ struct Stamp {
 };
 inline constexpr Stamp kUnstamped{"mxcheck fault stamp, 128 bytes:", -1, "nobody stamped this file"};
 
-// Not const: the compiler must not take it for unstamped.
+// It is not const: the compiler must not take it for unstamped.
 extern __attribute__((visibility("hidden"))) Stamp stamp;
 
 // The sources of a family see this header by -include; overlay.cmake writes the names, the control first.

@@ -190,7 +190,7 @@ TEST(PairwiseSum, of_zeros_ones_and_an_order_that_matters) {
   EXPECT_EQ(bits_of(pairwise_sum(std::array{-0.0F})), 0x80000000U);
   EXPECT_EQ(bits_of(pairwise_sum(std::array{-0.0F, -0.0F})), 0x80000000U);
   EXPECT_EQ(bits_of(pairwise_sum(std::array{-0.0F, -0.0F, -0.0F})), 0U);  // the fourth is +0
-  // From left to right both small ones are lost; as a pair they are not.
+  // Added from left to right both small ones are lost; as a pair they are not.
   EXPECT_EQ(pairwise_sum(std::array{1.0F, 0.0F, 0x1p-24F, 0x1p-24F}), 1 + 0x1p-23F);
   EXPECT_EQ(((1.0F + 0.0F) + 0x1p-24F) + 0x1p-24F, 1.0F);
 }

@@ -357,7 +357,7 @@ TEST(Gate, no_process_is_left_behind) {
     }
     EXPECT_FALSE(has_children()) << mode;
   }
-  // Nor one that the library started. Its arguments say nothing: the environment does.
+  // No process that the library started is left either. Its arguments say nothing: the environment does.
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::error_code unreadable;
     const std::string name = entry.path().filename();
@@ -415,7 +415,7 @@ TEST(Gate, an_interrupt_ends_a_wait_and_nothing_cut_short_has_held) {
   EXPECT_FALSE(has_children());
 }
 
-// How many cases met each bin.
+// The number of cases that met each bin.
 std::vector<std::int64_t> counts_of(const StatementResult& r) {
   std::vector<std::int64_t> counts;
   for (const AxisCount& axis : r.coverage.at(0).axes) {
@@ -629,7 +629,7 @@ std::map<std::string, int> cases_of(const char* mode, Suite suite, Shard shard, 
   return cases;
 }
 
-// Also of libraries that refuse options: then the next cases depend on how the last ones ended.
+// It holds for libraries that refuse options too: then the next cases depend on how the last ones ended.
 TEST(Shard, the_shards_together_are_exactly_the_run) {
   struct Row {
     const char* mode;

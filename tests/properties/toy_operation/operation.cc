@@ -160,7 +160,7 @@ class Multiply final : public Operation {
   [[nodiscard]] std::unique_ptr<Problem> make_problem(const Case& c) const override {
     return std::make_unique<MultiplyProblem>(c);
   }
-  // From the call's own tensors, for replay.
+  // Reads the call's own tensors, for replay.
   [[nodiscard]] std::unique_ptr<Problem> problem_of(const Call& call) const override {
     const auto p = read<multiply_policy>(call.policy);
     Case c;

@@ -112,7 +112,7 @@ TEST(ExactTile, many_terms_that_dot_products_lose_decide) {
   }
 }
 
-// From below the least subnormal to beyond the largest number: ties, and ties but for a bit.
+// Ties, and ties but for a bit, from below the least subnormal to beyond the largest number.
 TEST(ExactTile, ties_are_right_in_all_of_fp32s_range) {
   for (int last = -152; last <= 106; ++last) {  // exponent of the significand's half bit
     for (const std::uint32_t significand : {0U, 1U, 2U, 3U, 0x1000000U, 0x1000001U, 0x1FFFFFEU, 0x1FFFFFFU}) {

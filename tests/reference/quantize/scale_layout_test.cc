@@ -176,7 +176,7 @@ TEST(ExpertScales, are_laid_out_one_padded_piece_after_the_other) {
   }
 }
 
-// From the input on: the tiles of the column blocks are those of the row blocks of each expert's transpose.
+// The tiles of the column blocks, made of the input, are those of the row blocks of each expert's transpose.
 TEST(ExpertScales, of_column_blocks_are_those_of_row_blocks_of_the_transpose) {
   const std::int64_t rows = 300;
   const std::int64_t cols = 70;
@@ -460,7 +460,7 @@ TEST(Dequantize, multiplies_the_scales_of_every_level) {
   for (std::uint32_t i = 0; i < q.scales().size(); ++i) q.scales().set_code(i, (i * 37 + 3) % 0x7F);
   const float whole = 0x1.8p-20F;
   q.levels.push_back({{0, 0}, ScaleRule::fp32, tensor_of(Format::fp32, {1, 1}, std::vector{whole})});
-  // And a third: FP32 of 2 x 32, three rows and columns of blocks.
+  // The third level: FP32 of 2 x 32, three rows and columns of blocks.
   std::vector<float> third;
   for (int i = 0; i < 9; ++i) third.push_back(static_cast<float>(i + 1) / 4);
   q.levels.push_back({{2, 32}, ScaleRule::fp32, tensor_of(Format::fp32, {3, 3}, third)});

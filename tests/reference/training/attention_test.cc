@@ -29,30 +29,24 @@ Words head_of(const AttentionShape& s, const Words& qkv, std::int64_t sequence, 
 
 std::size_t at(std::int64_t i, std::int64_t j, std::int64_t cols) { return static_cast<std::size_t>(i * cols + j); }
 
-Words rotated(const AttentionShape& s, const Words& x, const RotaryTable& table) {
-  Words y = x;
+// turn: 1, or -1 for the way back.
+Words rotated(const AttentionShape& s, const std::vector<float>& x, const RotaryTable& table, float turn) {
+  Words y(x.size());
   for (std::int64_t i = 0; i < s.length; ++i) {
     for (std::int64_t j = 0; j < s.head_width / 2; ++j) {
-      const float a = wide(x[at(i, j, s.head_width)]), b = wide(x[at(i, j + s.head_width / 2, s.head_width)]);
-      const float cosine = table.cosine[at(i, j, s.head_width / 2)], sine = table.sine[at(i, j, s.head_width / 2)];
+      const float a = x[at(i, j, s.head_width)], b = x[at(i, j + s.head_width / 2, s.head_width)];
+      const float cosine = table.cosine[at(i, j, s.head_width / 2)];
+      const float sine = turn * table.sine[at(i, j, s.head_width / 2)];
       y[at(i, j, s.head_width)] = bf16(sub(mul(a, cosine), mul(b, sine)));
       y[at(i, j + s.head_width / 2, s.head_width)] = bf16(add(mul(b, cosine), mul(a, sine)));
     }
   }
   return y;
 }
-
-Words rotated_back(const AttentionShape& s, const std::vector<float>& x, const RotaryTable& table) {
-  Words y(x.size());
-  for (std::int64_t i = 0; i < s.length; ++i) {
-    for (std::int64_t j = 0; j < s.head_width / 2; ++j) {
-      const float a = x[at(i, j, s.head_width)], b = x[at(i, j + s.head_width / 2, s.head_width)];
-      const float cosine = table.cosine[at(i, j, s.head_width / 2)], sine = table.sine[at(i, j, s.head_width / 2)];
-      y[at(i, j, s.head_width)] = bf16(add(mul(a, cosine), mul(b, sine)));
-      y[at(i, j + s.head_width / 2, s.head_width)] = bf16(sub(mul(b, cosine), mul(a, sine)));
-    }
-  }
-  return y;
+Words rotated(const AttentionShape& s, const Words& x, const RotaryTable& table) {
+  std::vector<float> values(x.size());
+  std::transform(x.begin(), x.end(), values.begin(), wide);
+  return rotated(s, values, table, 1);
 }
 
 float scale_of(const AttentionShape& s) { return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_width))); }
@@ -123,8 +117,8 @@ void expect_the_definition(const AttentionShape& shape, int exponents) {
       EXPECT_EQ(out, linear_bf16(values, p, turned(v, length, c), 1));
       const Words dz = score_gradient(shape, p, linear(scores, d_att, v, 1));
       const auto by_rows = [&](const Words& m, const Words& x) { return linear(values, m, turned(x, length, c), 1); };
-      EXPECT_EQ(head_of(shape, d_qkv, s, h, 0), rotated_back(shape, by_rows(dz, k), table));
-      EXPECT_EQ(head_of(shape, d_qkv, s, h, 1), rotated_back(shape, by_rows(turned(dz, length, length), q), table));
+      EXPECT_EQ(head_of(shape, d_qkv, s, h, 0), rotated(shape, by_rows(dz, k), table, -1));
+      EXPECT_EQ(head_of(shape, d_qkv, s, h, 1), rotated(shape, by_rows(turned(dz, length, length), q), table, -1));
       EXPECT_EQ(head_of(shape, d_qkv, s, h, 2),
                 linear_bf16(values, turned(p, length, length), turned(d_att, length, c), 1));
     }

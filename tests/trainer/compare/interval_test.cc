@@ -1,5 +1,5 @@
-// How an arm is judged: the verdict that follows from an interval, the interval itself and the pairs it needs, and by
-// simulation how often the rule errs.
+// Tests how an arm is judged: the verdict that follows from an interval, the interval itself and the pairs it needs,
+// and by simulation how often the rule errs.
 
 #include <numbers>
 

@@ -257,7 +257,7 @@ TEST(Run, that_fails_before_a_step_leaves_nothing) {
   EXPECT_EQ(computed(request).end, RunEnd::finished);
 }
 
-// Also one that was begun and has no step yet: what another sitting made is not this one's to remove.
+// The same for a run that was begun and has no step yet: this sitting must not remove what another one made.
 TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();

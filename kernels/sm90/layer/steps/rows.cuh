@@ -31,7 +31,7 @@ __device__ __forceinline__ uint4 packed(const float (&v)[kEach]) {
 
 // --- H in E5M6 -------------------------------------------------------------------------------------------------------
 //
-// As a lane reads it: eight codes in three words (words.cuh), E8M0 scales of a row's blocks of 128. What comes of it
+// A lane reads eight codes in three words (words.cuh), and E8M0 scales of a row's blocks of 128. The values it makes
 // are BF16 words: a code times its scale is exact in FP32, 2^-147 and up, or Inf, and is rounded once to BF16, which
 // holds every value that a BF16 was rounded to.
 

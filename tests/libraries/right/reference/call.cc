@@ -28,7 +28,8 @@ void set_type(const DLDataType& type, CallTensor& t) {
   }
 }
 
-// Of a matrix whose columns do not follow one another: rows lie apart, or columns do. Elements from first to last.
+// Strides of a matrix whose columns do not follow one another: rows lie apart, or columns do. Returns the elements from
+// first to last.
 std::int64_t set_strides(CallTensor& t, std::int64_t row, std::int64_t col) {
   if (t.shape[0] == 1) row = 1;  // it has no meaning
   require(row >= 1 && col >= 1 && row <= kMostElements && col <= kMostElements, "strides are positive");

@@ -32,7 +32,7 @@
 namespace mxcheck::candidates {
 namespace {
 
-// In what it may differ from others.
+// The differences between libraries.
 struct Settings {
   // The calls that are offered: operations, variants, extents.
   std::string operations;     // of these names; empty: of all
@@ -44,7 +44,7 @@ struct Settings {
   std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
   bool col_stride = false;  // an x of any strides
   std::string refuses;      // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
-  // How it behaves.
+  // The library's behaviour.
   bool any_nan = false;         // where any NaN is as good as another: each time another
   bool has_timer = false;       // signals of a timer and a thread of its own
   bool prints = false;          // on stdout, every call

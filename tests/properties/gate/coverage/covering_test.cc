@@ -15,7 +15,7 @@ namespace mxcheck {
 namespace {
 
 // Three axes of 4, 3 and 5 bins; the last bins of the first two exclude one another.
-class SmallDomain final : public Domain {
+class SmallDomain : public Domain {
  public:
   SmallDomain() {
     const std::int64_t starts[] = {0, 1, 2, 3, 4};
@@ -36,7 +36,6 @@ class SmallDomain final : public Domain {
     return c;
   }
 
- private:
   int rows_, cols_, threads_;
 };
 
@@ -221,33 +220,25 @@ TEST(LayerCovering, what_was_not_met_is_named_and_what_was_refused_is_tried_with
 
 // Four axes of 4, 3, 5 and 2 bins, of which the first three interact; rows of 3 and columns of 2 exclude one another,
 // and so do rows of 2, columns of 1 and 4 threads, which no pair says.
-class FourAxes final : public Domain {
+class FourAxes final : public SmallDomain {
  public:
   FourAxes() {
-    const std::int64_t starts[] = {0, 1, 2, 3, 4};
-    rows_ = add("rows", extent_bins(std::span(starts).first(4), 3), [](const Case& c) { return c.rows; });
-    cols_ = add("cols", extent_bins(std::span(starts).first(3), 2), [](const Case& c) { return c.cols; });
-    threads_ = add_option("threads", extent_bins(starts, 4), [](const Case& c) { return c.threads; });
-    gather_ = add_option("index", extent_bins(std::span(starts).first(2), 1), [](const Case& c) { return c.gather; });
+    const std::int64_t starts[] = {0, 1};
+    gather_ = add_option("index", extent_bins(starts, 1), [](const Case& c) { return c.gather; });
     interact({threads_, rows_, cols_, -1});
   }
-  [[nodiscard]] std::int64_t small_work() const override { return 100; }
-  [[nodiscard]] std::int64_t most_work(Suite) const override { return 100; }
 
  protected:
-  [[nodiscard]] std::int64_t work_of(const Case& c) const override { return c.elements(); }
-  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t, int, Draw& draw) const override {
-    Case c;
-    c.rows = draw_value(wanted, rows_, draw), c.cols = draw_value(wanted, cols_, draw);
-    c.threads = static_cast<int>(draw_value(wanted, threads_, draw));
-    c.gather = is_wanted(wanted, gather_) ? draw_value(wanted, gather_, draw) : draw.between(0, 1);
-    if (c.rows == 3 && c.cols == 2) return std::nullopt;
-    if (c.rows == 2 && c.cols == 1 && c.threads == 4) return std::nullopt;
+  [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int tries,
+                                            Draw& draw) const override {
+    std::optional<Case> c = SmallDomain::attempt(wanted, most, tries, draw);
+    if (!c || (c->rows == 2 && c->cols == 1 && c->threads == 4)) return std::nullopt;
+    c->gather = is_wanted(wanted, gather_) ? draw_value(wanted, gather_, draw) : draw.between(0, 1);
     return c;
   }
 
  private:
-  int rows_, cols_, threads_, gather_;
+  int gather_;
 };
 
 struct Designs {

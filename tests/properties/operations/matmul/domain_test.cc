@@ -9,7 +9,6 @@
 
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
-#include "properties/gate/coverage/layer_covering.h"
 #include "properties/operations/matmul/layers.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/common/matrix.h"
@@ -58,24 +57,10 @@ using test::LimitsOnly;
 
 constexpr const char* kPromotedOperation = "matmul:sm90_fp8+promote128";
 
-struct Drawn {
-  std::vector<Case> cases;
-  CoverageReport report;
-};
-
-Drawn drawn_of(const OperationInfo& limits, Suite suite, std::uint64_t seed) {
-  const LimitsOnly process(limits);
-  const auto variants = askable_matmuls(limits.name);
-  const auto domain =
-      operation_named(limits.name).domain({test::statement_named("matmul_equals_its_contract"), variants, process});
-  LayerCovering layers(*domain, variants, domain->usual_work(suite), domain->most_work(suite));
-  Draw draw(seed);
-  Drawn all{layers.cases(draw), {}};
-  for (const Case& c : all.cases) {
-    layers.count(c, CaseFate::checked);
-    EXPECT_LE(c.elements() * matmul_case(c).depth, domain->most_work(suite)) << to_text(c);
-  }
-  layers.report(all.report);
+test::DrawnLayers drawn_of(const OperationInfo& limits, Suite suite, std::uint64_t seed) {
+  const test::DrawnLayers all = test::draw_layers(test::statement_named("matmul_equals_its_contract"), limits,
+                                                  askable_matmuls(limits.name), suite, seed);
+  for (const Case& c : all.cases) EXPECT_LE(c.elements() * matmul_case(c).depth, all.most_work) << to_text(c);
   return all;
 }
 
@@ -88,7 +73,7 @@ bool has_few_rows(const Case& c) {
 
 TEST(MatmulLayers, every_layer_is_met_by_cases_that_can_be_posed) {
   for (const Suite suite : {Suite::quick, Suite::full}) {
-    const Drawn drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, suite, 1);
+    const test::DrawnLayers drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, suite, 1);
     EXPECT_TRUE(drawn.report.missed.empty()) << drawn.report.missed.front();
     EXPECT_EQ(drawn.report.layers.bins.size(), production_layers().size());
     for (const BinCount& layer : drawn.report.layers.bins) EXPECT_GE(layer.checked, 5) << layer.label;
@@ -101,7 +86,7 @@ TEST(MatmulLayers, every_layer_is_met_by_cases_that_can_be_posed) {
 }
 
 TEST(MatmulLayers, products_have_a_k_an_n_and_as_many_experts_of_a_layer) {
-  const Drawn drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, Suite::quick, 2);
+  const test::DrawnLayers drawn = drawn_of({kPromotedOperation, "sm90_fp8+promote128"}, Suite::quick, 2);
   const auto any = [&](auto is_it) { return std::any_of(drawn.cases.begin(), drawn.cases.end(), is_it); };
   for (const int groups : {MXCHECK_DENSE, MXCHECK_ROWS}) {  // DeepSeek-V3's k and n, up and down
     const auto of = [groups](const Case& c) { return matmul_of(c.variant).groups == groups; };
@@ -118,7 +103,7 @@ TEST(MatmulLayers, products_have_a_k_an_n_and_as_many_experts_of_a_layer) {
 
 TEST(MatmulLayers, stay_within_limits_and_multiples) {
   const OperationInfo limits{kPromotedOperation, "sm90_fp8+promote128", 4096, 4096, 1, 8};
-  const Drawn drawn = drawn_of(limits, Suite::quick, 1);
+  const test::DrawnLayers drawn = drawn_of(limits, Suite::quick, 1);
   EXPECT_FALSE(drawn.cases.empty());
   for (const Case& c : drawn.cases) EXPECT_TRUE(is_within_limits(c, limits)) << to_text(c);
 }
@@ -131,25 +116,18 @@ namespace {
 
 constexpr const char* kContracts[] = {"sm90_fp8+promote128", "sm90_bf16+from_c", "sm90_bf16+decode"};
 
-// Stands for a library that offers three contracts, of any shape or of multiples within limits.
-class Library final : public CandidateRunner {
- public:
-  explicit Library(bool limited) {
-    for (const char* contract : kContracts) {
-      OperationInfo o{std::string("matmul:") + contract, contract};
-      if (limited) o.max_rows = 200, o.max_cols = 96, o.rows_multiple = 8, o.cols_multiple = 32;
-      info_.operations.push_back(o);
-    }
+// A library that offers three contracts, of any shape or of multiples within limits.
+LimitsOnly three_contracts(bool limited) {
+  std::vector<OperationInfo> operations;
+  for (const char* contract : kContracts) {
+    OperationInfo o{std::string("matmul:") + contract, contract};
+    if (limited) o.max_rows = 200, o.max_cols = 96, o.rows_multiple = 8, o.cols_multiple = 32;
+    operations.push_back(o);
   }
-  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  Outcome run(const Call&) override { return {}; }
-  void restart() override {}
+  return LimitsOnly(std::span<const OperationInfo>(operations));
+}
 
- private:
-  CandidateInfo info_;
-};
-
-Case random_case(std::uint64_t seed, const Library& library) {
+Case random_case(std::uint64_t seed, const LimitsOnly& library) {
   Statement s;
   s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
   Draw draw(seed);
@@ -158,7 +136,7 @@ Case random_case(std::uint64_t seed, const Library& library) {
 }
 
 TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
-  const Library library(false);
+  const LimitsOnly library = three_contracts(false);
   bool deep = false, empty = false, gathered = false, added = false, grouped = false;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const Case c = random_case(seed, library);
@@ -174,7 +152,7 @@ TEST(SimplerMatmuls, cases_can_be_posed_and_are_small_enough) {
 }
 
 TEST(SimplerMatmuls, multiples_and_limits_are_kept) {
-  const Library library(true);
+  const LimitsOnly library = three_contracts(true);
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const Case c = random_case(seed, library);
     ASSERT_TRUE(c.rows % 8 == 0 && c.rows <= 200 && c.cols % 32 == 0 && c.cols <= 96) << to_text(c);
@@ -182,7 +160,7 @@ TEST(SimplerMatmuls, multiples_and_limits_are_kept) {
 }
 
 TEST(SimplerMatmuls, simpler_cases_can_be_posed_and_are_never_the_same_nor_larger) {
-  const Library library(false);
+  const LimitsOnly library = three_contracts(false);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed, library);
     for (const Case& n : simpler_matmuls(c, {})) {
@@ -195,19 +173,11 @@ TEST(SimplerMatmuls, simpler_cases_can_be_posed_and_are_never_the_same_nor_large
 }
 
 TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
-  Case c = parse_case(
+  const Case c = parse_case(
       "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 groups=rows "
       "d=fp32 rows=300 cols=90 depth=1280 experts=0,3,3,200,300 gather=310 data=normal seed=9 adds=1 alpha=-1");
   const auto fails = [](const Case& n) { return n.rows >= 13 && n.cols >= 7 && matmul_case(n).depth >= 129; };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const Case& n : simpler_matmuls(c, {})) {
-      if (!fails(n)) continue;
-      c = n, moved = true;
-      break;
-    }
-  }
-  EXPECT_EQ(to_text(c),
+  EXPECT_EQ(to_text(test::shrunk(c, fails)),
             "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 groups=rows "
             "d=fp32 rows=13 cols=7 depth=129 experts=0,13 data=zeros seed=1");
 }

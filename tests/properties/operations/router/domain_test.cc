@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include "properties/core/limits.h"
-#include "properties/gate/coverage/layer_covering.h"
 #include "properties/gate/statement_run.h"
 #include "properties/operations/router/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
@@ -25,26 +24,14 @@ namespace {
 
 using test::LimitsOnly;
 
-struct Drawn {
-  std::vector<Case> cases;
-  CoverageReport report;
-};
-
-Drawn drawn_of(const OperationInfo& limits, const std::vector<Variant>& variants, std::uint64_t seed) {
-  const LimitsOnly process(limits);
-  const auto domain = operation_named(limits.name)
-                          .domain({test::statement_named(limits.name + "_equals_the_reference"), variants, process});
-  LayerCovering layers(*domain, variants, domain->usual_work(Suite::quick), domain->most_work(Suite::quick));
-  Draw draw(seed);
-  Drawn all{layers.cases(draw), {}};
-  for (const Case& c : all.cases) layers.count(c, CaseFate::checked);
-  layers.report(all.report);
-  return all;
+test::DrawnLayers drawn_of(const OperationInfo& limits, const std::vector<Variant>& variants, std::uint64_t seed) {
+  return test::draw_layers(test::statement_named(limits.name + "_equals_the_reference"), limits, variants, Suite::quick,
+                           seed);
 }
 
 TEST(RouteLayers, of_every_operation_every_layer_is_met_by_cases_that_can_be_posed) {
   for (const char* operation : test::kRouteOperations) {
-    const Drawn drawn = drawn_of({operation, "exact"}, askable_routes(operation), 1);
+    const test::DrawnLayers drawn = drawn_of({operation, "exact"}, askable_routes(operation), 1);
     EXPECT_TRUE(drawn.report.missed.empty()) << drawn.report.missed.front();
     EXPECT_EQ(drawn.report.layers.bins.size(), production_layers().size());
     for (const BinCount& layer : drawn.report.layers.bins) EXPECT_GE(layer.checked, 1) << layer.label;
@@ -57,7 +44,7 @@ TEST(RouteLayers, of_every_operation_every_layer_is_met_by_cases_that_can_be_pos
 
 TEST(RouteLayers, a_layers_own_router_has_its_groups_bias_and_scale) {
   for (std::uint64_t seed = 1; seed < 4; ++seed) {
-    const Drawn drawn = drawn_of({"route", "exact"}, askable_routes("route"), seed);
+    const test::DrawnLayers drawn = drawn_of({"route", "exact"}, askable_routes("route"), seed);
     EXPECT_TRUE(std::any_of(drawn.cases.begin(), drawn.cases.end(), [](const Case& c) {  // DeepSeek-V3
       return c.cols == 256 && route_case(c).top_k == 8 && route_case(c).groups == 8 && route_case(c).groups_kept == 4 &&
              route_case(c).scale == 2.5F && route_of(c.variant).router == "sigmoid" && route_of(c.variant).bias;
@@ -73,7 +60,7 @@ TEST(RouteLayers, a_layers_own_router_has_its_groups_bias_and_scale) {
 
 TEST(RouteLayers, stay_within_limits) {
   const OperationInfo limits{"route", "exact", 64, 128, 1, 32};
-  const Drawn drawn = drawn_of(limits, askable_routes("route"), 1);
+  const test::DrawnLayers drawn = drawn_of(limits, askable_routes("route"), 1);
   EXPECT_FALSE(drawn.cases.empty());
   for (const Case& c : drawn.cases) EXPECT_TRUE(is_within_limits(c, limits)) << to_text(c);
   EXPECT_LT(drawn.report.layers.bins.size(), production_layers().size());
@@ -85,23 +72,16 @@ TEST(RouteLayers, stay_within_limits) {
 
 namespace {
 
-// Stands for a library that offers everything, of any shape.
-class Everything final : public CandidateRunner {
- public:
-  Everything() {
-    for (const char* operation : test::kRouteOperations) info_.operations.push_back({operation, "exact", 0, 0, 1, 1});
-  }
-  [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  Outcome run(const Call&) override { return {}; }
-  void restart() override {}
-
- private:
-  CandidateInfo info_;
-};
+// A library that offers everything, of any shape.
+LimitsOnly all_routes() {
+  std::vector<OperationInfo> operations;
+  for (const char* operation : test::kRouteOperations) operations.push_back({operation, "exact"});
+  return LimitsOnly(std::span<const OperationInfo>(operations));
+}
 
 // A random case; seeds take each operation in turn.
 Case random_case(std::uint64_t seed) {
-  static const Everything everything;
+  static const LimitsOnly everything = all_routes();
   static const Statement kStatement = [] {
     Statement s;
     s.data = {Data::codes, Data::normal, Data::boundaries, Data::slots, Data::specials, Data::bits, Data::zeros};
@@ -167,20 +147,13 @@ TEST(SimplerRoutes, simpler_cases_are_possible_smaller_and_never_the_same) {
 }
 
 TEST(SimplerRoutes, shrinks_to_the_threshold_from_which_a_case_fails) {
-  Case c = parse_case(
+  const Case failing = parse_case(
       "op=route_round variant=sigmoid x=fp32 nan=refuse bias=0 limited=0 rule=up weights=raw rows=400 cols=40 k=6 "
       "tile=64 data=normal seed=99");
   const auto fails = [](const Case& n) {
     return n.rows >= 13 && n.cols >= 7 && route_case(n).top_k >= 2 && route_case(n).tile >= 5;
   };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const Case& n : simpler_routes(c, {})) {
-      if (!fails(n)) continue;
-      c = n, moved = true;
-      break;
-    }
-  }
+  const Case c = test::shrunk(failing, fails);
   EXPECT_EQ(c.rows, 13);
   EXPECT_EQ(c.cols, 7);
   EXPECT_EQ(route_case(c).top_k, 2);

@@ -1,0 +1,163 @@
+#include "properties/identify/library/boxes.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "numerics/format/codec.h"
+#include "properties/identify/blocks.h"
+#include "properties/identify/library/posing.h"
+#include "properties/identify/reveal.h"
+#include "properties/identify/router.h"
+#include "properties/operations/matmul/fields.h"
+#include "properties/operations/router/fields.h"
+#include "properties/operations/scaled_blocks/fields.h"
+#include "reference/common/checked_size.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr std::string_view kCastRule = "nearest_even, saturate";  // kernels/candidate.h
+
+void identify_matmul(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question, PolicyReport& report) {
+  const MatmulVariant& own = matmul_of(v);
+  ProductSpace space{own.format, own.format_b, v.dtype, question.k};
+  if (own.scales != MXCHECK_NO_SCALES) {
+    space.scale_k = own.block.cols, space.a_scale_rows = own.block.rows, space.b_scale_rows = own.block_b.rows;
+    space.scale_format = own.scales == MXCHECK_E8M0 ? Format::e8m0 : Format::fp32;
+  }
+  const ProductBox box = [&](const ProductCall& call) {
+    Posing p(runner, v, call.m, call.n, [&](Case& c) { matmul_case(c).depth = call.k; });
+    p.set(0, call.a_format, call.a, call.m, call.k);
+    p.set(1, call.b_format, call.b, call.n, call.k);
+    if (call.scale_k != 0) {
+      const std::int64_t blocks = ceil_div(call.k, call.scale_k);
+      const std::uint32_t one = encode(call.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
+      p.set(2, call.scale_format, call.a_scales, ceil_div(call.m, call.a_scale_rows), blocks, one);
+      p.set(3, call.scale_format, call.b_scales, ceil_div(call.n, call.b_scale_rows), blocks, one);
+    }
+    p.run();
+    return p.words(0, call.m, call.n);
+  };
+  const std::string declared(contract_text(v.operation));
+  report.match = identify_product(space, box, {declared, TreeWanted::never}).match;
+  if (report.match->explained() && !question.always_tree) return;
+  space.k = question.tree_k;
+  report.order = reveal_order(space, box);
+}
+
+// Rows at a time: as many whole blocks as the candidate takes.
+std::int64_t rows_at_once(const CandidateRunner& runner, const Variant& v, std::int64_t height, std::int64_t rows) {
+  const OperationInfo* limits = runner.operation(v.operation);
+  if (limits == nullptr || limits->max_rows == 0 || limits->max_rows >= rows) return rows;
+  return std::max<std::int64_t>(1, limits->max_rows / limits->rows_multiple * limits->rows_multiple / height) * height;
+}
+
+void append(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& words) {
+  to.insert(to.end(), words.begin(), words.end());
+}
+
+std::vector<std::uint32_t> transposed(const std::vector<std::uint32_t>& words, std::int64_t rows, std::int64_t cols) {
+  std::vector<std::uint32_t> turned(words.size());
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    turned[static_cast<std::size_t>(i % cols * rows + i / cols)] = words[static_cast<std::size_t>(i)];
+  }
+  return turned;
+}
+
+QuantizeAnswer quantized(CandidateRunner& runner, const Variant& v, const QuantizeCall& call) {
+  const bool turned = v.operation == "quantize_transposed";
+  const std::int64_t height = call.block.height(call.rows);
+  const std::int64_t width = call.block.width(call.cols);
+  const std::int64_t each = rows_at_once(runner, v, height, call.rows);
+  const std::int64_t blocks = ceil_div(call.cols, width);
+  QuantizeAnswer answer;
+  for (std::int64_t first = 0; first < call.rows; first += each) {
+    const std::int64_t rows = std::min(each, call.rows - first);
+    const std::vector<float> x(call.x.begin() + first * call.cols, call.x.begin() + (first + rows) * call.cols);
+    Posing p(runner, v, rows, call.cols);
+    p.set(0, v.dtype, value_words(v.dtype, x), rows, call.cols);
+    p.run();
+    const std::int64_t scale_rows = ceil_div(rows, height);
+    append(answer.codes,
+           turned ? transposed(p.words(0, call.cols, rows), call.cols, rows) : p.words(0, rows, call.cols));
+    append(answer.scales,
+           turned ? transposed(p.words(1, blocks, scale_rows), blocks, scale_rows) : p.words(1, scale_rows, blocks));
+    answer.fp32_scales = p.type(1) == Format::fp32;
+  }
+  return answer;
+}
+
+QuantizeBox box_of(CandidateRunner& runner, const Variant& v) {
+  return [&](const QuantizeCall& call) { return quantized(runner, v, call); };
+}
+
+void identify_blocks(CandidateRunner& runner, const Variant& v, const LibraryQuestion&, PolicyReport& report) {
+  const ScaledBlocksVariant& own = blocks_of(v);
+  const OperationInfo* limits = runner.operation(v.operation);
+  const std::int64_t most_cols = limits == nullptr ? 0 : limits->max_cols;
+  QuantizeMatch found =
+      identify_quantize(own.format, own.block, box_of(runner, v), {own.recipe, v.dtype, {}, most_cols});
+  report.match = std::move(found.match), report.scales = std::move(found.scales);
+  report.elements = std::move(found.elements);
+}
+
+void identify_scales_alone(CandidateRunner& runner, const Variant& v, const LibraryQuestion&, PolicyReport& report) {
+  const ScaledBlocksVariant& own = blocks_of(v);
+  report.match = identify_scales(own.format, own.block, box_of(runner, v), {own.recipe, v.dtype});
+}
+
+void identify_casts(CandidateRunner& runner, const Variant& v, const LibraryQuestion&, PolicyReport& report) {
+  constexpr std::int64_t kCols = 64;
+  const CastBox box = [&](std::span<const float> values) {
+    std::vector<float> x(values.begin(), values.end());
+    const std::int64_t rows = ceil_div(static_cast<std::int64_t>(x.size()), kCols);
+    x.resize(static_cast<std::size_t>(rows * kCols));
+    const std::int64_t each = rows_at_once(runner, v, 1, rows);
+    std::vector<std::uint32_t> codes;
+    for (std::int64_t first = 0; first < rows; first += each) {
+      const std::int64_t count = std::min(each, rows - first);
+      Posing p(runner, v, count, kCols);
+      const std::vector<float> part(x.begin() + first * kCols, x.begin() + (first + count) * kCols);
+      p.set(0, v.dtype, value_words(v.dtype, part), count, kCols);
+      p.run();
+      append(codes, p.words(0, count, kCols));
+    }
+    codes.resize(values.size());
+    return codes;
+  };
+  report.match = identify_cast(blocks_of(v).format, box, {std::string(kCastRule), v.dtype});
+}
+
+void identify_routes(CandidateRunner& runner, const Variant& v, const LibraryQuestion&, PolicyReport& report) {
+  RouteSpace space{32, 4, v.dtype};
+  if (const OperationInfo* limits = runner.operation(v.operation)) {
+    space.experts = ceil_div(space.experts, limits->cols_multiple) * limits->cols_multiple;
+  }
+  const RouteBox box = [&](const RouteCall& call) {
+    Posing p(runner, v, call.tokens, call.experts, [&](Case& c) { route_case(c).top_k = call.top_k; });
+    p.set(0, v.dtype, value_words(v.dtype, call.logits), call.tokens, call.experts);
+    p.run();
+    RouteAnswer answer;
+    for (std::uint32_t e : p.words(0, call.tokens, call.top_k)) answer.experts.push_back(static_cast<std::int32_t>(e));
+    for (std::uint32_t w : p.words(1, call.tokens, call.top_k)) answer.weights.push_back(std::bit_cast<float>(w));
+    return answer;
+  };
+  report.match = identify_router(space, box, route_of(v).router);
+}
+
+}  // namespace
+
+const std::vector<BoxKind>& box_kinds() {
+  static const std::vector<BoxKind> kKinds{
+      {"matmul", {"matmul"}, identify_matmul},
+      {"quantize", {"quantize", "quantize_transposed"}, identify_blocks},
+      {"cast", {"cast"}, identify_casts},
+      {"scale", {"quantize", "quantize_transposed"}, identify_scales_alone, true},
+      {"route", {"route"}, identify_routes},
+  };
+  return kKinds;
+}
+
+}  // namespace mxcheck

@@ -1,0 +1,165 @@
+#include "properties/process/worker_host.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "properties/process/call_watch.h"
+#include "properties/process/worker_call.h"
+
+namespace mxcheck {
+namespace {
+
+// Inaccessible pages around the guarded tensors for the length of one call.
+class Guards {
+ public:
+  Guards(const SharedMemory& memory, const wire::Message& message) : memory_(memory), message_(message) {
+    protect(PROT_NONE);
+  }
+  ~Guards() { protect(PROT_READ | PROT_WRITE); }
+  Guards(const Guards&) = delete;
+  Guards& operator=(const Guards&) = delete;
+
+ private:
+  void protect(int protection) const {
+    for (int i = 0; i < message_.num_inputs + message_.num_outputs; ++i) {
+      const wire::Tensor& t = message_.tensors[i];
+      if (t.guarded == 0) continue;
+      const std::uint64_t first = t.offset / wire::kPage * wire::kPage;
+      const std::uint64_t end = (t.offset + t.bytes + wire::kPage - 1) / wire::kPage * wire::kPage;
+      mprotect(memory_.at(first - wire::kPage), wire::kPage, protection);
+      mprotect(memory_.at(end), wire::kPage, protection);
+    }
+  }
+  const SharedMemory& memory_;
+  const wire::Message& message_;
+};
+
+// Without an allocation of its own.
+MemoryUse memory_in_use() {
+  MemoryUse use;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return use;
+  static char buffer[256];
+  std::setvbuf(file, buffer, _IOFBF, sizeof(buffer));
+  long long all = 0, resident = 0;
+  if (std::fscanf(file, "%lld %lld", &all, &resident) == 2) {
+    use.address_space = all * sysconf(_SC_PAGESIZE), use.resident = resident * sysconf(_SC_PAGESIZE);
+  }
+  std::fclose(file);
+  return use;
+}
+
+}  // namespace
+
+bool SharedMemory::resize(std::uint64_t bytes) {
+  if (bytes == bytes_) return true;
+  if (base_ != nullptr) munmap(base_, bytes_);
+  base_ = nullptr, bytes_ = 0;
+  if (bytes == 0) return true;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (base == MAP_FAILED) return false;
+  base_ = static_cast<std::byte*>(base), bytes_ = bytes;
+  return true;
+}
+
+void Workspace::Free::operator()(void* p) const { std::free(p); }
+
+bool Workspace::prepare(std::uint64_t bytes, WorkspaceFill fill) {
+  bytes_ = 0;
+  if (bytes > kMost) return false;
+  if (bytes == 0) return true;
+  const std::uint64_t wanted = (bytes + 2 * kZone + 4095) / 4096 * 4096;
+  if (wanted > capacity_) {
+    memory_.reset(static_cast<unsigned char*>(std::aligned_alloc(4096, wanted)));
+    capacity_ = memory_ ? wanted : 0;
+    if (!memory_) return false;
+    if (fill.keep != 0) std::memset(memory_.get(), kZonePoison, capacity_);  // of a first call nothing is left
+  }
+  bytes_ = bytes;
+  std::memset(memory_.get(), kZonePoison, kZone);
+  if (fill.keep == 0) std::memset(memory_.get() + kZone, fill.poison, bytes);
+  std::memset(memory_.get() + kZone + bytes, kZonePoison, kZone);
+  return true;
+}
+
+bool Workspace::broken() const {
+  if (bytes_ == 0) return false;
+  for (std::uint64_t i = 0; i < kZone; ++i) {
+    if (memory_[i] != kZonePoison || memory_[kZone + bytes_ + i] != kZonePoison) return true;
+  }
+  return false;
+}
+
+void Workspace::end_call() {
+  if (capacity_ > kMostKept) memory_.reset(), capacity_ = 0;
+  bytes_ = 0;
+}
+
+void HostWorker::run(const HostCall& c) {
+  if (c.message.burst == 0) return run_one(c, 0);
+  const std::uint64_t results = c.message.burst * c.message.burst_step;
+  for (std::uint32_t i = 0; i < c.message.burst; ++i) {
+    c.reply.status = MXCHECK_OK, c.reply.message[0] = '\0';
+    run_one(c, i * c.message.burst_step);
+    wire::CallResult result;
+    result.status = c.reply.status, result.workspace_broken = c.reply.workspace_broken;
+    std::memcpy(result.message, c.reply.message, sizeof(result.message));
+    std::memcpy(c.memory.at(results + i * sizeof(result)), &result, sizeof(result));
+  }
+}
+
+void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
+  CandidateCall built(c.message, c.policy, message_, kDLCPU,
+                      [&](int i) { return c.memory.at(c.message.tensors[i].offset + displaced); });
+  mxcheck_call& call = built.call;
+  std::uint64_t bytes = 0;
+  message_.clear();
+  if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+  if (c.reply.status == MXCHECK_OK) {
+    if (!workspace_.prepare(bytes, c.message.workspace)) {
+      c.reply.status = MXCHECK_NO_MEMORY;
+      std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
+      return;
+    }
+    if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
+      return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
+    }
+    const Guards guards(c.memory, c.message);
+    c.reply.status = c.operation.run(&call);
+    if (c.message.repeat != 0) repeat(c, call);
+  }
+  if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
+  c.reply.workspace_broken = workspace_.broken() ? 1 : 0;
+  workspace_.end_call();
+}
+
+// A tenth of the calls until the library has what it keeps for good, then two stretches of equal length, for which the
+// memory in use is told: what grows in both grows with the calls. Slow calls are fewer: a stretch has 2 s.
+void HostWorker::repeat(const HostCall& c, mxcheck_call& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto calls = [&](std::uint32_t most, std::chrono::seconds limit) {
+    const auto end = Clock::now() + limit;
+    std::uint32_t done = 0;
+    while (done < most && c.reply.status == MXCHECK_OK && (done % 16 != 0 || Clock::now() < end)) {
+      std::uint64_t bytes = 0;
+      if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+      if (c.reply.status == MXCHECK_OK) c.reply.status = c.operation.run(&call);
+      ++done;
+    }
+    return done;
+  };
+  (void)memory_in_use();  // the first look takes memory itself
+  (void)calls(c.message.repeat / 10, std::chrono::seconds(2));
+  c.reply.memory.begin = memory_in_use();
+  c.reply.memory.calls = calls((c.message.repeat - c.message.repeat / 10) / 2, std::chrono::seconds(2));
+  c.reply.memory.middle = memory_in_use();
+  (void)calls(static_cast<std::uint32_t>(c.reply.memory.calls), std::chrono::seconds(6));
+  c.reply.memory.end = memory_in_use();
+}
+
+}  // namespace mxcheck
