@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -150,6 +152,17 @@ struct Change {
   std::function<std::uint32_t(std::uint32_t word)> word;
 };
 
+// Those that codes of elements may have too; none of formats without sign and exponent.
+std::vector<Change> changes_of_codes(Format f) {
+  const FormatSpec& of = spec(f);
+  if (of.mantissa_bits == 0 || of.exponent_bits == 0 || of.bits > 32) return {};
+  const std::uint32_t sign = std::uint32_t{1} << (of.bits - 1), normal = std::uint32_t{1} << of.mantissa_bits;
+  return {{"the largest number taken for the one below it",
+           [=, largest = of.max_code](auto w) { return (w & ~sign) == largest ? w - 1 : w; }},
+          {"subnormal values a binade too high",
+           [=](auto w) { return (w & ~sign) < normal ? (w & sign) | (w & ~sign) << 1 : w; }}};
+}
+
 std::vector<Change> changes_of(Format f) {
   const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
@@ -167,6 +180,7 @@ std::vector<Change> changes_of(Format f) {
        [=](auto w) { return std::isinf(value(w)) ? (w & sign) | largest : w; }},
       {"infinities taken for NaN", [=](auto w) { return std::isinf(value(w)) ? w | 1U : w; }},
       {"infinities taken for zero", [=](auto w) { return std::isinf(value(w)) ? 0U : w; }}};
+  std::ranges::move(changes_of_codes(f), std::back_inserter(all));
   if (f != Format::fp32) return all;
   for (const auto& [name, rounding] : {std::pair("values rounded to BF16", Rounding::nearest_even),
                                        std::pair("values cut to BF16", Rounding::toward_zero)}) {
@@ -240,6 +254,23 @@ Change added_to(Format f, std::uint8_t poison) {
           }};
 }
 
+// Another code for every NaN, the candidate's own.
+void add_other_nan(std::size_t i, const AnswerTensor& t, Table& table) {
+  const auto count = static_cast<std::int64_t>(t.expected.size() / bytes_of_element(t.info));
+  const auto is_nan = [&t](std::int64_t at) {
+    return std::isnan(decode(t.info.format, word_of(t.info, t.expected, at)));
+  };
+  for (std::int64_t at = 0; at < count; ++at) {
+    if (!is_nan(at) || same_element(t.info, t.expected, t.observed, at)) continue;
+    const std::uint32_t own = word_of(t.info, t.observed, at);
+    const Change to_own{"", [f = t.info.format, own](std::uint32_t w) { return std::isnan(decode(f, w)) ? own : w; }};
+    table.push_back(definition_of_output(
+        i, fmt::format("NaN of {} written as {:#0{}x}", t.info.name, own, 2 + (spec(t.info.format).bits + 3) / 4),
+        [w = words_of(t), to_own] { return changed(w, to_own); }));
+    return;
+  }
+}
+
 void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Table& table) {
   table.push_back(
       {.name = "memory that is not written",
@@ -272,15 +303,22 @@ void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Tab
         table.back().may_be_confined = false;
       }
     }
-    if (!has_values(outputs[i].info)) continue;
+    const auto change_all = [&](std::vector<Change> changes) {
+      for (Change& change : changes)
+        table.push_back(
+            definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
+    };
+    if (!is_integer) add_other_nan(i, t, table);
+    if (!has_values(t.info)) {
+      if (!is_integer && spec(t.info.format).is_element) change_all(changes_of_codes(t.info.format));
+      continue;
+    }
     if (w.width >= 2) {
       const Change added = added_to(t.info.format, poison);
       table.push_back(definition_of_output(i, "results" + of + " added to what the memory held",
                                            [w, added] { return changed(w, added); }));
     }
-    for (Change& change : changes_of(outputs[i].info.format))
-      table.push_back(
-          definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
+    change_all(changes_of(t.info.format));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "numerics/format/codec.h"
@@ -37,6 +38,7 @@ class CastSlips {
   void roundings();
   void overflows();
   void inputs(const std::string& of);  // of: what is cast, "a product"
+  void subnormals();                   // of another exponent
   void signs();
   void formats();
   void by_way_of_fp32();  // of inputs of FP64
@@ -99,6 +101,12 @@ void CastSlips::overflows() {
             ", other values as they should",
         [=, f = f_, r = r_, o = o_](double v) { return encode(f, v, r, std::isinf(v) ? of_inf : o); });
   }
+  if (spec(f_).encoding != Encoding::fixed_point) {
+    add("the largest value written as the one below it", [f = f_, sign = sign(), right = right()](double v) {
+      const std::uint32_t code = right(v);
+      return (code & ~sign) == spec(f).max_code ? code - 1 : code;
+    });
+  }
   for (const double limit : {240.0, 448.0, 57344.0, 6.0}) {
     changed("elements clamped to " + std::to_string(static_cast<int>(limit)),
             [=](double v) { return std::isnan(v) ? v : std::clamp(v, -limit, limit); });
@@ -119,6 +127,14 @@ void CastSlips::inputs(const std::string& of) {
   add("subnormal codes rounded toward zero", [f = f_, o = o_, normal = normal(), right = right()](double v) {
     return std::fabs(v) < normal ? encode(f, v, Rounding::toward_zero, o) : right(v);
   });
+}
+
+void CastSlips::subnormals() {
+  if (spec(f_).encoding == Encoding::fixed_point) return;
+  for (const int by : {1, -1}) {
+    changed(std::string("subnormal results a binade too ") + (by > 0 ? "high" : "low"),
+            [by, normal = normal()](double v) { return std::fabs(v) < normal ? std::ldexp(v, by) : v; });
+  }
 }
 
 void CastSlips::signs() {
@@ -158,6 +174,7 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
   slips.roundings();
   slips.overflows();
   slips.inputs(of);
+  slips.subnormals();
   slips.signs();
   slips.formats();
   return slips.take();
@@ -201,6 +218,16 @@ Bytes codes_beside_scales(const BlocksProblem& p, const std::vector<std::int64_t
   return codes;
 }
 
+// True if some of the candidate's codes are wrong, and all of them are among these.
+bool are_all_wrong_ones(const BlocksProblem& p, std::span<const std::size_t> open) {
+  const Bytes &right = p.expected.codes.data, &own = p.own_codes;
+  if (open.empty() || own.size() != right.size() || own == right) return false;
+  const std::size_t width = size_of(p.element);
+  Bytes closed = own;
+  for (const std::size_t i : open) std::copy_n(&right[i * width], width, &closed[i * width]);
+  return closed == right;
+}
+
 class CodeRows {
  public:
   CodeRows(const BlocksProblem& p, std::size_t output)
@@ -218,15 +245,26 @@ class CodeRows {
   void add(const std::string& name, std::function<Bytes()> bytes, bool derived = false) {
     all_.push_back(definition_of_output(output_, name, std::move(bytes), "", derived));
   }
-  // The right cast of another function of an element and its scale.
-  template <class Factor>
-  void with(const std::string& name, Factor value) {
+  // The right cast of another function of an element and its scale; a code for which there is none may be anything. The
+  // row says nothing where most are such, or every wrong one is.
+  template <class Value>
+  void with(const std::string& name, Value value) {
     add(name, [&p = p_, index = index_, value] {
       std::vector<double> v(index->size());
-      for (std::size_t i = 0; i < v.size(); ++i)
-        v[i] = value(p.at(static_cast<std::int64_t>(i)), static_cast<std::size_t>((*index)[i]));
-      return codes_of(p.element, v,
-                      [&](double x) { return encode(p.element, x, p.recipe.rounding, p.recipe.overflow); });
+      std::vector<std::size_t> open;
+      for (std::size_t i = 0; i < v.size(); ++i) {
+        const std::optional<double> one =
+            value(p.at(static_cast<std::int64_t>(i)), static_cast<std::size_t>((*index)[i]));
+        v[i] = one.value_or(0);
+        if (!one) open.push_back(i);
+      }
+      if (2 * open.size() > v.size() || are_all_wrong_ones(p, open)) throw RowNotComputed();
+      Bytes codes =
+          codes_of(p.element, v, [&](double x) { return encode(p.element, x, p.recipe.rounding, p.recipe.overflow); });
+      const Bytes& own = p.own_codes.size() == codes.size() ? p.own_codes : p.expected.codes.data;
+      const std::size_t width = size_of(p.element);
+      for (const std::size_t i : open) std::copy_n(&own[i * width], width, &codes[i * width]);
+      return codes;
     });
   }
   template <class From>
@@ -234,7 +272,7 @@ class CodeRows {
     add(name, [&p = p_, from] {
       const Bytes& right = p.expected.codes.data;
       const auto count = static_cast<std::int64_t>(right.size());
-      Bytes bytes(right.size());
+      Bytes bytes = right;
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t at = from(i / p.cols(), i % p.cols());
         if (at >= 0 && at < count) bytes[static_cast<std::size_t>(i)] = right[static_cast<std::size_t>(at)];
@@ -309,20 +347,22 @@ void CodeRows::scalings() {
   });
   with("the first block's scale for every element", [=](float x, std::size_t) { return shifted(x, 127 - byte(0)); });
   const auto across = static_cast<std::size_t>(std::max<std::int64_t>(1, p.expected.scale_cols()));
-  const std::size_t count = p.scales_of_codes().size();
+  // from: a block's number in its row; none where there is no such block.
   const auto of_scale = [&](const std::string& name, auto from) {
-    with(name, [=](float x, std::size_t s) {
-      const std::size_t at = from(s);
-      const int b = byte(at < count ? at : s);
+    with(name, [=](float x, std::size_t s) -> std::optional<double> {
+      const std::size_t at = from(s % across);
+      if (at >= across) return std::nullopt;
+      const int b = byte(s / across * across + at);
       return b == 255 ? kPoisoned : shifted(x, 127 - b);
     });
   };
-  of_scale("codes by the scale of the first block of their row", [=](std::size_t s) { return s / across * across; });
-  of_scale("codes by the scale of the block before", [=](std::size_t s) { return s % across == 0 ? s : s - 1; });
-  of_scale("codes by the scale of the block after",
-           [=](std::size_t s) { return s % across + 1 == across ? s : s + 1; });
-  of_scale("codes by the scale of the other block of a pair",
-           [=](std::size_t s) { return (s % across ^ 1) < across ? s / across * across + (s % across ^ 1) : s; });
+  of_scale("codes by the scale of the first block of their row", [](std::size_t) { return std::size_t{0}; });
+  for (const std::size_t blocks : {2, 4, 8})
+    of_scale("codes by the scale of the first of every " + std::to_string(blocks) + " blocks",
+             [=](std::size_t s) { return s / blocks * blocks; });
+  of_scale("codes by the scale of the block before", [](std::size_t s) { return s - 1; });
+  of_scale("codes by the scale of the block after", [](std::size_t s) { return s + 1; });
+  of_scale("codes by the scale of the other block of a pair", [](std::size_t s) { return s ^ 1; });
   with("x flushed where it is subnormal", [=](float x, std::size_t s) {
     return std::fabs(x) < 0x1p-126F ? std::copysign(0.0, static_cast<double>(x)) : shifted(x, 127 - byte(s));
   });
@@ -580,8 +620,20 @@ std::vector<DecodingSlip> slips_of_codes(Format f) {
          const double v = decode(f, c);
          return (std::fabs(v) < normal ? std::copysign(0.0, v) : v) * scale_of(s);
        }},
+      {"subnormal codes with the leading one of normal ones",
+       [=](auto c, auto s) {
+         const double v = decode(f, c);
+         const bool is_subnormal = std::fabs(v) < normal && v != 0;
+         return (is_subnormal ? std::copysign(normal / 2 + std::fabs(v) / 2, v) : v) * scale_of(s);
+       }},
       {"codes without their sign", [=](auto c, auto s) { return std::fabs(decode(f, c)) * scale_of(s); }},
       {"codes without their scales", [=](auto c, auto) { return decode(f, c); }}};
+  for (const int by : {1, -1}) {
+    all.push_back({std::string("subnormal codes a binade too ") + (by > 0 ? "high" : "low"), [=](auto c, auto s) {
+                     const double v = decode(f, c);
+                     return (std::fabs(v) < normal ? std::ldexp(v, by) : v) * scale_of(s);
+                   }});
+  }
   for (const Format other : {Format::e4m3, Format::e5m2}) {
     if (other != f && spec(f).bits == 8) {
       all.push_back({"codes of format " + std::string(spec(other).dtype_name),
