@@ -347,13 +347,14 @@ void CodeRows::scalings() {
   });
   with("the first block's scale for every element", [=](float x, std::size_t) { return shifted(x, 127 - byte(0)); });
   const auto across = static_cast<std::size_t>(std::max<std::int64_t>(1, p.expected.scale_cols()));
-  // from: a block's number in its row; none where there is no such block.
+  // from: a block's number in its row. Where there is no such block, or its scale is NaN, codes may be anything.
   const auto of_scale = [&](const std::string& name, auto from) {
     with(name, [=](float x, std::size_t s) -> std::optional<double> {
       const std::size_t at = from(s % across);
       if (at >= across) return std::nullopt;
+      if (byte(s) == 255) return kPoisoned;
       const int b = byte(s / across * across + at);
-      return b == 255 ? kPoisoned : shifted(x, 127 - b);
+      return b == 255 ? std::nullopt : std::optional(shifted(x, 127 - b));
     });
   };
   of_scale("codes by the scale of the first block of their row", [](std::size_t) { return std::size_t{0}; });

@@ -348,6 +348,34 @@ TEST(GeneralSlips, a_subnormal_code_decoded_with_another_exponent_has_a_name) {
                   "subnormal codes with the leading one of normal ones"));
 }
 
+TEST(GeneralSlips, of_strides_and_pitches_have_names) {
+  const char* const turned =
+      "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=fp32 rows=40 cols=70 stride=1 col_stride=45 "
+      "data=normal seed=3";
+  const auto without_col_stride = [](const Problem& p, std::vector<Bytes>& observed) {
+    Call call = p.call();
+    CallTensor& t = call.inputs[0];
+    Bytes packed(static_cast<std::size_t>(40 * 70 * 4));
+    for (std::size_t i = 0; i < 40; ++i) std::memcpy(packed.data() + i * 70 * 4, t.data + i * 4, 70 * 4);
+    t.strides.clear(), t.bytes = packed.size(), t.data = call.own(std::move(packed));
+    const std::vector<ExpectedTensor> other = operation_named(call.operation).problem_of(call)->answer();
+    for (std::size_t i = 0; i < observed.size(); ++i) observed[i] = other[i].bytes;
+  };
+  EXPECT_TRUE(has(names_of(turned, without_col_stride), "a column stride of 1 in place of that of x"));
+  const auto at_pitch_100 = [](const Problem&, std::vector<Bytes>& out) {
+    const Bytes right = out[0];
+    std::fill(out[0].begin(), out[0].end(), std::byte{kPoisons[0]});
+    for (std::size_t i = 0; i < 9 * 98; ++i) {
+      const std::size_t at = i / 98 * 100 + i % 98;
+      if (at < 9 * 98) std::memcpy(&out[0][at * 4], &right[i * 4], 4);
+    }
+  };
+  EXPECT_TRUE(has(names_of("op=dequantize format=e4m3 recipe=rceil block=1x32 layout=compact x=fp32 rows=9 cols=98 "
+                           "data=bits seed=3",
+                           at_pitch_100),
+                  "rows of y stored at a pitch of a multiple of 4"));
+}
+
 TEST(GeneralSlips, another_variant_has_a_name) {
   const std::string own = "op=quantize_transposed format=e4m3 recipe=rceil block=32x1 layout=compact x=bf16";
   const auto as_floor = [](const Problem& p, std::vector<Bytes>& observed) {
