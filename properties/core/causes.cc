@@ -433,11 +433,26 @@ std::vector<std::string> Causes::named() const {
   return names;
 }
 
+bool NamedCause::takes(const Explanation& e) {
+  if (e.name != row || e.is_silent) return false;
+  if (e.where.empty()) return true;
+  std::vector<std::string> shared;
+  for (const std::string& place : places) {
+    if (std::ranges::find(e.places, place) != e.places.end()) shared.push_back(place);
+  }
+  if (shared.empty()) return false;
+  const std::string before = row + ", " + places.front();
+  if (text.starts_with(before)) text = row + ", " + shared.front() + text.substr(before.size());
+  places = std::move(shared);
+  return true;
+}
+
 std::vector<NamedCause> Causes::explaining() const {
   std::vector<NamedCause> all;
   for (const Seen& s : seen_) {
     if (!is_of_every_case(s) || s.extent.cases == 0 || s.unruly > 0) continue;
-    all.push_back({s.first.name, s.text(), s.extent.cases, s.extent.elements, s.confined != 0 || s.spared != 0});
+    all.push_back(
+        {s.first.name, s.text(), s.extent.cases, s.extent.elements, s.confined != 0 || s.spared != 0, s.places});
   }
   return all;
 }

@@ -53,10 +53,14 @@ Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> show
 // A row that gives every bit of the failing cases of one statement.
 struct NamedCause {
   std::string row;
-  std::string text;           // with the rule that confines it
-  int cases = 0;              // that it gives
-  std::int64_t elements = 0;  // of these
-  bool is_confined = false;   // it would change elements that are right
+  std::string text;                      // with the first of the rules
+  int cases = 0;                         // that it gives
+  std::int64_t elements = 0;             // of these
+  bool is_confined = false;              // it would change elements that are right
+  std::vector<std::string> places = {};  // the rules that these cases share: "only in row 3"
+
+  // True if it gives a further case too, by one of its rules, which then are those that this case shares.
+  bool takes(const Explanation& of_case);
 };
 
 // The explanations of the failing cases of one statement.

@@ -493,22 +493,24 @@ std::optional<DifferenceKind> new_kind(const Counterexample& example, const Find
 
 }  // namespace
 
-// By a rule, too, only where it is that of the cause.
-bool StatementRun::is_explained_by(const Finding& known, const Case& c) {
+bool StatementRun::is_explained_by(Finding& known, const Case& c) {
+  std::vector<NamedCause*> causes;
   std::vector<std::string> rows;
-  const auto is_named = [&](const std::string& text) {
-    return std::ranges::find(known.matches, text) != known.matches.end();
-  };
-  for (const NamedCause& cause : known.explaining) {
-    if (is_named(cause.text)) rows.push_back(cause.row);
+  for (NamedCause& cause : known.explaining) {
+    if (std::ranges::find(known.matches, cause.text) != known.matches.end())
+      causes.push_back(&cause), rows.push_back(cause.row);
   }
   if (rows.empty() || operation_named(c.variant.operation).work(c) > kMostWorkToName) return false;
   const std::optional<Finding> found = explained(c, &rows);
-  return found && std::ranges::any_of(found->explained_by, [&](const Explanation& e) {
-           const auto is_rule = [&](const std::string& place) { return is_named(e.name + ", " + place); };
-           const bool is_of_rows = !e.is_silent && std::ranges::find(rows, e.name) != rows.end();
-           return is_of_rows && (e.where.empty() || std::ranges::any_of(e.places, is_rule));
-         });
+  if (!found) return false;
+  std::vector<std::string> texts;
+  for (NamedCause* cause : causes) {
+    if (std::ranges::any_of(found->explained_by, [&](const Explanation& e) { return cause->takes(e); }))
+      texts.push_back(cause->text);
+  }
+  if (texts.empty()) return false;
+  known.matches = std::move(texts);  // one that does not give this case is none of the fault
+  return true;
 }
 
 void StatementRun::add_other(Counterexample& example, const Case& c, const Finding& finding) {

@@ -73,8 +73,8 @@ class StatementRun {
   // only: a failing case of other kinds of differences is no evidence; empty: every one is.
   void name_causes(const Case& original, const Case& minimal, Finding& finding,
                    const std::set<DifferenceKind>& only = {});
-  // True if a cause of the finding gives every bit of this case too.
-  bool is_explained_by(const Finding& known, const Case& c);
+  // True if a cause of the finding gives every bit of this case too; its rules become those that both share.
+  bool is_explained_by(Finding& known, const Case& c);
   void compare_cases_like(const Case& original, const Case& minimal, Causes& causes,
                           const std::vector<std::string>& names, const std::function<bool(const Case&)>& add);
   // is_like: true if a smaller case may have failed by the same fault. names: of what explains the case; none: not

@@ -149,6 +149,17 @@ TEST(Causes, all_that_explain_every_case_are_told_apart_from_the_best) {
   EXPECT_EQ(all[1].elements, 9);
 }
 
+TEST(Causes, a_further_case_leaves_the_rules_that_it_shares) {
+  NamedCause cause{"cut", "cut, only in row 3; remark", 2, 9, true, {"only in row 3", "only in the last row"}};
+  EXPECT_FALSE(cause.takes(explanation("cut", 9, "only in row 5")));
+  EXPECT_FALSE(cause.takes(explanation("floor", 9)));
+  EXPECT_TRUE(cause.takes(explanation("cut", 9)));
+  EXPECT_EQ(cause.text, "cut, only in row 3; remark");
+  EXPECT_TRUE(cause.takes(explanation("cut", 9, "only in the last row")));
+  EXPECT_EQ(cause.text, "cut, only in the last row; remark");
+  EXPECT_EQ(cause.places, std::vector<std::string>{"only in the last row"});
+}
+
 TEST(Causes, outputs_that_are_right_are_part_of_the_rule) {
   const Codes wrong([](auto, auto) { return true; }), right([](auto, auto) { return false; });
   std::vector<AnswerTensor> outputs{wrong.tensor(), right.tensor()};
