@@ -189,6 +189,12 @@ SafetensorsHeads heads_of_safetensors(const ByteSource& source) {
   return heads;
 }
 
+std::vector<std::string> tensor_names(const std::string& path) {
+  std::vector<std::string> names;
+  for (const Entry& entry : parse_index(FileSource(path)).entries) names.push_back(entry.name);
+  return names;
+}
+
 SafetensorsFile read_safetensors(const ByteSource& source) {
   const Index index = parse_index(source);
   SafetensorsFile file;

@@ -58,6 +58,8 @@ struct SafetensorsFile {
 // and time: a file that crashes the library is an Error{input}.
 Tensor read_tensor(const std::string& location);
 
+// Of a safetensors file, in its order, without the data.
+std::vector<std::string> tensor_names(const std::string& path);
 SafetensorsFile read_safetensors(const std::string& path);  // all tensors, in the order of the file, and the metadata
 // Both read from memory; the name stands for the path in messages.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name_in_errors);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -73,26 +74,28 @@ constexpr std::array<ValueClass, 8> kClasses{
      {"where the right result is a normal number",
       [](double v, double normal) { return std::isfinite(v) && std::fabs(v) >= normal; }}}};
 
-std::string class_text(const AnswerTensor& t, std::span<const std::int64_t> shown,
-                       std::span<const std::int64_t> hidden) {
+std::vector<std::string> class_texts(const AnswerTensor& t, std::span<const std::int64_t> shown,
+                                     std::span<const std::int64_t> hidden) {
   if (t.info.integer_bits != 0) return {};
   const double normal = std::ldexp(1.0, 1 - spec(t.info.format).bias);
   const auto value = [&](std::int64_t i) { return decode(t.info.format, word_of(t.info, t.expected, i)); };
+  std::vector<std::string> texts;
   for (const ValueClass& one : kClasses) {
     const auto is = [&](std::int64_t i) { return one.is(value(i), normal); };
-    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) return one.text;
+    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) texts.emplace_back(one.text);
   }
-  return {};
+  return texts;
 }
 
 // Rules by the shape: they hold in cases of other sizes too.
 std::vector<std::string> edge_texts(const AnswerTensor& t, std::span<const std::int64_t> shown,
                                     std::span<const std::int64_t> hidden) {
   const std::int64_t cols = std::max<std::int64_t>(1, t.info.cols);
-  const auto last = static_cast<std::int64_t>(t.observed.size() / bytes_of_element(t.info)) - 1;
+  const auto count = static_cast<std::int64_t>(t.observed.size() / bytes_of_element(t.info));
+  const std::int64_t last = count - 1, rows = count / cols;
   std::vector<std::string> texts;
-  const auto add = [&](const char* text, auto is) {
-    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) texts.emplace_back(text);
+  const auto add = [&](std::string text, auto is) {
+    if (std::ranges::all_of(shown, is) && std::ranges::none_of(hidden, is)) texts.push_back(std::move(text));
   };
   add("in the last element", [=](std::int64_t i) { return i == last; });
   add("in the last element of each row", [=](std::int64_t i) { return i % cols == cols - 1; });
@@ -101,8 +104,65 @@ std::vector<std::string> edge_texts(const AnswerTensor& t, std::span<const std::
     const std::int64_t block = std::max<std::int64_t>(1, t.info.block_cols);
     return i % cols / block == (cols - 1) / block;
   });
+  const auto cut = [](std::int64_t extent, std::int64_t by) { return by > 1 ? extent - extent % by : extent; };
+  const std::int64_t whole_cols = cut(cols, t.info.block_cols), whole_rows = cut(rows, t.info.block_rows);
+  if (whole_cols < cols)
+    add("in the blocks that the right edge cuts", [=](std::int64_t i) { return i % cols >= whole_cols; });
+  if (whole_rows < rows)
+    add("in the blocks that the last row cuts", [=](std::int64_t i) { return i / cols >= whole_rows; });
+  if (t.info.block_rows > 1 && !t.groups.empty() && t.groups.back() == rows)
+    add("in the blocks that an expert's last row cuts", [=, &t](std::int64_t i) {
+      const auto end = std::ranges::upper_bound(t.groups, i / cols);
+      const std::int64_t begin = *std::prev(end);
+      return i / cols >= begin + cut(*end - begin, t.info.block_rows);
+    });
+  // Loops over vectors that leave out what is no whole vector.
+  for (const std::int64_t lanes : {2, 4, 8, 16, 32, 64}) {
+    if (cut(cols, lanes) < cols)
+      add("in the columns after the last multiple of " + std::to_string(lanes),
+          [=](std::int64_t i) { return i % cols >= cut(cols, lanes); });
+  }
+  for (const std::int64_t lanes : {2, 4, 8, 16, 32, 64}) {
+    if (rows > 1 && cut(count, lanes) < count)
+      add("in the elements after the last multiple of " + std::to_string(lanes),
+          [=](std::int64_t i) { return i >= cut(count, lanes); });
+  }
   return texts;
 }
+
+// "in rows 127 modulo 128": all that show have one remainder, and none of the others has it.
+template <class Of>
+std::vector<std::string> remainder_texts(std::span<const std::int64_t> shown, std::span<const std::int64_t> hidden,
+                                         const char* units, Of of) {
+  std::vector<std::string> texts;
+  for (std::int64_t by = 4; by <= 1024; by *= 2) {
+    const std::int64_t remainder = of(shown.front()) % by;
+    const auto is = [&](std::int64_t i) { return of(i) % by == remainder; };
+    if (!std::ranges::all_of(shown, is)) break;  // nor have they one by a multiple of it
+    if (std::ranges::none_of(hidden, is))
+      texts.push_back(std::string("in ") + units + " " + std::to_string(remainder) + " modulo " + std::to_string(by));
+  }
+  return texts;
+}
+
+// Rules that cases of other sizes and values may share.
+struct SharedRules {
+  std::vector<std::string> edges, remainders, classes;
+
+  SharedRules(const AnswerTensor& t, std::span<const std::int64_t> shown, std::span<const std::int64_t> hidden)
+      : edges(edge_texts(t, shown, hidden)), classes(class_texts(t, shown, hidden)) {
+    const std::int64_t cols = std::max<std::int64_t>(1, t.info.cols);
+    remainders = remainder_texts(shown, hidden, "rows", [cols](std::int64_t i) { return i / cols; });
+    std::ranges::move(remainder_texts(shown, hidden, "columns", [cols](std::int64_t i) { return i % cols; }),
+                      std::back_inserter(remainders));
+  }
+  [[nodiscard]] std::vector<std::string> all() const {
+    std::vector<std::string> texts = edges;
+    texts.insert(texts.end(), remainders.begin(), remainders.end());
+    texts.insert(texts.end(), classes.begin(), classes.end());
+    return texts;
+  }
+};
 
 // The elements of one output that a row gives, and right ones that it would change.
 struct Shown {
@@ -136,12 +196,38 @@ Bytes computed_bytes(const Definition& row, std::size_t output) {
   }
 }
 
+// The rules of one row, by output, and all that one case says of where it shows.
+struct Places {
+  std::vector<std::string> wrong_ones;  // names of outputs
+  std::vector<std::vector<std::string>>
+      rules;                        // of wrong outputs that it would change further: words for one rule each
+  std::vector<std::string> shared;  // of a wrong output that it gives as it is
+  bool changes_right_ones = false;
+
+  // "only in codes, from column 512 on"; none: it shows wherever it changes an element.
+  [[nodiscard]] std::vector<std::string> texts() const {
+    std::vector<std::string> words = rules.empty() ? shared : rules.front();
+    if (rules.size() > 1) {
+      std::vector<std::string> each;
+      for (const auto& one : rules) each.push_back(one.front());
+      std::ranges::sort(each);
+      each.erase(std::unique(each.begin(), each.end()), each.end());
+      if (each.size() > 1) words = {join(each)};
+    }
+    const std::string in = changes_right_ones ? "in " + join(wrong_ones, " and ") : "";
+    std::vector<std::string> all;
+    if (rules.empty() && changes_right_ones) all.push_back("only " + in);
+    if (rules.empty() && !changes_right_ones) return all;
+    for (const std::string& word : words) all.push_back("only " + in + (in.empty() ? "" : ", ") + word);
+    return all;
+  }
+};
+
 // A row that gives every wrong element, and whose other changes a rule parts from them.
 std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const std::vector<bool>& is_wrong,
                                     const Definition& row) {
   Explanation e{.name = row.name, .is_told = row.is_told_anywhere};
-  std::vector<std::string> rules, wrong_ones;
-  bool changes_right_ones = false;
+  Places places;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].observed.empty()) continue;
     const Bytes bytes = computed_bytes(row, i);
@@ -151,8 +237,9 @@ std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const
     if (!s && is_wrong[i]) return std::nullopt;
     if (!s) continue;
     e.shown += std::ssize(s->shown), e.hidden += std::ssize(s->hidden);
-    if (is_wrong[i]) wrong_ones.push_back(outputs[i].info.name);
-    if (!is_wrong[i]) changes_right_ones = changes_right_ones || !s->hidden.empty();
+    if (is_wrong[i]) places.wrong_ones.push_back(outputs[i].info.name);
+    if (!is_wrong[i]) places.changes_right_ones = places.changes_right_ones || !s->hidden.empty();
+    if (is_wrong[i] && s->hidden.empty()) places.shared = SharedRules(outputs[i], s->shown, {}).all();
     if (!is_wrong[i] || s->hidden.empty()) continue;
     if (!row.may_be_confined) return std::nullopt;
     Where where = where_shown(outputs[i], s->shown, s->hidden);
@@ -160,16 +247,12 @@ std::optional<Explanation> confined(std::span<const AnswerTensor> outputs, const
     e.is_unruly = e.is_unruly || where.text.empty();
     if (where.text.empty()) where.text = "in some of the elements that it would change";
     e.is_scattered = e.is_scattered || (where.is_scattered && !row.is_told_anywhere);
-    rules.push_back(where.text);
-    e.places = {"only " + where.text};
-    for (const std::string& other : where.also) e.places.push_back("only " + other);
+    where.also.insert(where.also.begin(), where.text);
+    places.rules.push_back(std::move(where.also));
   }
   if (e.shown == 0) return std::nullopt;
-  if (changes_right_ones) rules.insert(rules.begin(), "in " + join(wrong_ones, " and "));
-  std::ranges::sort(rules);
-  rules.erase(std::unique(rules.begin(), rules.end()), rules.end());
-  if (!rules.empty()) e.where = "only " + join(rules, ", ");
-  if (rules.size() > 1) e.places = {e.where};
+  e.places = places.texts();
+  if (!e.places.empty()) e.where = e.places.front();
   return e;
 }
 
@@ -184,16 +267,20 @@ Where where_shown(const AnswerTensor& t, std::span<const std::int64_t> shown, st
   const auto block = [=](std::int64_t i) {
     return i / cols / rows_of_block * (cols / cols_of_block + 1) + i % cols / cols_of_block;
   };
-  const auto odd_col = [cols](std::int64_t i) { return i % cols % 2; };
-  Where where{.text = range_text(shown, hidden, "column", col), .also = edge_texts(t, shown, hidden)};
+  const SharedRules shared(t, shown, hidden);
+  Where where{.text = range_text(shown, hidden, "column", col), .also = shared.all()};
   if (where.text.empty()) where.text = range_text(shown, hidden, "row", row);
   if (where.text.empty()) where.text = range_text(shown, hidden, "element", [](std::int64_t i) { return i; });
-  if (where.text.empty() && !where.also.empty()) where.text = where.also.front();
+  if (where.text.empty() && !shared.edges.empty()) where.text = shared.edges.front();
   if (!where.text.empty()) return where;
-  where.is_scattered = true;
-  where.text = class_text(t, shown, hidden);
-  if (where.text.empty() && !range_text(shown, hidden, "", odd_col).empty())
-    where.text = odd_col(shown.front()) == 1 ? "in odd columns" : "in even columns";
+  where.is_scattered = !shared.classes.empty() || shared.remainders.empty();
+  if (!where.also.empty()) where.text = (shared.classes.empty() ? shared.remainders : shared.classes).front();
+  const auto parity = [&](auto of, const char* units) {
+    const auto odd = [&](std::int64_t i) { return of(i) % 2; };
+    if (!where.text.empty() || range_text(shown, hidden, "", odd).empty()) return;
+    where.text = std::string(odd(shown.front()) == 1 ? "in odd " : "in even ") + units;
+  };
+  parity(col, "columns"), parity(row, "rows");
   const bool has_blocks = t.info.block_cols > 0;
   if (where.text.empty()) where.text = units_text(shown, hidden, has_blocks ? "blocks" : "rows", block);
   if (where.text.empty() && shown.size() >= kMostlyShown * hidden.size())
@@ -315,8 +402,7 @@ std::vector<const Causes::Seen*> Causes::best() const {
   std::vector<const Seen*> best;
   for (const Seen& s : seen_) {
     const bool is_of_one = s.extent.cases < std::min(cases_, 2);  // the others were too large for it
-    if (s.cases != cases_ || 2 * s.extent.cases < cases_ || !s.is_believed() || (is_of_one && s.shown < kEnoughShown))
-      continue;
+    if (!is_of_every_case(s) || !s.is_believed() || (is_of_one && s.shown < kEnoughShown)) continue;
     if (!best.empty() && s.rank() < best.front()->rank()) best.clear();
     if (best.empty() || s.rank() == best.front()->rank()) best.push_back(&s);
   }
@@ -331,15 +417,44 @@ std::vector<std::string> Causes::of_every_case(bool is_computed) const {
   return names;
 }
 
+// A rule that one case has and another has not is none.
+std::string Causes::Seen::text() const {
+  const std::string where = confined == 0    ? ""
+                            : places.empty() ? ", only in some of the elements that it would change"
+                                             : ", " + places.front();
+  const std::string cases_of_rule =
+      spared == 0 || confined != 0 ? "" : ", only in some of the cases that it would change";
+  return first.name + where + cases_of_rule + (remark.empty() ? "" : "; " + remark);
+}
+
 std::vector<std::string> Causes::named() const {
   std::vector<std::string> names;
-  for (const Seen* s : best()) {
-    const std::string& where = s->places.empty() ? s->first.where : s->places.front();
-    const std::string cases = s->spared == 0 ? "" : ", only in some of the cases that it would change";
-    names.push_back(s->first.name + (where.empty() ? "" : ", " + where) + cases +
-                    (s->remark.empty() ? "" : "; " + s->remark));
-  }
+  for (const Seen* s : best()) names.push_back(s->text());
   return names;
+}
+
+bool NamedCause::takes(const Explanation& e) {
+  if (e.name != row || e.is_silent) return false;
+  if (e.where.empty()) return true;
+  std::vector<std::string> shared;
+  for (const std::string& place : places) {
+    if (std::ranges::find(e.places, place) != e.places.end()) shared.push_back(place);
+  }
+  if (shared.empty()) return false;
+  const std::string before = row + ", " + places.front();
+  if (text.starts_with(before)) text = row + ", " + shared.front() + text.substr(before.size());
+  places = std::move(shared);
+  return true;
+}
+
+std::vector<NamedCause> Causes::explaining() const {
+  std::vector<NamedCause> all;
+  for (const Seen& s : seen_) {
+    if (!is_of_every_case(s) || s.extent.cases == 0 || s.unruly > 0) continue;
+    all.push_back(
+        {s.first.name, s.text(), s.extent.cases, s.extent.elements, s.confined != 0 || s.spared != 0, s.places});
+  }
+  return all;
 }
 
 Causes::Extent Causes::extent() const {

@@ -50,6 +50,19 @@ struct Where {
 Where where_shown(const AnswerTensor& output, std::span<const std::int64_t> shown,
                   std::span<const std::int64_t> hidden);
 
+// A row that gives every bit of the failing cases of one statement.
+struct NamedCause {
+  std::string row;
+  std::string text;                      // with the first of the rules
+  int cases = 0;                         // that it gives
+  std::int64_t elements = 0;             // of these
+  bool is_confined = false;              // it would change elements that are right
+  std::vector<std::string> places = {};  // the rules that these cases share: "only in row 3"
+
+  // True if it gives a further case too, by one of its rules, which then are those that this case shares.
+  bool takes(const Explanation& of_case);
+};
+
 // The explanations of the failing cases of one statement.
 class Causes {
  public:
@@ -64,6 +77,9 @@ class Causes {
   // The best names of every case: an operation's own before general ones, everywhere before confined. A confined or a
   // general one needs some elements to be believed, or one rule in several cases: by chance a row gives one or two.
   [[nodiscard]] std::vector<std::string> named() const;
+  // All of every case but those without a rule, the best or not: one that few elements support may be that of another
+  // statement.
+  [[nodiscard]] std::vector<NamedCause> explaining() const;
   // The failing cases that the first of these explains, and their elements.
   struct Extent {
     int cases = 0;
@@ -86,9 +102,11 @@ class Causes {
     bool scattered = false;
     int unruly = 0;  // cases without a rule
     [[nodiscard]] bool is_believed() const;
+    [[nodiscard]] std::string text() const;
     [[nodiscard]] std::array<int, 6> rank() const;
   };
   [[nodiscard]] std::vector<const Seen*> best() const;
+  [[nodiscard]] bool is_of_every_case(const Seen& s) const { return s.cases == cases_ && 2 * s.extent.cases >= cases_; }
 
   std::vector<Seen> seen_;
   int cases_ = 0;

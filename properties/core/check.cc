@@ -202,7 +202,7 @@ void tell_matches(const Problem& p, const std::vector<ExpectedTensor>& expected,
   std::vector<AnswerTensor> answers;
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    answers.push_back({expected[i].info, expected[i].bytes, outputs[i]});
+    answers.push_back({expected[i].info, expected[i].bytes, outputs[i], p.c.experts});
     elements += static_cast<std::int64_t>(outputs[i].size() / bytes_of_element(expected[i].info));
   }
   if (elements > kMostToMove) return;

@@ -59,13 +59,14 @@ class Pattern {
   }
 
   [[nodiscard]] std::string text(std::int64_t total) const {
+    if (count_ == 1) return "";  // one element is no pattern
     std::string hint;
     const auto say = [&](const std::string& what) { hint += (hint.empty() ? "" : "; ") + what; };
-    if (count_ == total && total > 1) say("every element");
+    if (count_ == total) say("every element");
     if (all_poison_) say("never written (the poison is still there)");
     if (all_nan_ && !all_poison_) say("all observed are NaN");
     if (all_zero_) say("all observed are zero");
-    if (count_ > 1 && count_ != total) {
+    if (count_ != total) {
       if (min_row_ == max_row_ && info_.rows > 1) say("only row " + std::to_string(min_row_));
       if (min_col_ == max_col_) say("only column " + std::to_string(min_col_));
       if (inside_one_block()) say("inside one block");

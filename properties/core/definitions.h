@@ -76,6 +76,7 @@ struct AnswerTensor {
   TensorInfo info;
   std::span<const std::byte> expected;  // by the definition that is claimed
   std::span<const std::byte> observed;
+  std::span<const std::int64_t> groups = {};  // rows at which the experts' rows begin, and the end; none: no experts
 };
 
 // The names of rows that give every observed output, each of them exactly; a row need not say anything about outputs

@@ -31,6 +31,7 @@ struct Finding {
   std::vector<std::string> element;       // lines about the first differing element: inputs, expected, observed
   std::vector<Explanation> explained_by;  // thorough: the rows that explain this case
   std::vector<std::string> matches;       // names of the causes that give every bit of all failing cases compared
+  std::vector<NamedCause> explaining;     // `matches`, and rows that give as much but are not the best
   std::vector<std::string> likely;        // where no row does: lines about those that give most of what is wrong
   // Elements of all outputs that `matches` give; 0: nothing was compared. Those of the case as found, or of the
   // smallest one where that is too large to be compared with every row.

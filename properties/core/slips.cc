@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -150,6 +152,17 @@ struct Change {
   std::function<std::uint32_t(std::uint32_t word)> word;
 };
 
+// Those that codes of elements may have too; none of formats without sign and exponent.
+std::vector<Change> changes_of_codes(Format f) {
+  const FormatSpec& of = spec(f);
+  if (of.mantissa_bits == 0 || of.exponent_bits == 0 || of.bits > 32) return {};
+  const std::uint32_t sign = std::uint32_t{1} << (of.bits - 1), normal = std::uint32_t{1} << of.mantissa_bits;
+  return {{"the largest number taken for the one below it",
+           [=, largest = of.max_code](auto w) { return (w & ~sign) == largest ? w - 1 : w; }},
+          {"subnormal values a binade too high",
+           [=](auto w) { return (w & ~sign) < normal ? (w & sign) | (w & ~sign) << 1 : w; }}};
+}
+
 std::vector<Change> changes_of(Format f) {
   const std::uint32_t sign = std::uint32_t{1} << (spec(f).bits - 1);
   const double normal = std::ldexp(1.0, 1 - spec(f).bias);
@@ -167,6 +180,7 @@ std::vector<Change> changes_of(Format f) {
        [=](auto w) { return std::isinf(value(w)) ? (w & sign) | largest : w; }},
       {"infinities taken for NaN", [=](auto w) { return std::isinf(value(w)) ? w | 1U : w; }},
       {"infinities taken for zero", [=](auto w) { return std::isinf(value(w)) ? 0U : w; }}};
+  std::ranges::move(changes_of_codes(f), std::back_inserter(all));
   if (f != Format::fp32) return all;
   for (const auto& [name, rounding] : {std::pair("values rounded to BF16", Rounding::nearest_even),
                                        std::pair("values cut to BF16", Rounding::toward_zero)}) {
@@ -201,15 +215,15 @@ Words words_of(const AnswerTensor& t) {
   return {t.expected, t.info.rows, t.info.cols, t.info.cols, bytes_of_element(t.info)};
 }
 
-// Results stored at the low bits of their place, by element or by row: two that meet are either; what nothing reaches
-// is not written.
-Bytes stored_at_low_bits(const AnswerTensor& t, std::uint8_t poison, int bits, bool by_row) {
+// Results stored at other places, outside of the memory: lost. Two that meet are either; what nothing reaches is not
+// written.
+Bytes stored_at(const AnswerTensor& t, std::uint8_t poison, const std::function<std::int64_t(std::int64_t)>& place) {
   const Words w = words_of(t);
-  const std::int64_t mask = (std::int64_t{1} << bits) - 1, count = w.rows * w.cols;
+  const std::int64_t count = w.rows * w.cols;
   std::vector<std::uint8_t> is_settled(static_cast<std::size_t>(count));
   Bytes out(t.expected.size(), static_cast<std::byte>(poison));
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t to = by_row ? (i / w.cols * w.cols & mask) + i % w.cols : i & mask;
+    const std::int64_t to = place(i);
     if (to >= count || is_settled[static_cast<std::size_t>(to)] == 1) continue;
     const auto at = static_cast<std::size_t>(to) * w.width;
     std::memcpy(out.data() + at, w.bytes.data() + static_cast<std::size_t>(i) * w.width, w.width);
@@ -225,6 +239,29 @@ Bytes stored_at_low_bits(const AnswerTensor& t, std::uint8_t poison, int bits, b
   return out;
 }
 
+// At the low bits of their place, by element or by row, and in rows of another pitch.
+void add_stores(std::size_t i, const AnswerTensor& t, std::uint8_t poison, Table& table) {
+  const std::int64_t rows = t.info.rows, cols = std::max<std::int64_t>(1, t.info.cols);
+  const auto add = [&](const std::string& name, std::function<std::int64_t(std::int64_t)> place) {
+    table.push_back(
+        definition_of_output(i, name, [t, poison, place = std::move(place)] { return stored_at(t, poison, place); }));
+    table.back().may_be_confined = false;
+  };
+  for (const int bits : {16, 20}) {
+    const std::int64_t mask = (std::int64_t{1} << bits) - 1;
+    if (rows * cols <= mask + 1) continue;
+    const std::string at = " of " + t.info.name + " stored at an index of " + std::to_string(bits) + " bits";
+    add("results" + at, [mask](std::int64_t from) { return from & mask; });
+    add("rows" + at, [mask, cols](std::int64_t from) { return (from / cols * cols & mask) + from % cols; });
+  }
+  for (const std::int64_t multiple : {2, 4, 8, 16, 32, 64, 128}) {
+    const std::int64_t pitch = (cols + multiple - 1) / multiple * multiple;
+    if (rows > 1 && pitch != cols)
+      add("rows of " + t.info.name + " stored at a pitch of a multiple of " + std::to_string(multiple),
+          [pitch, cols](std::int64_t at) { return at / cols * pitch + at % cols; });
+  }
+}
+
 // A result one step too far from zero or too near; of integers, one too large or too small, but of -1 for none.
 std::uint32_t stepped(const TensorInfo& info, std::uint32_t word, int by) {
   if (info.integer_bits != 0) return word == ~0U ? word : word + static_cast<std::uint32_t>(by);
@@ -238,6 +275,23 @@ Change added_to(Format f, std::uint8_t poison) {
   return {"", [f, held](std::uint32_t word) {
             return encode(f, decode(f, word) + decode(f, held), Rounding::nearest_even, Overflow::non_saturate);
           }};
+}
+
+// Another code for every NaN, the candidate's own.
+void add_other_nan(std::size_t i, const AnswerTensor& t, Table& table) {
+  const auto count = static_cast<std::int64_t>(t.expected.size() / bytes_of_element(t.info));
+  const auto is_nan = [&t](std::int64_t at) {
+    return std::isnan(decode(t.info.format, word_of(t.info, t.expected, at)));
+  };
+  for (std::int64_t at = 0; at < count; ++at) {
+    if (!is_nan(at) || same_element(t.info, t.expected, t.observed, at)) continue;
+    const std::uint32_t own = word_of(t.info, t.observed, at);
+    const Change to_own{"", [f = t.info.format, own](std::uint32_t w) { return std::isnan(decode(f, w)) ? own : w; }};
+    table.push_back(definition_of_output(
+        i, fmt::format("NaN of {} written as {:#0{}x}", t.info.name, own, 2 + (spec(t.info.format).bits + 3) / 4),
+        [w = words_of(t), to_own] { return changed(w, to_own); }));
+    return;
+  }
 }
 
 void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Table& table) {
@@ -263,24 +317,23 @@ void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Tab
       const Change step{"", [info = t.info, by](std::uint32_t word) { return stepped(info, word, by); }};
       table.push_back(definition_of_output(i, "results" + of + " " + how, [w, step] { return changed(w, step); }));
     }
-    for (const int bits : {16, 20}) {
-      for (const bool by_row : {false, true}) {
-        if (w.rows * w.cols <= std::int64_t{1} << bits) continue;
-        table.push_back(definition_of_output(
-            i, (by_row ? "rows" : "results") + of + " stored at an index of " + std::to_string(bits) + " bits",
-            [t, poison, bits, by_row] { return stored_at_low_bits(t, poison, bits, by_row); }));
-        table.back().may_be_confined = false;
-      }
+    add_stores(i, t, poison, table);
+    const auto change_all = [&](std::vector<Change> changes) {
+      for (Change& change : changes)
+        table.push_back(
+            definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
+    };
+    if (!is_integer) add_other_nan(i, t, table);
+    if (!has_values(t.info)) {
+      if (!is_integer && spec(t.info.format).is_element) change_all(changes_of_codes(t.info.format));
+      continue;
     }
-    if (!has_values(outputs[i].info)) continue;
     if (w.width >= 2) {
       const Change added = added_to(t.info.format, poison);
       table.push_back(definition_of_output(i, "results" + of + " added to what the memory held",
                                            [w, added] { return changed(w, added); }));
     }
-    for (Change& change : changes_of(outputs[i].info.format))
-      table.push_back(
-          definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
+    change_all(changes_of(t.info.format));
   }
 }
 
@@ -333,6 +386,7 @@ class CallSlips {
   [[nodiscard]] std::string name_of(std::size_t input) const;
   [[nodiscard]] std::optional<Words> words_of_input(std::size_t input) const;  // none: packed, or empty
   void of_values(std::size_t input, const std::string& name);
+  void of_strides(std::size_t input, const std::string& name);
   void of_index(std::size_t input, const std::string& name, bool is_large);  // is_large: entries of 16 bits alone
 
   const Problem& p_;
@@ -381,6 +435,33 @@ void CallSlips::of_values(std::size_t input, const std::string& name) {
   if (t.dtype == Format::fp64) return;  // words of 32 bits are changed, no others
   for (const Change& change : changes_of(t.dtype))
     replaced(name + ": " + change.name, input, [w, change] { return changed(w, change); });
+}
+
+// x by other strides than its own, as a matrix without gaps: elements outside of its memory are zero.
+void CallSlips::of_strides(std::size_t input, const std::string& name) {
+  const CallTensor& own = call_.inputs[input];
+  if (own.strides.size() != 2 || own.shape.size() != 2 || own.is_index || own.is_offsets) return;
+  const std::int64_t row_stride = own.strides[0], col_stride = own.strides[1];
+  const auto width = static_cast<std::int64_t>(value_bytes(own.dtype));
+  const auto with = [&](const std::string& how, std::int64_t by_row, std::int64_t bytes_by_col) {
+    if (by_row == row_stride && bytes_by_col == col_stride * width) return;
+    add(how + " of " + name, [input, by_row, bytes_by_col, width](Call& call) {
+      CallTensor& t = call.inputs[input];
+      const std::int64_t rows = t.shape[0], cols = t.shape[1];
+      Bytes packed(static_cast<std::size_t>(rows * cols * width));
+      for (std::int64_t i = 0; i < rows * cols; ++i) {
+        const std::int64_t from = i / cols * by_row * width + i % cols * bytes_by_col / width * width;
+        if (from + width <= static_cast<std::int64_t>(t.bytes))
+          std::memcpy(packed.data() + i * width, t.data + from, static_cast<std::size_t>(width));
+      }
+      t.strides.clear(), t.row_stride = 0, t.bytes = packed.size();
+      t.data = call.own(std::move(packed));
+      return true;
+    });
+  };
+  with("a column stride of 1 in place of that", row_stride, width);
+  with("a column stride in words of 16 bits in place of that", row_stride, col_stride * 2);
+  with("no strides in place of those", own.shape[1], width);
 }
 
 void CallSlips::of_index(std::size_t input, const std::string& name, bool is_large) {
@@ -446,6 +527,7 @@ void CallSlips::large_inputs() {
 void CallSlips::inputs() {
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
     const std::string name = name_of(i);
+    of_strides(i, name);
     if (call_.inputs[i].is_index) of_index(i, name, false);
     if (!call_.inputs[i].is_index && !call_.inputs[i].is_offsets) of_values(i, name);
   }

@@ -19,6 +19,7 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/rng.h"
+#include "properties/gate/common_causes.h"
 #include "properties/gate/statement_run.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
@@ -223,6 +224,7 @@ GateReport run_gate(const GateOptions& options, const StatementWatch& watch) {
   Statements statements(options, selected, report.variants, watch);
   statements.run(process);
   report.statements = statements.take_results();
+  prefer_common_causes(report.statements);
   report.ends = statements.take_ends();
   report.first_calls = statements.first_calls();
   report.record = statements.take_record();
@@ -315,13 +317,29 @@ int exit_code(const GateReport& report) {
 
 namespace {
 
+// Options by the fields that a case has for them.
+std::string option_name(const std::string& field) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"experts", "expert offsets"},        {"stride", "row strides"},
+      {"col_stride", "column strides"},     {"gather", "row indices"},
+      {"misaligned", "unaligned matrices"}, {"c", "a matrix C"}};
+  for (const auto& [name, text] : kNames) {
+    if (name == field) return std::string(text);
+  }
+  return "the option " + field;
+}
+
 // A statement of which no case was checked has not held: in words, why.
 std::string why_no_case(const StatementResult& r, const Shard& shard) {
   if (r.options_not_offered > 0) {
-    return fmt::format(
-        "the candidate refused the options (expert offsets, row strides, row indices, ...) that each of {} "
-        "cases needs",
-        r.options_not_offered);
+    const std::string cases =
+        r.options_not_offered == 1 ? "its one case" : fmt::format("each of {} cases", r.options_not_offered);
+    if (r.refused_options && !r.refused_options->empty()) {
+      const auto all = *r.refused_options;
+      return fmt::format("the candidate refused {}, which {} needs",
+                         join(std::vector(all.begin(), all.end()), " and ", option_name), cases);
+    }
+    return fmt::format("the candidate refused an option (expert offsets, row strides, row indices, ...) of {}", cases);
   }
   if (r.not_applicable > 0) return "the statement applies to no shape within the candidate's limits";
   if (!shard.is_whole()) return std::string(kNoCaseOfShard);
@@ -329,6 +347,12 @@ std::string why_no_case(const StatementResult& r, const Shard& shard) {
 }
 
 }  // namespace
+
+void keep_common(std::optional<std::set<std::string>>& options, const std::optional<std::set<std::string>>& others) {
+  if (!others) return;
+  if (!options) return void(options = others);
+  std::erase_if(*options, [&](const std::string& one) { return !others->contains(one); });
+}
 
 void judge(StatementResult& r, const std::string& not_checked, const std::string& never, const Shard& shard) {
   if (!not_checked.empty()) {  // what other cases showed does not stand for these

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -104,11 +105,12 @@ struct StatementResult {
   Verdict verdict = Verdict::held;
   std::string reason;  // of inconclusive and not_offered; what one that holds has to say of all its cases
   std::int64_t variants = 0;
-  std::int64_t cases = 0;                // checked and claimed
-  std::int64_t not_applicable = 0;       // drawn, but the statement says nothing about them
-  std::int64_t options_not_offered = 0;  // experts or strides that the candidate does not offer
-  std::vector<CoverageReport> coverage;  // of each operation that it is about
-  std::vector<PartStates> states;        // of a shard: the same, to be merged
+  std::int64_t cases = 0;                                // checked and claimed
+  std::int64_t not_applicable = 0;                       // drawn, but the statement says nothing about them
+  std::int64_t options_not_offered = 0;                  // experts or strides that the candidate does not offer
+  std::optional<std::set<std::string>> refused_options;  // that each of these cases has, by their fields: "experts"
+  std::vector<CoverageReport> coverage;                  // of each operation that it is about
+  std::vector<PartStates> states;                        // of a shard: the same, to be merged
   std::vector<VariantCount> by_variant;  // each that it applies to, in the order of GateReport::variants
   std::vector<SlowCase> slowest;         // the first is the slowest
   double seconds = 0;
@@ -212,6 +214,9 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process, s
 
 // Why a statement has no verdict of its own in a shard: read by whoever merges shards.
 inline constexpr std::string_view kNoCaseOfShard = "no case of it falls to this shard";
+
+// Leaves the options that both have; none: no case was refused.
+void keep_common(std::optional<std::set<std::string>>& options, const std::optional<std::set<std::string>>& others);
 
 // not_checked: why the first case that could not be checked was not, or empty; never: why no case can have a model, or
 // empty. A shard's coverage says nothing: what it has not met, others have.

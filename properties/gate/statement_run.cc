@@ -15,6 +15,7 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/names.h"
+#include "numerics/text.h"
 #include "properties/core/ahead.h"
 #include "properties/core/check.h"
 #include "properties/core/limits.h"
@@ -233,7 +234,7 @@ void StatementRun::check_one(const Case& c, bool shrink) {
       names = causes.of_every_case(true);
     }
   }
-  const auto is_same = [&](const Finding& smaller) { return is_like(smaller, *finding); };
+  const auto is_same = [&](const Finding& smaller, const Case&) { return is_like(smaller, *finding); };
   keep(shrunk(c, is_same, names, limits), c, *finding);
   const std::optional<Reproduction>& again = result_.counterexample->reproduction;
   const bool is_alone = again && again->reproduced && again->after.empty();  // else a state of the library decides
@@ -250,7 +251,7 @@ void StatementRun::call_before(const Preceding& p) {
   }
 }
 
-SearchResult StatementRun::shrunk(const Case& c, const std::function<bool(const Finding&)>& is_like,
+SearchResult StatementRun::shrunk(const Case& c, const std::function<bool(const Finding&, const Case&)>& is_like,
                                   const std::vector<std::string>& names, const SearchLimits& limits) {
   // RapidCheck has state of its own, and statements run side by side.
   static std::mutex searching;
@@ -261,7 +262,7 @@ SearchResult StatementRun::shrunk(const Case& c, const std::function<bool(const 
         context_.thorough = !names.empty(), context_.causes = &names;
         std::optional<Finding> finding = check_uncounted(n);
         context_.thorough = false, context_.causes = nullptr;
-        if (finding && !is_like(*finding)) finding.reset();
+        if (finding && !is_like(*finding, n)) finding.reset();
         const auto is_named = [&](const Explanation& e) { return std::ranges::find(names, e.name) != names.end(); };
         if (finding && !names.empty() && finding->matched != 0 && std::ranges::none_of(finding->explained_by, is_named))
           finding.reset();
@@ -311,7 +312,23 @@ std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
   return std::nullopt;
 }
 
+namespace {
+
+// The fields that the case has otherwise where it asks for no option: "experts", "stride".
+std::set<std::string> options_of(const Case& c) {
+  const std::string own = to_text(c),
+                    plain = " " + to_text(operation_named(c.variant.operation).without_options(c)) + " ";
+  std::set<std::string> options;
+  for (const std::string_view word : split(own, ' ')) {
+    if (plain.find(" " + std::string(word) + " ") == std::string::npos) options.emplace(word.substr(0, word.find('=')));
+  }
+  return options;
+}
+
+}  // namespace
+
 void StatementRun::count(const Case& c, CaseFate fate) {
+  if (fate == CaseFate::refused && result_.cases == 0) keep_common(result_.refused_options, options_of(c));
   (fate == CaseFate::checked   ? result_.cases
    : fate == CaseFate::refused ? result_.options_not_offered
                                : result_.not_applicable) += 1;
@@ -402,12 +419,12 @@ std::vector<Case> StatementRun::cases_like(const Case& original, const Case& min
 // One case, and a small one above all, matches many definitions by accident: a cause explains the case as found and
 // every other one that fails.
 void StatementRun::name_causes(const Case& original, const Case& minimal, Finding& finding,
-                               std::optional<DifferenceKind> only) {
+                               const std::set<DifferenceKind>& only) {
   Causes causes;
   std::vector<std::string> names;
   const auto add = [&](const Case& c) {
     std::optional<Finding> f = explained(c, causes.cases() == 0 ? nullptr : &names);
-    if (!f || (only && (!f->difference || f->difference->kinds != std::set{*only}))) return false;
+    if (!f || (!only.empty() && (!f->difference || f->difference->kinds != only))) return false;
     if (causes.cases() < 2) finding.likely = std::move(f->likely);
     causes.add(std::move(f->explained_by), f->matched);
     names = causes.of_every_case();
@@ -420,6 +437,7 @@ void StatementRun::name_causes(const Case& original, const Case& minimal, Findin
   finding.matched = causes.extent().elements;
   finding.matched_others = causes.extent().cases - 1;
   finding.matches = causes.named();
+  finding.explaining = causes.explaining();
   if (!finding.matches.empty()) return finding.likely.clear();
   const std::optional<Finding> alone = stop() ? std::nullopt : explained(original, nullptr);
   if (alone) finding.likely = alone->likely;
@@ -438,10 +456,11 @@ void StatementRun::compare_cases_like(const Case& original, const Case& minimal,
   int tried = 0, right = 0;
   std::int64_t work = 0;  // of the reference: an answer of its own for each row
   for (const Case& c : cases_like(original, minimal)) {
-    const int enough = names.size() == 1 ? kEnoughFailing : kEnoughOfSeveral;
+    const std::ptrdiff_t known = std::ssize(causes.of_every_case(true));  // of the others nothing is known yet
+    const int enough = known == 1 ? kEnoughFailing : kEnoughOfSeveral;
     if (names.empty() || causes.cases() > enough || tried == kMostTried || stop()) return;
     if (causes.is_settled() && causes.cases() > 3) return;
-    work += operation_named(c.variant.operation).work(c) * (2 + std::ssize(names));
+    work += operation_named(c.variant.operation).work(c) * (2 + known);
     if (work > kMostWork || std::chrono::steady_clock::now() > end) return;
     try {
       const bool fails = add(c);
@@ -474,15 +493,38 @@ std::optional<DifferenceKind> new_kind(const Counterexample& example, const Find
 
 }  // namespace
 
+bool StatementRun::is_explained_by(Finding& known, const Case& c) {
+  std::vector<NamedCause*> causes;
+  std::vector<std::string> rows;
+  for (NamedCause& cause : known.explaining) {
+    if (std::ranges::find(known.matches, cause.text) != known.matches.end())
+      causes.push_back(&cause), rows.push_back(cause.row);
+  }
+  if (rows.empty() || operation_named(c.variant.operation).work(c) > kMostWorkToName) return false;
+  const std::optional<Finding> found = explained(c, &rows);
+  if (!found) return false;
+  std::vector<std::string> texts;
+  for (NamedCause* cause : causes) {
+    if (std::ranges::any_of(found->explained_by, [&](const Explanation& e) { return cause->takes(e); }))
+      texts.push_back(cause->text);
+  }
+  if (texts.empty()) return false;
+  known.matches = std::move(texts);  // one that does not give this case is none of the fault
+  return true;
+}
+
 void StatementRun::add_other(Counterexample& example, const Case& c, const Finding& finding) {
   const std::optional<DifferenceKind> kind = new_kind(example, finding);
-  if (!kind || stop()) return;
+  if (!kind || stop() || is_explained_by(example.finding, c)) return;
   const InPhase shrinking(Phase::shrinking);
   // Smaller cases are of this kind alone, if there are such.
-  const auto has_kind = [&](const Finding& f) { return f.difference && f.difference->kinds.contains(*kind); };
+  const auto has_kind = [&](const Finding& f, const Case& n) {
+    return f.difference && f.difference->kinds.contains(*kind) && !is_explained_by(example.finding, n);
+  };
   const SearchResult found = shrunk(c, has_kind, {}, SearchLimits{1, 100, std::chrono::seconds{10}});
   OtherFault other{*kind, found.minimal.value_or(c), found.finding.value_or(finding)};
-  name_causes(c, other.minimal, other.finding, kind);
+  name_causes(c, other.minimal, other.finding,
+              other.finding.difference ? other.finding.difference->kinds : std::set{*kind});
   if (!other.finding.matches.empty() && other.finding.matches == example.finding.matches) return;  // the same fault
   other.finding.element.clear();  // lines about the first wrong element, where that is of this kind
   if (std::optional<Finding> shown = check_uncounted(other.minimal);

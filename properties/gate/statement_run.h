@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,14 +70,16 @@ class StatementRun {
   // A mismatch that was compared with tables of definitions: with all their rows, or with those that have these names.
   std::optional<Finding> explained(const Case& c, const std::vector<std::string>* among);
   [[nodiscard]] std::vector<Case> cases_like(const Case& original, const Case& minimal) const;
-  // only: a failing case of other kinds of differences is no evidence; none: every one is.
+  // only: a failing case of other kinds of differences is no evidence; empty: every one is.
   void name_causes(const Case& original, const Case& minimal, Finding& finding,
-                   std::optional<DifferenceKind> only = {});
+                   const std::set<DifferenceKind>& only = {});
+  // True if a cause of the finding gives every bit of this case too; its rules become those that both share.
+  bool is_explained_by(Finding& known, const Case& c);
   void compare_cases_like(const Case& original, const Case& minimal, Causes& causes,
                           const std::vector<std::string>& names, const std::function<bool(const Case&)>& add);
   // is_like: true if a smaller case may have failed by the same fault. names: of what explains the case; none: not
   // known.
-  SearchResult shrunk(const Case& c, const std::function<bool(const Finding&)>& is_like,
+  SearchResult shrunk(const Case& c, const std::function<bool(const Finding&, const Case&)>& is_like,
                       const std::vector<std::string>& names, const SearchLimits& limits);
   // After a failure: other kinds of differences in cases like it, or, where no value differs so far, in all that
   // follow.

@@ -70,6 +70,7 @@ class Merging {
   void add(const StatementResult& r, int shard) {
     result_.cases += r.cases, result_.not_applicable += r.not_applicable;
     result_.options_not_offered += r.options_not_offered, result_.seconds += r.seconds;
+    keep_common(result_.refused_options, r.refused_options);
     ++reports_;
     for (const VariantCount& v : r.by_variant) add(v);
     add_parts(r);
@@ -410,6 +411,10 @@ void read_to_merge(const Json& json, StatementResult& r, std::size_t variants, c
   }
   const std::string counts = any_text(o, "cases_by_variant");
   for (const std::string_view one : split(counts, ',')) r.by_variant.push_back(variant_count_from(o, one, variants));
+  if (o.has("refused_options")) {
+    const std::vector<std::string> options = texts(o, "refused_options");
+    r.refused_options.emplace(options.begin(), options.end());
+  }
   o.finish();
 }
 

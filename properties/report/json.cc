@@ -119,7 +119,9 @@ OrderedJson to_merge_json(const StatementResult& r) {
       variants +=
           fmt::format("{}{}:{}/{}/{}", variants.empty() ? "" : ",", v.variant, v.checked, v.refused, v.not_applicable);
   }
-  return {{"states", std::move(states)}, {"cases_by_variant", variants}};
+  OrderedJson j{{"states", std::move(states)}, {"cases_by_variant", variants}};
+  if (r.refused_options) j["refused_options"] = *r.refused_options;
+  return j;
 }
 
 }  // namespace

@@ -279,6 +279,33 @@ std::string other_text(const GateReport& report, const StatementResult& r, const
 
 }  // namespace
 
+namespace {
+
+// Nothing of a case that is the smallest as it was found.
+std::string shrunk_text(const Counterexample& e) {
+  const std::string from = size_text(e.original), to = size_text(e.minimal);
+  const char* const budget = e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "";
+  if (e.original == e.minimal && !e.shrink_budget_spent) return "";
+  if (from == to) return fmt::format("  shrunk    {} as found, simpler in {} tries{}\n", to, e.shrink_tries, budget);
+  return fmt::format("  shrunk    from {} to {} in {} tries{}\n", from, to, e.shrink_tries, budget);
+}
+
+// How a call ended is its own cause, which is told once: of the first statement that met it.
+std::string cause_line(const GateReport& report, const StatementResult& r) {
+  const Finding& finding = r.counterexample->finding;
+  const std::string cause = cause_text(finding);
+  if (finding.kind != FindingKind::mismatch) {
+    for (const StatementResult& before : report.statements) {
+      if (before.statement == r.statement) break;
+      if (before.counterexample && before.counterexample->finding.summary == cause)
+        return fmt::format("  cause     as of {}\n", before.statement->name);
+    }
+  }
+  return cause.empty() ? "" : "  cause     " + cause + "\n";
+}
+
+}  // namespace
+
 std::string counterexample_text(const GateReport& report, const StatementResult& r, const std::string& saved) {
   const Counterexample& e = *r.counterexample;
   const bool of_all = is_of_all_cases(r);
@@ -287,11 +314,9 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
                                   ? "exact: bytes are equal or they are not"
                                   : "interval: an output outside of what every right kernel "
                                     "can give is a proof";
-  const std::string cause = cause_text(e.finding);
   std::string out = fmt::format("\n{}\n{}  must hold {}\n  source    {}\n  verdict   {}\n", r.statement->name,
-                                cause.empty() ? "" : "  cause     " + cause + "\n", r.statement->sentence,
-                                r.statement->source, verdict);
-  out += fmt::format("  found     {}\n", e.finding.summary);
+                                cause_line(report, r), r.statement->sentence, r.statement->source, verdict);
+  if (cause_text(e.finding) != e.finding.summary) out += fmt::format("  found     {}\n", e.finding.summary);
   for (const std::string& line : e.finding.element) out += "  " + line + "\n";
   if (e.finding.difference) {
     const Difference& d = *e.finding.difference;
@@ -304,10 +329,7 @@ std::string counterexample_text(const GateReport& report, const StatementResult&
   }
   for (const std::string& line : e.finding.likely) out += "  likely    " + line + "\n";
   out += fmt::format("  case      {}{}\n", to_text(e.minimal), of_all ? ", of all the one that shows it most" : "");
-  if (!of_all) {
-    out += fmt::format("  shrunk    from {} to {} in {} tries{}\n", size_text(e.original), size_text(e.minimal),
-                       e.shrink_tries, e.shrink_budget_spent ? " (the budget ran out: a smaller case may exist)" : "");
-  }
+  if (!of_all) out += shrunk_text(e);
   if (to_text(e.original) != to_text(e.minimal)) out += fmt::format("  original  {}\n", to_text(e.original));
   if (e.reproduction) {
     for (const Preceding& p : e.reproduction->after) out += "  after     " + to_text(p, *r.statement) + "\n";

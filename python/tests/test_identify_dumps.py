@@ -69,6 +69,8 @@ class Dumps(unittest.TestCase):
         x = fp32(5, (64, 64))
         codes = mxcheck.cast(x, "e5m2", "toward_zero", "saturate")
         self.assertEqual(mxcheck.identify_dump(x=x, codes=codes).names[0], "toward_zero, saturate")
+        quantized = mxcheck.quantize(x, "e4m3", "te")
+        self.assertIn("without scales the codes are those of a cast", mxcheck.identify_dump(x=x, codes=quantized.codes, format="e4m3").notes)
         random = mxcheck.Values(array.array("I", [0x40000000] * 4096), (64, 64), "uint32")
         codes = mxcheck.cast(x, "e5m2", "stochastic", "saturate", words=random)
         self.assertEqual(mxcheck.identify_dump(x=x, codes=codes, words=random).names[0], "stochastic with these words, saturate")

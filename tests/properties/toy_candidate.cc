@@ -153,6 +153,8 @@ mxcheck_status run(const mxcheck_call* call) {
   if (!q.scales().empty()) std::memcpy(scales, q.scales().data.data(), q.scales().size());
   if (mode("column_33_is_wrong") && p.cols > 33 && p.rows > 0) codes[33] = static_cast<char>(codes[33] ^ 1);
   if (mode("nan_with_a_sign")) std::replace(codes, codes + q.codes.size(), char{0x7F}, static_cast<char>(0xFF));
+  for (std::size_t i = 0; mode("codes_one_too_far") && i < q.codes.size(); ++i)
+    codes[i] = static_cast<char>(codes[i] + ((codes[i] & 0x7F) == 0x7F ? 0 : 1));
   if (mode("row_40_is_wrong") && p.rows > 40) codes[40 * p.cols] = static_cast<char>(codes[40 * p.cols] ^ 1);
   if (mode("writes_past") && !q.codes.empty()) codes[q.codes.size()] = 0;
   if (mode("writes_its_input") && !q.codes.empty()) data_of(x)[0] = static_cast<char>(data_of(x)[0] ^ 1);

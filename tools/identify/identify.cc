@@ -28,12 +28,14 @@ int run(const IdentifyOptions& o) {
     int (*answers)(const IdentifyOptions&);
     bool has_tree;
   };
-  const Kind kinds[] = {{!o.a.empty() || !o.b.empty() || !o.d.empty(), identify_product_dump, true},
-                        {!o.x.empty() || !o.codes.empty() || !o.words.empty(), identify_blocks_dump, false},
-                        {!o.logits.empty() || !o.experts.empty(), identify_routes_dump, false},
-                        {!o.candidate.empty(), identify_candidate, true},
-                        {!o.box.op.empty(), identify_box, false},
-                        {!o.draw.empty(), draw_tree, true}};
+  const Kind kinds[] = {
+      {!o.a.empty() || !o.b.empty() || !o.d.empty() || !o.scale_a.empty() || !o.scale_b.empty(), identify_product_dump,
+       true},
+      {!o.x.empty() || !o.codes.empty() || !o.scales.empty() || !o.words.empty(), identify_blocks_dump, false},
+      {!o.logits.empty() || !o.experts.empty() || !o.weights.empty(), identify_routes_dump, false},
+      {!o.candidate.empty(), identify_candidate, true},
+      {!o.box.op.empty(), identify_box, false},
+      {!o.draw.empty(), draw_tree, true}};
   const Kind* chosen = nullptr;
   for (const Kind& kind : kinds) {
     if (!kind.asked) continue;

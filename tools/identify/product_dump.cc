@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "goldens/data/embedded.h"
+#include "goldens/io/tensor_file.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/identify/blocks.h"
@@ -88,14 +92,45 @@ void add_scales(const IdentifyOptions& o, const Side& a, const Side& b, ProductC
   call.a_scales = std::move(of_a.words), call.b_scales = std::move(of_b.words);
 }
 
+struct DumpTensor {
+  const char* flag;
+  const std::string& location;
+};
+
+// Error{usage} where one of these is not given.
+void need(std::initializer_list<DumpTensor> all, const char* of) {
+  std::vector<const char*> given, wanted;
+  for (const DumpTensor& one : all) {
+    wanted.push_back(one.flag);
+    if (!one.location.empty()) given.push_back(one.flag);
+  }
+  for (const DumpTensor& one : all) {
+    if (one.location.empty())
+      throw Error(ErrorKind::usage, fmt::format("{} is needed: {} is {}; given are {}", one.flag, of, join(wanted, " "),
+                                                given.empty() ? "none of them" : join(given, " ")));
+  }
+}
+
 void check_options(const IdentifyOptions& o) {
-  for (const auto& [flag, value] : {std::pair{"--a", o.a}, {"--b", o.b}, {"--d", o.d}}) {
-    if (value.empty())
-      throw Error(ErrorKind::usage, std::string(flag) + " is needed; mxcheck identify --help says what for");
+  need({{"--a", o.a}, {"--b", o.b}, {"--d", o.d}}, "a product");
+  if (!o.scale_a.empty() || !o.scale_b.empty() || o.scale_k != 0) {
+    need({{"--a", o.a}, {"--b", o.b}, {"--d", o.d}, {"--scale-a", o.scale_a}, {"--scale-b", o.scale_b}},
+         "a product with scales");
   }
-  if (o.scale_a.empty() != o.scale_b.empty() || (o.scale_a.empty() && o.scale_k != 0)) {
-    throw Error(ErrorKind::usage, "--scale-a and --scale-b go together, and --scale-k with them");
-  }
+}
+
+// The option that nobody gave, the tensors beside the codes, and the one among them that it may be.
+std::string without_scales(const std::string& codes, const std::string& as_what, const std::string& option) {
+  std::string text = fmt::format("without {} the codes are {}", option, as_what);
+  const std::size_t colon = codes.rfind(':');
+  const std::string path = codes.substr(0, colon);
+  if (!path.ends_with(".safetensors")) return text + fmt::format("; scales are given as {} FILE", option);
+  const std::vector<std::string> names = tensor_names(path);
+  const auto scales =
+      std::ranges::find_if(names, [](const std::string& name) { return name.find("scale") != std::string::npos; });
+  text += fmt::format("; {} has {}", path, join(names));
+  if (scales == names.end()) return text + fmt::format(", and none is named as scales are: {} FILE", option);
+  return text + fmt::format(": {} {}:{}", option, path, *scales);
 }
 
 // The tree in which a definition sums: its own answers to masks.
@@ -123,7 +158,9 @@ int identify_product_dump(const IdentifyOptions& o) {
   ProductCall call{a.format, b.format, d.format, a.shape.rows, b.shape.rows, a.shape.cols};
   add_scales(o, a, b, call);
   call.a = std::move(a.words), call.b = std::move(b.words);
-  const Match match = match_products({&o.d, 1}, {&call, 1}, {&d.words, 1});
+  Match match = match_products({&o.d, 1}, {&call, 1}, {&d.words, 1});
+  if (!match.explained() && o.scale_a.empty())
+    match.remarks.push_back(without_scales(o.a, "multiplied as they are", "--scale-a"));
   std::optional<TreeReport> order;
   if (match.explained() && (o.order || !o.svg.empty())) order = tree_of(match.explaining.front(), call);
   const int code = answer(o, match, order);
@@ -145,10 +182,6 @@ Stack matrix_of(const Tensor& t, const std::string& location) {
   const Stack s = stack_of(t, location);
   if (s.batched) throw Error(ErrorKind::input, location + ": is a batch; one matrix is identified at a time");
   return s;
-}
-
-void need(const std::string& value, const char* flag, const char* with) {
-  if (value.empty()) throw Error(ErrorKind::usage, fmt::format("{} is needed with {}", flag, with));
 }
 
 bool fits(const BlockShape& block, const Stack& x, const Stack& scales) {
@@ -193,8 +226,7 @@ std::vector<std::uint32_t> random_words(const IdentifyOptions& o, const Stack& x
 }  // namespace
 
 int identify_blocks_dump(const IdentifyOptions& o) {
-  need(o.x, "--x", "--codes");
-  need(o.codes, "--codes", "--x");
+  need({{"--x", o.x}, {"--codes", o.codes}}, "a cast, or with --scales a quantization,");
   if (!o.tensor_scale.empty() || (!o.scales.empty() && tensor_at(o.scales).format == Format::e4m3)) {
     return identify_nvfp4_dump(o);
   }
@@ -211,7 +243,10 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   call.x = values_of(x, o.x, call.dtype);
   if (o.scales.empty()) {
     const std::vector<std::uint32_t> words = random_words(o, shape);
-    return answer(o, match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols, words));
+    Match match = match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols, words);
+    if (!match.explained() && words.empty())
+      match.remarks.push_back(without_scales(o.codes, "those of a cast", "--scales"));
+    return answer(o, match);
   }
   if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
   const Tensor scales = tensor_at(o.scales);
@@ -223,9 +258,7 @@ int identify_blocks_dump(const IdentifyOptions& o) {
 }
 
 int identify_routes_dump(const IdentifyOptions& o) {
-  need(o.logits, "--logits", "--experts");
-  need(o.experts, "--experts", "--logits");
-  need(o.weights, "--weights", "--logits");
+  need({{"--logits", o.logits}, {"--experts", o.experts}, {"--weights", o.weights}}, "a router");
   const Tensor logits = tensor_at(o.logits);
   const Tensor experts = tensor_at(o.experts);
   const Tensor weights = tensor_at(o.weights);

@@ -27,6 +27,7 @@ class CastSlips {
   void roundings();
   void overflows();
   void inputs(const std::string& of);  // of: what is cast, "a product"
+  void subnormals();                   // of another exponent
   void signs();
   void formats();
   void by_way_of_fp32();  // of inputs of FP64
@@ -89,6 +90,12 @@ void CastSlips::overflows() {
             ", other values as they should",
         [=, f = f_, r = r_, o = o_](double v) { return encode(f, v, r, std::isinf(v) ? of_inf : o); });
   }
+  if (spec(f_).encoding != Encoding::fixed_point) {
+    add("the largest value written as the one below it", [f = f_, sign = sign(), right = right()](double v) {
+      const std::uint32_t code = right(v);
+      return (code & ~sign) == spec(f).max_code ? code - 1 : code;
+    });
+  }
   for (const double limit : {240.0, 448.0, 57344.0, 6.0}) {
     changed("elements clamped to " + std::to_string(static_cast<int>(limit)),
             [=](double v) { return std::isnan(v) ? v : std::clamp(v, -limit, limit); });
@@ -109,6 +116,14 @@ void CastSlips::inputs(const std::string& of) {
   add("subnormal codes rounded toward zero", [f = f_, o = o_, normal = normal(), right = right()](double v) {
     return std::fabs(v) < normal ? encode(f, v, Rounding::toward_zero, o) : right(v);
   });
+}
+
+void CastSlips::subnormals() {
+  if (spec(f_).encoding == Encoding::fixed_point) return;
+  for (const int by : {1, -1}) {
+    changed(std::string("subnormal results a binade too ") + (by > 0 ? "high" : "low"),
+            [by, normal = normal()](double v) { return std::fabs(v) < normal ? std::ldexp(v, by) : v; });
+  }
 }
 
 void CastSlips::signs() {
@@ -150,6 +165,7 @@ std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const s
   slips.roundings();
   slips.overflows();
   slips.inputs(of);
+  slips.subnormals();
   slips.signs();
   slips.formats();
   return slips.take();
@@ -267,8 +283,20 @@ std::vector<DecodingSlip> slips_of_codes(Format f) {
          const double v = decode(f, c);
          return (std::fabs(v) < normal ? std::copysign(0.0, v) : v) * scale_of(s);
        }},
+      {"subnormal codes with the leading one of normal ones",
+       [=](auto c, auto s) {
+         const double v = decode(f, c);
+         const bool is_subnormal = std::fabs(v) < normal && v != 0;
+         return (is_subnormal ? std::copysign(normal / 2 + std::fabs(v) / 2, v) : v) * scale_of(s);
+       }},
       {"codes without their sign", [=](auto c, auto s) { return std::fabs(decode(f, c)) * scale_of(s); }},
       {"codes without their scales", [=](auto c, auto) { return decode(f, c); }}};
+  for (const int by : {1, -1}) {
+    all.push_back({std::string("subnormal codes a binade too ") + (by > 0 ? "high" : "low"), [=](auto c, auto s) {
+                     const double v = decode(f, c);
+                     return (std::fabs(v) < normal ? std::ldexp(v, by) : v) * scale_of(s);
+                   }});
+  }
   for (const Format other : {Format::e4m3, Format::e5m2}) {
     if (other != f && spec(f).bits == 8) {
       all.push_back({"codes of format " + std::string(spec(other).dtype_name),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "numerics/format/codec.h"
@@ -45,6 +46,16 @@ Bytes codes_beside_scales(const BlocksProblem& p, const std::vector<std::int64_t
   return codes;
 }
 
+// True if some of the candidate's codes are wrong, and all of them are among these.
+bool are_all_wrong_ones(const BlocksProblem& p, std::span<const std::size_t> open) {
+  const Bytes &right = p.expected.codes.data, &own = p.own_codes;
+  if (open.empty() || own.size() != right.size() || own == right) return false;
+  const std::size_t width = size_of(p.element);
+  Bytes closed = own;
+  for (const std::size_t i : open) std::copy_n(&right[i * width], width, &closed[i * width]);
+  return closed == right;
+}
+
 class CodeRows {
  public:
   CodeRows(const BlocksProblem& p, std::size_t output)
@@ -62,15 +73,26 @@ class CodeRows {
   void add(const std::string& name, std::function<Bytes()> bytes, bool derived = false) {
     all_.push_back(definition_of_output(output_, name, std::move(bytes), "", derived));
   }
-  // The right cast of another function of an element and its scale.
-  template <class Factor>
-  void with(const std::string& name, Factor value) {
+  // The right cast of another function of an element and its scale; a code for which there is none may be anything. The
+  // row says nothing where most are such, or every wrong one is.
+  template <class Value>
+  void with(const std::string& name, Value value) {
     add(name, [&p = p_, index = index_, value] {
       std::vector<double> v(index->size());
-      for (std::size_t i = 0; i < v.size(); ++i)
-        v[i] = value(p.at(static_cast<std::int64_t>(i)), static_cast<std::size_t>((*index)[i]));
-      return codes_of(p.element, v,
-                      [&](double x) { return encode(p.element, x, p.recipe.rounding, p.recipe.overflow); });
+      std::vector<std::size_t> open;
+      for (std::size_t i = 0; i < v.size(); ++i) {
+        const std::optional<double> one =
+            value(p.at(static_cast<std::int64_t>(i)), static_cast<std::size_t>((*index)[i]));
+        v[i] = one.value_or(0);
+        if (!one) open.push_back(i);
+      }
+      if (2 * open.size() > v.size() || are_all_wrong_ones(p, open)) throw RowNotComputed();
+      Bytes codes =
+          codes_of(p.element, v, [&](double x) { return encode(p.element, x, p.recipe.rounding, p.recipe.overflow); });
+      const Bytes& own = p.own_codes.size() == codes.size() ? p.own_codes : p.expected.codes.data;
+      const std::size_t width = size_of(p.element);
+      for (const std::size_t i : open) std::copy_n(&own[i * width], width, &codes[i * width]);
+      return codes;
     });
   }
   template <class From>
@@ -78,7 +100,7 @@ class CodeRows {
     add(name, [&p = p_, from] {
       const Bytes& right = p.expected.codes.data;
       const auto count = static_cast<std::int64_t>(right.size());
-      Bytes bytes(right.size());
+      Bytes bytes = right;
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t at = from(i / p.cols(), i % p.cols());
         if (at >= 0 && at < count) bytes[static_cast<std::size_t>(i)] = right[static_cast<std::size_t>(at)];
@@ -153,20 +175,23 @@ void CodeRows::scalings() {
   });
   with("the first block's scale for every element", [=](float x, std::size_t) { return shifted(x, 127 - byte(0)); });
   const auto across = static_cast<std::size_t>(std::max<std::int64_t>(1, p.expected.scale_cols()));
-  const std::size_t count = p.scales_of_codes().size();
+  // from: a block's number in its row. Where there is no such block, or its scale is NaN, codes may be anything.
   const auto of_scale = [&](const std::string& name, auto from) {
-    with(name, [=](float x, std::size_t s) {
-      const std::size_t at = from(s);
-      const int b = byte(at < count ? at : s);
-      return b == 255 ? kPoisoned : shifted(x, 127 - b);
+    with(name, [=](float x, std::size_t s) -> std::optional<double> {
+      const std::size_t at = from(s % across);
+      if (at >= across) return std::nullopt;
+      if (byte(s) == 255) return kPoisoned;
+      const int b = byte(s / across * across + at);
+      return b == 255 ? std::nullopt : std::optional(shifted(x, 127 - b));
     });
   };
-  of_scale("codes by the scale of the first block of their row", [=](std::size_t s) { return s / across * across; });
-  of_scale("codes by the scale of the block before", [=](std::size_t s) { return s % across == 0 ? s : s - 1; });
-  of_scale("codes by the scale of the block after",
-           [=](std::size_t s) { return s % across + 1 == across ? s : s + 1; });
-  of_scale("codes by the scale of the other block of a pair",
-           [=](std::size_t s) { return (s % across ^ 1) < across ? s / across * across + (s % across ^ 1) : s; });
+  of_scale("codes by the scale of the first block of their row", [](std::size_t) { return std::size_t{0}; });
+  for (const std::size_t blocks : {2, 4, 8})
+    of_scale("codes by the scale of the first of every " + std::to_string(blocks) + " blocks",
+             [=](std::size_t s) { return s / blocks * blocks; });
+  of_scale("codes by the scale of the block before", [](std::size_t s) { return s - 1; });
+  of_scale("codes by the scale of the block after", [](std::size_t s) { return s + 1; });
+  of_scale("codes by the scale of the other block of a pair", [](std::size_t s) { return s ^ 1; });
   with("x flushed where it is subnormal", [=](float x, std::size_t s) {
     return std::fabs(x) < 0x1p-126F ? std::copysign(0.0, static_cast<double>(x)) : shifted(x, 127 - byte(s));
   });

@@ -91,7 +91,7 @@ class ScaleRows {
       return bytes;
     });
   }
-  // The expected scales, each taken from another place.
+  // The expected scales, each taken from another place; one whose place is not there is as it should be.
   template <class From>
   void moved(const std::string& name, From from) {
     add(name, [&p = p_, from] {
@@ -99,7 +99,7 @@ class ScaleRows {
       const std::int64_t count = p.expected.scale_rows() * p.expected.scale_cols();
       if (count == 0) return Bytes{};
       const std::size_t width = right.size() / static_cast<std::size_t>(count);
-      Bytes bytes(right.size());
+      Bytes bytes = right;
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t source = from(i / p.expected.scale_cols(), i % p.expected.scale_cols());
         if (source < 0 || source >= count) continue;

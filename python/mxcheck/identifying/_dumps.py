@@ -48,8 +48,10 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
                 format_ = stated or _safetensors.format_of(given[name], name)
                 arguments += [flag, format_name(format_, flag[2:].replace("-", "_"))] if format_ else []
         try:
-            answer = run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1]
+            answer = json.loads(run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1])
         except Error as error:
             text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), str(error))  # options are arguments here
             raise type(error)(text.replace(path.name + ":", "")) from None
-    return identified(json.loads(answer), "the dump", has_probes=False)
+    # Of a remark about the file, which the caller has not, what is before it.
+    answer["remarks"] = [remark.split(f"; {path}")[0].replace("--", "") for remark in answer.get("remarks", [])]
+    return identified(answer, "the dump", has_probes=False)

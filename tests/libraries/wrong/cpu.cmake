@@ -87,13 +87,20 @@ mxcheck_edit(subnormal_codes_flushed ${encode} [[hn::Max(normal, subnormal)]] [[
     const V largest = hn::Max(normal, subnormal);
     return hn::IfThenElseZero(hn::Eq(hn::Max(largest, smallest), largest), largest);
   }()]])
+mxcheck_edit(subnormal_codes_a_binade_high ${encode} [[hn::Max(normal, subnormal)]] [[[&]() HWY_ATTR {
+    return hn::IfThenElse(hn::Gt(subnormal, normal), hn::Add(subnormal, subnormal), normal);
+  }()]])
 mxcheck_edit(subnormal_inputs_flushed ${scalar_block} [[magnitude == 0]] [[magnitude < 0x00800000]])
 mxcheck_edit(overflow_becomes_nan ${encode} [[constant(F::kLargestCode << 8 | 0xFF)]]
   [[constant((F::kLargestCode + 1) << 8 | 0xFF)]])
+mxcheck_edit(saturates_one_code_low ${encode} [[constant(F::kLargestCode << 8 | 0xFF)]]
+  [[constant((F::kLargestCode - 1) << 8 | 0xFF)]])
 mxcheck_edit(largest_value_240 ${encode} [[constant(F::kLargestCode << 8 | 0xFF)]]
   [[constant((F::kMantissaBits == 3 ? 0x77 : F::kLargestCode) << 8 | 0xFF)]])
 mxcheck_edit(e5m2_clipped_at_448 ${encode} [[constant(F::kLargestCode << 8 | 0xFF)]]
   [[constant((F::kMantissaBits == 2 ? 0x5F : F::kLargestCode) << 8 | 0xFF)]])
+mxcheck_edit(nan_code_off_by_one ${scalar_block} [[if (magnitude > kFp32Infinity) return F::kNanCode;]]
+  [[if (magnitude > kFp32Infinity) return F::kNanCode - 1;]])
 mxcheck_edit(nan_code_with_sign ${scalar_block} [[if (magnitude > kFp32Infinity) return F::kNanCode;]]
   [[if (magnitude > kFp32Infinity) return sign | F::kNanCode;]])
 mxcheck_edit(sign_of_zero_lost ${encode} [[hn::Or(saturated, hn::And(v, constant(0x8000)))]]
@@ -103,6 +110,13 @@ mxcheck_edit(sign_of_zero_lost ${encode} [[hn::Or(saturated, hn::And(v, constant
 
 mxcheck_edit(first_scale_for_every_block cpu/quantize/lanes_inl.h [=[of_block[i >> kLog2]]=] [=[of_block[0 * i]]=])
 mxcheck_edit(scale_of_the_neighbour cpu/quantize/lanes_inl.h [=[of_block[i >> kLog2]]=] [=[of_block[i >> kLog2 ^ 1]]=])
+mxcheck_edit(scale_of_the_row_before ${operations} [[return;
+  }
+  const Shape column_block]] [[if (FAULT && rank == 2 && !map.has_padding()) {
+      for (std::int64_t r = scales.rows - 1; r > 0; --r)
+        std::memcpy(bytes_of(scales) + r * scales.cols, bytes_of(scales) + (r - 1) * scales.cols, scales.cols);
+    }
+    UNCHANGED]])
 mxcheck_edit(last_scale_dropped ${quantize} [[(p.cols + n - 1) / n]] [[p.cols / n]])
 mxcheck_edit(scales_of_later_panels_read_from_the_first cpu/quantize/dequantize_inl.h
   [[job_.block.cols == 0 ? 0 : first / n]] [[0 * first]])
@@ -148,6 +162,14 @@ mxcheck_edit(one_element_in_sixteen_million ${operations} [[return;
   }
   const Shape column_block]] [[if (FAULT && codes.bytes > 16'000'000) bytes_of(codes)[12'345'678] ^= 1;
     UNCHANGED]])
+mxcheck_edit(one_row_in_128_left_zero ${operations} [[return;
+  }
+  const Shape column_block]] [[if (FAULT) {
+      for (std::int64_t r = 127; r < x.rows; r += 128) std::memset(bytes_of(codes) + r * x.cols, 0, x.cols);
+    }
+    UNCHANGED]])
+mxcheck_edit(tail_of_8_columns_left_out ${quantize} [[std::copy_n(codes + r * kGranule, cols, to + r * stride);]]
+  [[std::copy_n(codes + r * kGranule, cols - cols % 8, to + r * stride);]])
 mxcheck_edit(dual_rounds_down_in_columns ${quantize} [[scales_of<F>(scales_, p.cols, addend_)]]
   [[scales_of<F>(scales_, p.cols, job_.rows_out.codes != nullptr ? T{0} : addend_)]])
 mxcheck_edit(dual_row_scales_overwritten ${quantize} [[first / job_.block.rows]] [[0 * first]])

@@ -138,6 +138,9 @@ TEST(Compare, names_what_the_differences_have_in_common) {
   const auto none = compare_codes(codes(rows, cols), ones(rows, cols),
                                   ones(rows, cols, {{1, 0x39}, {96 + 34, 0x39}, {96 * 3 + 80, 0x39}}));
   EXPECT_EQ(none->pattern, "") << none->pattern;
+  // One element is no pattern, whatever it holds.
+  for (const std::uint8_t held : {std::uint8_t{0}, std::uint8_t{0x7F}, kPoison})
+    EXPECT_EQ(compare_codes(codes(1, 1), {1}, {held})->pattern, "");
 }
 
 TEST(Compare, sizes_that_do_not_fit_are_a_defect_of_the_caller) {

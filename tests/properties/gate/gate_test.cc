@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/core/operation.h"
+#include "properties/gate/common_causes.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/search.h"
 #include "properties/operations/scaled_blocks/fields.h"
@@ -136,6 +137,48 @@ TEST(Gate, a_failure_of_one_kind_hides_none_of_another) {
   const GateReport apart = run_toy("nan_with_a_sign,row_40_is_wrong", kQuantize);
   expect_contains(counterexample_text(apart, result_of(apart, kQuantize), ""),
                   "cause     a NaN code with the sign set: gives every bit of ");
+}
+
+// Codes one step too far from zero are other values, and NaN in place of the largest one.
+TEST(Gate, a_kind_that_the_cause_explains_is_not_told_again) {
+  const GateReport r = run_toy("codes_one_too_far", kQuantize);
+  const Counterexample& e = *result_of(r, kQuantize).counterexample;
+  EXPECT_EQ(e.finding.matches, std::vector<std::string>{"results of codes one step too far from zero"});
+  EXPECT_TRUE(e.others.empty()) << to_text(e.others[0].kind);
+}
+
+TEST(Gate, what_explains_the_first_statement_is_named_in_the_others) {
+  const auto result = [](Variant v, std::vector<std::string> matches, std::vector<NamedCause> explaining) {
+    StatementResult r;
+    r.counterexample.emplace().minimal.variant = std::move(v);
+    r.counterexample->finding.matches = std::move(matches);
+    r.counterexample->finding.explaining = std::move(explaining);
+    r.counterexample->finding.likely = {"something"};
+    return r;
+  };
+  const Variant quantize = parse_variant("op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16");
+  const Variant dequantize = parse_variant("op=dequantize format=e4m3 recipe=rceil block=1x32 layout=compact x=fp32");
+  const NamedCause floor{"floor", "floor", 8, 80}, cut{"cut", "cut", 8, 80};
+  const NamedCause in_row{"floor", "floor, only in row 3", 2, 9, true};
+  std::vector<StatementResult> all{result(quantize, {"floor", "cut"}, {floor, cut}), result(quantize, {}, {in_row}),
+                                   result(quantize, {"ties"}, {{"ties", "ties", 3, 7}, in_row}),
+                                   result(quantize, {"ties"}, {{"ties", "ties", 3, 7}, floor}),
+                                   result(dequantize, {"ties"}, {{"ties", "ties", 3, 7}, floor})};
+  prefer_common_causes(all);
+  const auto names = [&](std::size_t i) { return all[i].counterexample->finding.matches; };
+  EXPECT_EQ(names(0), std::vector<std::string>{"floor"});
+  EXPECT_EQ(names(1), std::vector<std::string>{"floor, only in row 3"});
+  EXPECT_EQ(all[1].counterexample->finding.matched, 9);
+  EXPECT_TRUE(all[1].counterexample->finding.likely.empty());
+  EXPECT_EQ(names(2), std::vector<std::string>{"ties"});  // which needs no rule
+  EXPECT_EQ(names(3), std::vector<std::string>{"floor"});
+  EXPECT_EQ(names(4), std::vector<std::string>{"ties"});  // of another operation
+}
+
+TEST(Gate, a_refused_option_is_named) {
+  const GateReport r = run_toy("no_experts", "experts_do_not_see_each_other");
+  expect_contains(result_of(r, "experts_do_not_see_each_other").reason,
+                  "the candidate refused expert offsets, which each of ");
 }
 
 TEST(Gate, the_likeliest_cause_is_named) {

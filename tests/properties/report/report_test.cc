@@ -214,6 +214,32 @@ TEST(Report, what_is_saved_was_observed_after_the_calls_that_the_failure_depends
   EXPECT_EQ(saved().count("observed_codes"), 0U);
 }
 
+// How a call ended is its cause: said once, with the first statement that met it.
+TEST(Report, what_several_statements_met_is_told_once) {
+  GateReport r = run_toy("foreign_text", "quantize_*", 20);
+  const StatementResult& first = result_of(r, kQuantize);
+  ASSERT_TRUE(first.counterexample);
+  const std::string text = counterexample_text(r, first, "");
+  test::expect_contains(text, "  cause     the candidate refused a case that it claims to support: status 5");
+  EXPECT_EQ(text.find("  found "), std::string::npos) << text;
+  StatementResult second = first;
+  second.statement = &all_statements().back();
+  r.statements = {first, second};
+  const std::string again = counterexample_text(r, r.statements[1], "");
+  test::expect_contains(again, std::string("  cause     as of ") + kQuantize + "\n");
+  EXPECT_EQ(again.find("status 5"), std::string::npos) << again;
+}
+
+TEST(Report, a_case_that_is_the_smallest_as_found_was_not_shrunk) {
+  GateReport r = run_toy("column_33_is_wrong", kQuantize);
+  Counterexample& e = *r.statements[0].counterexample;
+  e.original.rows = e.minimal.rows, e.original.cols = e.minimal.cols;
+  ASSERT_NE(e.original, e.minimal);
+  test::expect_contains(counterexample_text(r, r.statements[0], ""), "  shrunk    1 x 34 as found, simpler in ");
+  e.original = e.minimal;
+  EXPECT_EQ(counterexample_text(r, r.statements[0], "").find("shrunk"), std::string::npos);
+}
+
 TEST(Report, a_spent_budget_is_said) {
   GateReport r = run_toy("column_33_is_wrong", kQuantize);
   r.statements[0].counterexample->shrink_budget_spent = true;

@@ -60,7 +60,7 @@ TEST_F(Gate, exits_with_1_and_a_counterexample_that_reproduces) {
   const Answer again = expect_output(line[1].str(), 1, {}, "export " + as("column_33_is_wrong") + "; ");
   const auto finding = [](const std::string& text) {
     const std::size_t from = text.find("  found     ");
-    return text.substr(from, text.find("  shrunk ") - from);
+    return text.substr(from, text.find('\n', text.find("  case ")) - from);
   };
   EXPECT_EQ(finding(again.out), finding(first.out));
   expect_contains(finding(first.out), "rows=1 cols=34");

@@ -68,9 +68,11 @@ TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
   const Answer a =
       expect_output("identify --x x.npy --codes codes.npy", 0,
                     {"explained by  nearest_away, saturate, every bit\nidentical here nearest_away, non_saturate"});
-  EXPECT_EQ(mxcheck("identify --x x.npy --codes codes.npy --format e5m2").code, 1);
+  expect_output("identify --x x.npy --codes codes.npy --format e5m2", 1,
+                {"and           without --scales the codes are those of a cast; scales are given as --scales FILE\n"});
   expect_refused(2, "codes.npy: is 8 x 64, and x 8 x 256", "identify --x a.npy --codes codes.npy");
-  expect_refused(2, "--codes is needed", "identify --x x.npy");
+  expect_refused(2, "--codes is needed: a cast, or with --scales a quantization, is --x --codes; given are --x",
+                 "identify --x x.npy");
   expect_refused(2, "--svg draws a product's", "identify --x x.npy --codes codes.npy --svg t.svg");
 }
 
@@ -110,6 +112,13 @@ TEST_F(IdentifyTool, a_dump_of_a_quantization_names_its_recipe) {
     expect_output("identify --x x.npy --codes q.safetensors:codes --scales q.safetensors:scales", 0,
                   {recipe, "compared      4224 words"});
   }
+  // Without its scales it is a cast, which has none: the message names the tensor that is missing.
+  expect_output("identify --x x.npy --codes q.safetensors:codes", 1,
+                {"and           without --scales the codes are those of a cast; q.safetensors has ",
+                 ": --scales q.safetensors:scales\n"});
+  expect_refused(2, "--x is needed: ", "identify --scales q.safetensors:scales");
+  expect_refused(2, "q.safetensors: has no tensor 'scale'; it has ",
+                 "identify --x x.npy --codes q.safetensors:codes --scales q.safetensors:scale");
   ASSERT_EQ(mxcheck("quantize x.npy -o q.safetensors --rule floor").code, 0);
   Tensor codes = tensor_of(read_safetensors(dir / "q.safetensors"), "codes");
   codes.data[3] ^= std::byte{1};
