@@ -56,7 +56,11 @@ class Values:
         return memoryview(self.data).cast("B").tobytes()
 
     def tolist(self) -> Any:
-        """Numbers, nested by the shape: values as floats, integers and codes as integers."""
+        """Numbers, nested by the shape: values as floats, integers and codes as integers. UsageError where data has another size."""
+        name = self.dtype if self.dtype in _WIDTHS or self.dtype in _INTEGERS else format_name(self.dtype)
+        size, needed = memoryview(self.data).nbytes, count_of(self.shape) * _WIDTHS.get(name, 1)
+        if size != needed:
+            raise UsageError(f"data has {size} bytes: shape {self.shape} of {self.dtype} has {needed}")
         numbers: Any = _numbers(self.tobytes(), self.dtype)
         for axis in range(len(self.shape) - 1, 0, -1):
             extent = self.shape[axis]

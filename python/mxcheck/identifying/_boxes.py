@@ -12,8 +12,11 @@ from .._arrays import Values, count_of, result
 from .._errors import UsageError
 from .._formats import formats as format_infos
 from .._names import block_name, format_name, known, one_of, told, whole
+from .._quantize import Quantized
+from .._router import Routes
 from .._safetensors import rows_of, viewed
 from .._tool import error_of, tool_path
+from ._dumps import require_compact
 from ._report import Identified, identified
 from ._tree import Tree
 
@@ -54,10 +57,20 @@ def _arrays_of(arrays: Optional[str], handed: Sequence[str]) -> str:
     return arrays
 
 
+def _parts(answer: Any) -> Sequence[Any]:
+    """The tensors of an answer; what mxcheck.quantize and mxcheck.route return has two."""
+    if isinstance(answer, Quantized):
+        require_compact(answer, "the box's answer")
+        return answer.codes, answer.scales
+    if isinstance(answer, Routes):
+        return answer.experts, answer.weights
+    return answer if isinstance(answer, (tuple, list)) else (answer,)
+
+
 def _frame(answer: Any) -> bytes:
     """What the function gave: a line that describes its tensors, and their bytes."""
     tensors, data = [], []
-    for part in answer if isinstance(answer, (tuple, list)) else (answer,):
+    for part in _parts(answer):
         if hasattr(part, "detach"):  # torch's and numpy's may be a view of a gradient's tensor, or transposed
             part = part.detach().contiguous()
         elif hasattr(part, "copy"):
@@ -147,13 +160,15 @@ def identify_cast(f: Callable[[Any], Any], format: Any = "e4m3", arrays: Optiona
 
 def identify_quantize(f: Callable[[Any], Any], format: Any = "e4m3", block: Any = "1x32", dtype: Any = "bf16", arrays: Optional[str] = None,
                       names: Optional[Sequence[str]] = None) -> Identified:
-    """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back. x has NaN and infinities too."""
+    """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back, or a
+    mxcheck.Quantized. x has NaN and infinities too."""
     arguments = ["--box", "quantize", "--format", format_name(format), "--block", block_name(block), "--dtype", format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments + _names(names)), "the box")
 
 
 def identify_route(f: Callable[[Any], Any], experts: int = 64, top_k: int = 8, dtype: Any = "fp32", arrays: Optional[str] = None) -> Identified:
-    """Which variant does f follow? f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back."""
+    """Which variant does f follow? f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back, or a
+    mxcheck.Routes."""
     arguments = ["--box", "route", "--expert-count", str(whole(experts, "experts")), "--top-k", str(whole(top_k, "top_k")), "--dtype",
                  format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments), "the box")
