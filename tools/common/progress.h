@@ -39,7 +39,8 @@ class Progress {
   void show();
   void clear();
 
-  [[nodiscard]] std::string line(std::chrono::steady_clock::time_point at) const;
+  [[nodiscard]] std::string line(std::chrono::steady_clock::time_point at, std::size_t most) const;
+  [[nodiscard]] std::string figures(std::chrono::steady_clock::time_point at) const;  // share, time, rate, time left
 
   std::string what_;
   double share_ = -1;

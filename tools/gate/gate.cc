@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -15,8 +16,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,6 +33,7 @@
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
 #include "tools/common/progress.h"
+#include "tools/gate/workload.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -185,20 +190,46 @@ class Display {
   void begin(const GateReport& begun) {
     planned_ = begun.planned;
     above([&] { std::fputs(report_header(begun).c_str(), stdout); });
-    if (!o_.soaks()) return;
-    line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
-      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
-      return std::min(1.0, passed.count() / (60 * o_.soak));
-    });
+    if (o_.soaks()) {
+      line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
+        return std::min(1.0, passed.count() / (60 * o_.soak));
+      });
+    } else if (planned_ > 0) {
+      work_.emplace(statements_with_variants(begun), Workload::Run{parse_suite(o_.suite), o_.cases, begun.shard.count});
+      show();
+      line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+    }
   }
-  void count_case() { ++cases_; }
+  // These two come from any thread.
+  void count_case(const Statement& s) {
+    ++cases_;
+    if (work_) work_->count(s), show();
+  }
+  void end(const Statement& s) {
+    ++ended_;
+    if (work_) work_->end(s), show();
+  }
   void statement(const StatementResult& r, bool finished) {
-    if (!o_.soaks() && planned_ > 0) show(r, finished);
+    if (!finished) {
+      const std::lock_guard lock(mutex_);
+      last_ = r.statement->name;
+    }
     if (!finished || r.verdict == Verdict::not_offered) return;
     above([&] { std::fputs(coloured_line(r).c_str(), stdout); });
   }
 
  private:
+  // The planned statements that are about something that the candidate offers: the others take no time.
+  [[nodiscard]] std::vector<const Statement*> statements_with_variants(const GateReport& begun) const {
+    std::vector<const Statement*> statements = statements_named(o_.only);
+    keep_those_about(begun.candidate, o_.only, statements);
+    std::erase_if(statements, [&](const Statement* s) {
+      return std::ranges::none_of(begun.variants, [&](const Variant& v) { return s->applies(v, begun.variants); });
+    });
+    return statements;
+  }
+
   void above(const std::function<void()>& write) {
     if (o_.outputs.json) return;
     line_.above([&] {
@@ -207,16 +238,17 @@ class Display {
     });
   }
 
-  // Statements are of unlike length: what is left is a guess, and the cases show that something happens.
-  void show(const StatementResult& r, bool finished) {
-    ended_ += finished ? 1 : 0;
-    line_.now(fmt::format("{} of {} statements, {}", ended_, planned_, r.statement->name),
-              static_cast<double>(ended_) / static_cast<double>(planned_));
-    line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+  void show() {
+    const std::lock_guard lock(mutex_);
+    line_.now(fmt::format("{} of {} statements, {}", ended_.load(), planned_, last_), work_->share());
   }
 
   const Options& o_;
-  std::size_t planned_ = 0, ended_ = 0;
+  std::mutex mutex_;
+  std::size_t planned_ = 0;
+  std::string_view last_;  // the statement that began last
+  std::optional<Workload> work_;
+  std::atomic<std::size_t> ended_{0};
   std::atomic<std::int64_t> cases_{0};
   Progress line_{"starting the candidate"};
 };
@@ -255,7 +287,8 @@ int run_gate_command(const Options& o) {
   std::signal(SIGINT, on_signal);
   std::optional<Display> display(std::in_place, o);
   options.begun = [&](const GateReport& begun) { display->begin(begun); };
-  options.checked = [&](const Statement&, const Case&) { display->count_case(); };
+  options.checked = [&](const Statement& s, const Case&) { display->count_case(s); };
+  options.ended = [&](const Statement& s) { display->end(s); };
   const StatementWatch watch = [&](const StatementResult& r, bool finished) { display->statement(r, finished); };
   GateReport report = o.soaks()             ? run_soak(options, watch)
                       : o.reproduce.empty() ? run_gate(options, watch)
