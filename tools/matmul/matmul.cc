@@ -59,6 +59,7 @@ MatmulOperand operand_of(const QuantizedTensor& q, bool transposed) {
 }
 
 QuantizedFile read(const std::string& path) {
+  check_quantized_path(path, "matmul");
   QuantizedFile file = from_safetensors(read_safetensors(path), path);
   const Format element = file.matrix.element();
   if (!spec(element).is_element) {

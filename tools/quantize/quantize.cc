@@ -165,7 +165,7 @@ void add_quantize(Command& app) {
   sub.option("--block", o->block, "1x32, 32x1, 32x32, 1x128, 128x1, 128x128 or row")
       .completes(names_in(kBlockShapes))
       .shows_default();
-  sub.option("--rule", o->rule,
+  sub.option("--rule,--recipe", o->rule,
              std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list")
       .completes(names_in(all_recipes()));
   sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)")

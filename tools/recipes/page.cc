@@ -251,8 +251,7 @@ std::string findings_section(const std::vector<RecipeFinding>& findings) {
 // The answer, in the page's first line.
 std::string answer(const RecipesReport& report) {
   const std::vector<RecipeChoice> choices = choices_of(report);
-  if (choices.empty())
-    return html::verdict("doubt", "None", "There is a finding about every recipe: see which of them matters to you.");
+  if (choices.empty()) return html::verdict("doubt", "None", why_no_choice(report));
   const bool of_several = report.tensors.size() + report.matmuls.size() > 1;
   const auto reason = [&](const RecipeChoice& c) {
     const char* scales = c.what.recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0";

@@ -175,7 +175,7 @@ void add_recipes(Command& app) {
   sub.option("--direction", o->selection.direction, "Blocks as given (row), turned (col: 1x32 becomes 32x1), or both")
       .one_of({"row", "col", "both"})
       .shows_default();
-  sub.option("--recipe", o->selection.recipes,
+  sub.option("--recipe,--rule", o->selection.recipes,
              std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
       .completes(names_in(all_recipes()))
       .comma_separated();

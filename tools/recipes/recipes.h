@@ -77,6 +77,8 @@ struct RecipeChoice {
   std::vector<std::string> equal;  // others of the same format and block with the same figures
 };
 std::vector<RecipeChoice> choices_of(const RecipesReport& report);  // at most two, the smaller distance first
+// A sentence for a report without a choice: that there is none, and the reason.
+std::string why_no_choice(const RecipesReport& report);
 
 // The first `top` lines of each table; 0 for all.
 std::string to_text(const RecipesReport& report, std::size_t top);
