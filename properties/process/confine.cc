@@ -367,6 +367,8 @@ std::string find_candidate_library(const std::string& name, const std::string& t
   for (const TreeLibrary& library : kTreeLibraries) {
     if (library.name == name) refuse_usage(advice_for(library));
   }
+  if (name.find(':') != std::string::npos)
+    refuse_usage("no candidate named '" + name + "'; a function in Python is python:" + name);
   refuse_usage("no candidate named '" + name + "'; searched " + std::to_string(kPlaces.size()) +
                " folders beside mxcheck; give the path of a shared library, as ./libmine.so, or python:MODULE:NAME" +
                did_you_mean(name, candidate_names(tool)));

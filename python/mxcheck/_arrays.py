@@ -233,6 +233,8 @@ def _view_of(x: Any, what: str, codes: bool) -> View:
                     count_of(shape) * _WIDTHS.get(name, 1))
     if isinstance(x, (list, tuple)):
         return _view_of(_of_list(x, what, codes), what, codes)
+    if type(x).__module__ == "mxcheck._quantize":
+        raise UsageError(f"{what} is a mxcheck.Quantized: its tensors are .codes and .scales")
     raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: {_TAKEN}")
 
 

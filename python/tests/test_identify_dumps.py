@@ -137,7 +137,7 @@ class Forms(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "box.py"), "w", encoding="utf-8") as file:
                 file.write("import mxcheck\ndef f(a, b):\n    return mxcheck.matmul(a, b, 'sm90_bf16')\n")
-            done = subprocess.run([sys.executable, "-m", "mxcheck.identifying", "box:f", "shape=(4,4,48)", "names=['exact']", "--json", "--svg", "t.svg"],
+            done = subprocess.run([sys.executable, "-m", "mxcheck.identifying", "box:f", "shape=(4,4,48)", "--json", "names=['exact']", "--svg", "t.svg"],
                                   cwd=folder, env={**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}, stdout=subprocess.PIPE)
             self.assertEqual(done.returncode, 1)
             self.assertFalse(json.loads(done.stdout.decode())["explained"])

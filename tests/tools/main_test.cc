@@ -48,6 +48,8 @@ TEST_F(Tool, refuses_unknown_words_with_code_2) {
   expect_refused(2, "no subcommand given", "");
   expect_refused(2, "unknown subcommand 'quantise'; did you mean 'quantize'?", "quantise x.npy");
   expect_refused(2, "unknown subcommand 'gaet'; did you mean 'gate'?", "gaet");
+  expect_refused(2, "unknown subcommand 'gaet'; did you mean 'gate'?", "gaet --candidate cpu -o x");
+  expect_refused(2, "unknown subcommand 'verfiy'; did you mean 'verify'?", "golden verfiy x.h5 --against y.h5");
   expect_refused(2, "unknown subcommand 'walk'; mxcheck --help lists them", "walk");
   expect_refused(2, "unknown option '--quick'; mxcheck --help lists them", "--quick");
   expect_refused(2, "unknown subcommand 'verfiy'; did you mean 'verify'?", "golden verfiy x.h5");
@@ -72,6 +74,9 @@ TEST_F(Tool, says_what_an_option_needs) {
         std::pair{"--soak: 'long' is not a number", "gate --soak long"},
         std::pair{"--json is a flag and takes no value", "gate --json=maybe"},
         std::pair{"'cpu' is an argument too many; mxcheck gate --help lists what is taken", "gate cpu"},
+        std::pair{"--top: '-1' is not a whole number from 0 to", "recipes x.npy --top -1"},
+        std::pair{"a function in Python is python:mine.py:quantize", "gate --candidate mine.py:quantize"},
+        std::pair{"no operation of it has a contract; claims by name are made about route", "gate --claim none"},
         std::pair{"--pair needs 2 values: ACTIVATIONS WEIGHTS", "recipes --pair x.npy"},
         std::pair{"--manifest excludes --sha256; give one of them", "golden show x.h5 --manifest m --sha256 s"},
         std::pair{"unknown option '--formt'; did you mean '--format'?", "recipes x.npy --formt e4m3"},
@@ -269,6 +274,13 @@ TEST_F(SourceDigest, writes_the_same_as_a_c_source) {
   EXPECT_EQ(digest("--c " + dir.path() + " a.cc").first,
             "__attribute__((visibility(\"default\"))) const char mxcheck_candidate_sources[] =\n    \"" +
                 line.substr(0, line.size() - 1) + "\\n\"\n    ;\n");
+}
+
+TEST_F(SourceDigest, says_that_it_cannot_write) {
+  write_file(dir / "a.cc", "int a;\n");
+  const std::string command = "'" MXCHECK_SOURCE_DIGEST "' " + dir.path() + " a.cc > /dev/full 2> " + (dir / "err");
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
+  EXPECT_EQ(read_file(dir / "err"), "mxcheck_source_digest: error: standard output cannot be written\n");
 }
 
 TEST_F(SourceDigest, refuses_what_it_cannot_read) {

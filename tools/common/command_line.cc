@@ -128,8 +128,10 @@ std::string refusal(const CLI::App& top, const CLI::ParseError& e) {
            (near.empty() ? "; " + name + " --help lists them" : near);
   };
   const std::vector<std::string> words = top.remaining(true);
+  // Options behind a subcommand that there is not belong to it.
+  const bool is_subcommand = !app.get_subcommands({}).empty() && !words.empty() && !is_option(words[0]);
   const auto option = std::find_if(words.begin(), words.end(), is_option);
-  if (option != words.end()) {
+  if (option != words.end() && !is_subcommand) {
     std::vector<std::string> known;
     for (const CLI::Option* o : app.get_options()) {
       for (const std::string& long_name : o->get_lnames()) known.push_back("--" + long_name);

@@ -93,10 +93,11 @@ std::uint64_t parse_seed(const std::string& text) {
   return seed;
 }
 
-int list_statements(bool json) {
+int list_statements(const std::string& only, bool json) {
   std::string out = json ? "[" : "";
   bool first = true;
-  for (const Statement& s : all_statements()) {
+  for (const Statement* selected : statements_named(only)) {
+    const Statement& s = *selected;
     if (json) {
       out += fmt::format("{}\n  {{\"name\": \"{}\", \"sentence\": \"{}\", \"source\": \"{}\"}}", first ? "" : ",",
                          s.name, s.sentence, s.source);
@@ -277,7 +278,7 @@ void keep_record(const Options& o, GateReport& report) {
 }
 
 int run_gate_command(const Options& o) {
-  if (o.list) return list_statements(o.outputs.json);
+  if (o.list) return list_statements(o.only, o.outputs.json);
   check_options(o);
   check_outputs(o.outputs);  // an unwritable path is refused before anything runs
   if (!o.record.empty()) AtomicFile probe(o.record);
@@ -352,7 +353,7 @@ void add_gate(Command& app) {
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);
-  gate.flag("--list", options->list, "print the statements and exit");
+  gate.flag("--list", options->list, "print the statements, those of --only, and exit");
   gate.exits({{0, "every statement held"},
               {1, "a counterexample"},
               {2, "the command line, or the library is no candidate: nothing ran"},

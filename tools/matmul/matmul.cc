@@ -183,7 +183,7 @@ void add_matmul(Command& app) {
   auto o = std::make_shared<Options>();
   Command sub = app.subcommand("matmul", "The product of two quantized matrices under a named contract");
   sub.option("A", o->a, "A safetensors file of mxcheck quantize: m x k").required();
-  sub.option("B", o->b, "Another: n x k").required();
+  sub.option("B", o->b, "Another file of mxcheck quantize: n x k").required();
   sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d").not_empty();
   sub.option("--contract", o->contract, "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
       .completes(names_in(all_contracts()))

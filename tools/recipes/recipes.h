@@ -116,7 +116,15 @@ std::vector<std::string> expanded(const std::vector<std::string>& inputs);
 // The report, its lines in the order of `all`. Threads (0: the machine's) change nothing but the time.
 // Errors: those of reading, of study() and of PanelQuantizer, with the tensor's location; Error{input} for a file that
 // changes meanwhile.
+// part: of the whole run, for the share that is shown.
+struct PartOfRun {
+  double begin = 0, width = 1;
+};
 TensorReport study_tensor(const MatrixInput& input, const std::vector<Combination>& all, int threads,
-                          Progress& progress);
+                          Progress& progress, PartOfRun part = {});
+
+// The share of a study that is done in pass 1, 2, 3 ... at this share of the pass. The second looks for medians alone,
+// and the third for the few that it did not find.
+double share_of_passes(int pass, double share);
 
 }  // namespace mxcheck

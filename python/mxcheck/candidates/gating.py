@@ -195,9 +195,9 @@ def gate(candidate: Union[Candidate, str, "os.PathLike[str]"], suite: str = "qui
     spec = library or spec_of(candidate)
     one_of(suite, "suite", ("quick", "full", "exhaustive"))
     word(only, "only")
-    for name, value in (("seed", seed), ("cases", cases), ("jobs", jobs)):
+    for name, value, least, most in (("seed", seed, 0, 2**64 - 1), ("cases", cases, 1, 10_000_000), ("jobs", jobs, 0, 256)):
         if value is not None:
-            whole(value, name, 0, 2**64 - 1)
+            whole(value, name, least, most)
     for name, limit in (("time_limit", time_limit), ("first_call_limit", first_call_limit), ("memory_limit", memory_limit)):
         checked_number(limit, name)
     if configs is not None and configs != "all" and (isinstance(configs, str) or not hasattr(configs, "__iter__")):

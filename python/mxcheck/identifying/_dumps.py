@@ -75,6 +75,7 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         try:
             answer = run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1]
         except Error as error:
-            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), str(error))  # options are arguments here
+            text = str(error).replace("; mxcheck identify --help says what for", "; help(mxcheck.identify_dump) says what for")
+            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), text)  # options are arguments here
             raise type(error)(text.replace(path.name + ":", "")) from None
     return identified(json.loads(answer), "the dump", has_probes=False)

@@ -424,6 +424,15 @@ TEST(Findings, are_about_the_tensor_and_the_matmul_too) {
   EXPECT_EQ(findings_of({{}, {m}, {}})[0].text, "rceil (e4m3 1x32): the product is off by 11.00 % of its own norm");
 }
 
+TEST(RecipesProgress, counts_all_passes_over_a_tensor) {
+  EXPECT_EQ(share_of_passes(1, 0), 0);
+  EXPECT_NEAR(share_of_passes(1, 1), 1 / 1.8, 1e-12);
+  EXPECT_EQ(share_of_passes(2, 0), share_of_passes(1, 1));
+  EXPECT_NEAR(share_of_passes(2, 0.5), 1.36 / 1.8, 1e-12);
+  EXPECT_EQ(share_of_passes(3, 1), 1);
+  EXPECT_EQ(share_of_passes(4, 0.5), 1) << "a pass that is not expected";
+}
+
 class RecipesPage : public ToolTest {};
 
 TEST_F(RecipesPage, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
