@@ -92,7 +92,7 @@ def _numbers(data: bytes, dtype: str) -> List[Any]:
 
 @dataclass
 class View:
-    """What a call reads: a pointer, and what keeps it alive."""
+    """A tensor that a call reads: a pointer, and what keeps it alive."""
 
     pointer: int
     shape: Tuple[int, ...]
@@ -276,7 +276,7 @@ _LARGE = 4 << 20
 
 
 def is_writable(x: Any) -> bool:
-    """Of what view_of takes: whether a call may write to it. DLPack says so too late, and its tensors are not written."""
+    """True if a call may write to x, of the kinds that view_of takes. DLPack says so too late: its tensors are not written."""
     if _is_a(x, "torch", "Tensor"):
         return True
     if _is_a(x, "numpy", "ndarray"):

@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """What make wrote to a folder, beside its manifest."""
+    """The goldens that make wrote to a folder, beside their manifest."""
 
     suite: str
     folder: str
@@ -84,7 +84,7 @@ class DatasetVerdict:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What verify found. True as a truth value where every dataset is equal, bit for bit."""
+    """The result of verify. True as a truth value where every dataset is equal, bit for bit."""
 
     equal: bool
     candidate: str
@@ -106,7 +106,7 @@ class Verdict:
 
     @property
     def first_difference(self) -> Optional[DatasetVerdict]:
-        """Of goldens whose datasets come step after step, the step that is wrong; None where nothing differs."""
+        """The first wrong step, of goldens whose datasets come step after step; None where nothing differs."""
         return next((one for one in self.datasets if not one and one.verdict != "missing"), None)
 
     def text(self) -> str:

@@ -131,7 +131,7 @@ def gate_test(candidate: Any, only: Optional[str] = None, **options: Any) -> Cal
 
 
 class _Candidates(pytest.Collector):
-    """What --mxcheck-candidate names."""
+    """The candidates that --mxcheck-candidate names."""
 
     def collect(self) -> Any:
         for candidate in self.config.getoption("--mxcheck-candidate"):

@@ -118,7 +118,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& e, const std::
   return e.what();
 }
 
-// What the command lacks or has too much: an option or a subcommand that there is not, or what CLI11 found.
+// The reason why a command is refused: an option or a subcommand that does not exist, or the error that CLI11 found.
 std::string refusal(const CLI::App& top, const CLI::ParseError& e) {
   const CLI::App& app = chosen_app(top);
   const std::string name = name_of(app);

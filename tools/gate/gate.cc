@@ -130,8 +130,8 @@ GateOptions gate_options(const Options& o) {
   return options;
 }
 
-// The verdict of a process that has never run beside the candidate: exec leaves nothing of this one's memory, and all
-// of the candidate's processes have ended. Sources are not looked at: the record is of the library that has just run.
+// Gives the verdict in a process that never ran beside the candidate: exec leaves nothing of this process's memory, and
+// the candidate's processes have ended. It does not compare sources, because the library has just run.
 [[noreturn]] void replay_apart(const std::string& record) {
   std::fputs(fmt::format("\nverdict apart: mxcheck replay --without-sources {}\n", record).c_str(), stdout);
   std::fflush(stdout);
@@ -145,7 +145,7 @@ void refuse(bool wrong, const char* why) {
   if (wrong) throw Error(ErrorKind::usage, why);
 }
 
-// The checks of options that no parser of one option makes.
+// Checks options against one another; the command line has checked each one.
 void check_options(const Options& o) {
   (void)time_limits(o.limits);
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
@@ -183,7 +183,7 @@ std::string coloured_line(const StatementResult& r) {
   return fmt::format("\x1b[{}m{}\x1b[0m{}", colour, line.substr(0, end), line.substr(end));
 }
 
-// A line on the terminal for what runs, one on standard output for each statement that has run.
+// Shows the run: a line of progress on the terminal, and on standard output a line for each statement that has ended.
 class Display {
  public:
   explicit Display(const Options& o) : o_(o) {}
@@ -254,7 +254,7 @@ class Display {
   Progress line_{"starting the candidate"};
 };
 
-// The tensors of each failure, as far as they are asked for: the candidate is called again for them.
+// The tensors of each failure, for --save and --html. The candidate is called again for them.
 std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
   std::map<std::string, ExamplePictures> pictures;
   for (const StatementResult& r : report.statements) {

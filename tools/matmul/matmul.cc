@@ -116,7 +116,7 @@ Json side_json(const std::string& file, const MatmulOperand& x) {
       {"input", file}, {"format", spec(x.format).name}, {"block", to_text(x.block)}, {"rows", x.rows}, {"k", x.depth}};
 }
 
-// One object of what was explained, what was written, or both.
+// The answer as JSON: the explained output, the file that was written, or both.
 Json answer_json(const Options& o, const Matmul& p, const Tensor& d) {
   return {{"output", o.output},
           {"contract", to_text(p.contract)},

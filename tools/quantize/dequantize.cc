@@ -70,7 +70,7 @@ void add_dequantize(Command& app) {
 
 namespace {
 
-// One of the two files.
+// Writes the values to a .npy or a .safetensors file.
 class ValuesWriter {
  public:
   ValuesWriter(const std::string& path, const TensorHead& head) {

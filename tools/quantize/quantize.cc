@@ -54,7 +54,7 @@ Recipe chosen_recipe(const Options& o) {
   return rule;
 }
 
-// The recipe with the policies that flags replace. Replacing one makes its bytes what the flag's help says.
+// The recipe with the policies that flags replace. A replaced policy writes the bytes that the flag's help states.
 Recipe recipe_of(const Options& o) {
   Recipe r = chosen_recipe(o);
   const bool fp32 = r.rule == ScaleRule::fp32;
@@ -264,7 +264,7 @@ class Stream {
   std::future<void> written_;  // last: it uses all the others
 };
 
-// Nothing to read, however many rows of nothing there are.
+// A matrix without elements: there is nothing to read, however many rows it has.
 void quantize_nothing(const MatrixHead& head, const QuantizeRequest& request, const std::string& output,
                       const std::function<void(const QuantizedFile&)>& before_it_appears) {
   const MatrixView view{head.dtype, nullptr, head.rows, head.cols, head.cols};

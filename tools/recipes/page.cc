@@ -32,7 +32,7 @@ std::string label(const Combination& what) {
   return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, to_text(what.block));
 }
 
-// Bars of which those that say the same are one, with all their labels.
+// Bars of a chart. Bars with equal text are joined into one that has all their labels.
 class BarGroups {
  public:
   void add(const Combination& what, double value, const std::string& text, bool marked = false) {

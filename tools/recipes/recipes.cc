@@ -344,7 +344,7 @@ struct Line {
     quantizer.quantize(panel, starts, number, {}, 1, q);
   }
 
-  // One panel's median is close to the tensor's, as a rule.
+  // The median of one panel is usually close to the tensor's.
   void expect_median_of(const MatrixView& panel, QuantizedTensor& q) {
     quantize_panel(panel, q);
     StudyMeter sample = meter;

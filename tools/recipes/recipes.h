@@ -69,8 +69,8 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 // The kinds of the findings that a line of a tensor gives.
 std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& line);
 
-// The recipe to try first, of those with E8M0 scales and of those with FP32 scales: no finding is about it, but that it
-// is behind, and its largest distance from the best SQNR, over all tensors and products, is the least.
+// The recipe to try first, one with E8M0 scales and one with FP32 scales. No finding is about it, except that another
+// recipe is better somewhere. Its largest distance from the best SQNR, over all tensors and products, is the smallest.
 struct RecipeChoice {
   Combination what;
   std::string sqnr;                // the lowest, in dB
@@ -111,12 +111,11 @@ std::vector<Combination> combinations(const RecipeSelection& selection);
 // real:GLOB stands for each embedded tensor that matches; other inputs for themselves. Error{usage} when none does.
 std::vector<std::string> expanded(const std::vector<std::string>& inputs);
 
-// Every recipe on one tensor, which is read in panels and as many times as the medians need (two or three): memory does
-// not grow with the tensor, but for blocks as high as the matrix.
-// The report, its lines in the order of `all`. Threads (0: the machine's) change nothing but the time.
-// Errors: those of reading, of study() and of PanelQuantizer, with the tensor's location; Error{input} for a file that
-// changes meanwhile.
-// part: of the whole run, for the share that is shown.
+// Studies every recipe on one tensor. Medians need two or three passes over it. It is read in panels, so that memory
+// does not grow with it, except for blocks as high as the matrix. The report, its lines in the order of `all`. Threads
+// (0: the machine's) change nothing but the time. Errors: those of reading, of study() and of PanelQuantizer, with the
+// tensor's location; Error{input} for a file that changes meanwhile. part: of the whole run, for the share that is
+// shown.
 struct PartOfRun {
   double begin = 0, width = 1;
 };

@@ -39,7 +39,7 @@ class Statement:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a gate found. True as a truth value where every statement that ran held, for every configuration."""
+    """The result of a gate. True as a truth value where every statement that ran held, for every configuration."""
 
     candidate: str
     exit_code: int
@@ -100,7 +100,7 @@ def list_statements(only: str = "*") -> List[str]:
 
 
 def _is_module(name: str) -> bool:
-    """Whether `import name` finds a file. A folder of that name without __init__.py is none."""
+    """True if `import name` finds a file. A folder without __init__.py is no module here."""
     if name in sys.modules:
         return True
     spec = importlib.util.find_spec(name)

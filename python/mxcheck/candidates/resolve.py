@@ -1,4 +1,4 @@
-"""What "MODULE:NAME" and "FILE.py:NAME" mean, in the process that will call it."""
+"""Looks up "MODULE:NAME" and "FILE.py:NAME" in the process that will call the candidate."""
 
 import importlib
 import importlib.util

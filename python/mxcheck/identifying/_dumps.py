@@ -35,7 +35,7 @@ def _refuse(given: str, **others: Any) -> None:
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
                   format_a: Any = "", format_b: Any = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None, format: Any = "",
                   block: Any = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
-    """What tensors of a run follow: `mxcheck identify` on them, by the names of its options.
+    """Names what tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
     a cast, a quantization, codes may be what mxcheck.quantize returned; words: random words of a stochastic cast, of x's shape. logits, experts,
