@@ -20,11 +20,13 @@
 
 namespace mxcheck {
 
-// A statement's time on two cores, and how many cases it has in the quick suite.
+// A statement's time on two cores, and how many cases it has, in two suites.
 struct UsualWork {
+  struct Amount {
+    double seconds, cases;
+  };
   std::string_view statement;
-  double seconds;
-  double cases;
+  Amount quick, full;
 };
 std::span<const UsualWork> usual_works();  // of those that take longer than most
 

@@ -19,8 +19,10 @@ std::vector<const Statement*> named(const std::vector<std::string>& names) {
 TEST(Workload, has_figures_of_statements_that_there_are) {
   for (const UsualWork& usual : usual_works()) {
     EXPECT_EQ(statements_named(std::string(usual.statement)).size(), 1U) << usual.statement;
-    EXPECT_GT(usual.seconds, 0) << usual.statement;
-    EXPECT_GE(usual.cases, 1) << usual.statement;
+    for (const UsualWork::Amount& amount : {usual.quick, usual.full}) {
+      EXPECT_GT(amount.seconds, 0) << usual.statement;
+      EXPECT_GE(amount.cases, 1) << usual.statement;
+    }
   }
 }
 
@@ -45,6 +47,14 @@ TEST(Workload, follows_the_number_of_cases_that_is_asked_for) {
   for (int i = 0; i < 100; ++i) work.count(*statements[0]);
   const double of_first = 10 / 15325.0, of_second = 0.2 / 430;
   EXPECT_NEAR(work.share(), of_first / (of_first + of_second), 1e-6);
+}
+
+TEST(Workload, of_the_full_suite_has_figures_of_its_own) {
+  const auto statements = named({"the_thread_count_changes_nothing", "route_equals_the_reference"});
+  Workload quick(statements, {}), full(statements, {.suite = Suite::full});
+  quick.end(*statements[0]), full.end(*statements[0]);
+  EXPECT_NEAR(quick.share(), 1.3 / 4.1, 1e-9);
+  EXPECT_NEAR(full.share(), 145.0 / 157, 1e-9);
 }
 
 TEST(Workload, of_nothing_has_no_share_and_ignores_other_statements) {
