@@ -49,8 +49,8 @@ int run_command_line(int argc, char** argv) {
   return line.run(argc, argv);
 }
 
-// A standard descriptor that is closed would be the next file that is opened, and what is printed would go there. One
-// that cannot be written takes its place, so that printing fails.
+// If a standard descriptor is closed, the next file that is opened gets its number, and printed text would go into that
+// file. A descriptor that cannot be written takes the place, so that printing fails.
 void hold_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
@@ -61,7 +61,8 @@ void hold_standard_descriptors() {
 int guarded_run(int argc, char** argv) {
   try {
     int code = run_command_line(argc, argv);
-    // ferror: what failed to be written before leaves nothing to flush. --help and --version are printed that way.
+    // ferror: after a write that failed, fflush has nothing left to do and succeeds. --help and --version print that
+    // way.
     const bool unwritten = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
     if (unwritten && code == 0) code = complain("standard output cannot be written", ErrorKind::environment);
     return code;

@@ -29,7 +29,9 @@ int main(int argc, char** argv) {
       }
       text = "__attribute__((visibility(\"default\"))) const char mxcheck_candidate_sources[] =\n" + lines + "    ;\n";
     }
-    return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 3 : 0;
+    if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+    std::fputs("mxcheck_source_digest: error: standard output cannot be written\n", stderr);
+    return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxcheck_source_digest: error: %s\n", e.what());
     return 2;

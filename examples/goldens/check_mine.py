@@ -19,8 +19,12 @@ import subprocess
 import sys
 import tempfile
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"check_mine.py: {missing}; this example needs h5py and numpy: pip install h5py numpy", file=sys.stderr)
+    sys.exit(3)
 
 from read_golden import text, to_float32
 

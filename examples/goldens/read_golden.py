@@ -4,7 +4,8 @@
   read_golden.py goldens/layer0_dO_1x32.h5
 
 Checks the file's SHA-256 against manifest.txt beside it, prints what the file says of itself, and turns codes and scales
-back into numbers. Exit codes: 0; 5 for a golden that is not what its manifest says.
+back into numbers. Exit codes: 0; 3 when a package is missing; 5 for a golden that is not what its
+manifest says.
 """
 
 import hashlib
@@ -12,8 +13,12 @@ import io
 import pathlib
 import sys
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"read_golden.py: {missing}; this example needs h5py and numpy: pip install h5py numpy", file=sys.stderr)
+    sys.exit(3)
 
 
 def verified_bytes(path):

@@ -8,7 +8,11 @@ import json
 import struct
 import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"layer.py: {missing}; this example needs numpy: pip install numpy", file=sys.stderr)
+    sys.exit(3)
 
 
 def load(path):

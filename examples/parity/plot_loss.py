@@ -5,8 +5,12 @@ Draws them where matplotlib is installed, and prints a line a run in any case. d
 """
 import sys
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"plot_loss.py: {missing}; this example needs h5py and numpy: pip install h5py numpy", file=sys.stderr)
+    sys.exit(3)
 
 out = sys.argv.pop(sys.argv.index("-o") + 1) if "-o" in sys.argv else "loss.png"
 paths = [arg for arg in sys.argv[1:] if arg != "-o"]

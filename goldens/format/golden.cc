@@ -236,9 +236,20 @@ Manifest read_manifest(const std::string& path) {
     if (file.size() > kManifestMaxText) throw Error(ErrorKind::input, path + ": over 16 MiB; not a manifest?");
     text = file.text();
   } catch (const Error& e) {
-    throw Error(ErrorKind::golden, std::string("no manifest: ") + e.what());
+    throw Error(ErrorKind::golden, std::string("no manifest: ") + e.what() +
+                                       "; mxcheck golden make writes manifest.txt beside its goldens");
   }
   return parse_manifest(text, path);
+}
+
+void refuse_foreign(const std::string& golden, const std::string& path, const Manifest& manifest) {
+  constexpr std::size_t kMost = 3;
+  const std::size_t count = manifest.entries.size();
+  std::string names = count == 0 ? "it is empty" : "it lists " + std::to_string(count) + " others, ";
+  for (std::size_t i = 0; i < std::min(kMost, count); ++i) names += (i == 0 ? "" : ", ") + manifest.entries[i].name;
+  if (count > kMost) names += ", ...";
+  throw Error(ErrorKind::golden, golden + ": " + path + " has no entry for it: " + names +
+                                     "; take the manifest that was written with this golden");
 }
 
 ManifestEntry entry_beside(const std::string& golden_path) {
@@ -246,9 +257,7 @@ ManifestEntry entry_beside(const std::string& golden_path) {
   const std::string manifest_path = (golden.parent_path() / kManifestName).string();
   const Manifest manifest = read_manifest(manifest_path);
   const ManifestEntry* entry = manifest.find(golden.filename().string());
-  if (entry == nullptr) {
-    throw Error(ErrorKind::golden, golden_path + ": " + manifest_path + " has no entry for it");
-  }
+  if (entry == nullptr) refuse_foreign(golden_path, manifest_path, manifest);
   return *entry;
 }
 

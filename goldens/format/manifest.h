@@ -34,6 +34,9 @@ std::string to_text(Manifest manifest);  // sorts
 
 Manifest read_manifest(const std::string& path);
 
+// Error{golden}: the manifest of this path has no entry for the golden; the text names goldens that it does list.
+[[noreturn]] void refuse_foreign(const std::string& golden, const std::string& path, const Manifest& manifest);
+
 // The entry of a golden in the manifest.txt beside it; Error{golden} when there is no manifest, or no entry in it.
 ManifestEntry entry_beside(const std::string& golden_path);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "goldens/format/described_file.h"
@@ -88,6 +90,19 @@ QuantizedFile from_safetensors(const SafetensorsFile& file, const std::string& p
     if (t.name == kOuterScales) out.matrix.levels.at(1).scales.data = t.data;
   }
   return out;
+}
+
+void check_quantized_path(const std::string& path, const std::string& command) {
+  constexpr std::string_view kExtension = ".safetensors";
+  const std::string needed = command + " takes OUT.safetensors of mxcheck quantize, which has codes and scales";
+  const std::size_t colon = path.find(std::string(kExtension) + ":");
+  if (colon != std::string::npos) {
+    const std::string file = path.substr(0, colon + kExtension.size());
+    throw Error(ErrorKind::usage, path + ": is one tensor of a file; " + needed + ": " + file);
+  }
+  if (path.starts_with("real:")) throw Error(ErrorKind::usage, path + ": has no scales; " + needed);
+  if (is_hdf5_path(path)) throw Error(ErrorKind::usage, path + ": is an HDF5 file; " + needed);
+  if (path.ends_with(".npy")) throw Error(ErrorKind::usage, path + ": is one NumPy array; " + needed);
 }
 
 namespace {

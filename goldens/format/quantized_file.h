@@ -31,6 +31,10 @@
 
 namespace mxcheck {
 
+// Error{usage} for a path that is no OUT.safetensors of mxcheck quantize, by its name: OUT.h5, a .npy, one of the
+// file's tensors. `command`: who takes it.
+void check_quantized_path(const std::string& path, const std::string& command);
+
 struct QuantizedFile {
   QuantizedTensor matrix;                     // scales always compact in memory
   std::vector<std::int64_t> offsets;          // expert offsets that the matrix was quantized with; empty: none

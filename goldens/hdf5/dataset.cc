@@ -1,4 +1,4 @@
-// One dataset of an HDF5 file. What can make a read do more than read is refused before it happens: links that leave
+// One dataset of an HDF5 file. The reader refuses whatever can make a read do more than read: links that leave
 // the group, external and virtual storage, filters from plugins, variable-length and compound elements; and what is to
 // be allocated is bounded by the file's length first.
 //

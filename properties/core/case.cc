@@ -186,7 +186,8 @@ std::string to_text(const Case& c) {
   }
   if (c.gather != 0) text += fmt::format(" gather={}", c.gather);
   text += fmt::format(" data={} seed={}", to_text(c.data), c.seed);
-  for (const Plant& p : c.plants) text += fmt::format(" plant={},{}:{:x}", p.row, p.col, p.bits);
+  const int digits = spec(c.variant.dtype).bits > 16 ? 8 : (spec(c.variant.dtype).bits + 3) / 4;  // every bit of a word
+  for (const Plant& p : c.plants) text += fmt::format(" plant={},{}:{:0{}x}", p.row, p.col, p.bits, digits);
   text += operation.option_text(c);
   if (c.threads != 0) text += fmt::format(" threads={}", c.threads);
   if (c.misaligned.any()) text += " misaligned=" + to_text(c.misaligned);

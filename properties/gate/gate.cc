@@ -150,6 +150,7 @@ class Statements {
       keep_time(s, before);
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
       finish(*i, std::move(run.result()));
+      if (options_.ended) options_.ended(s);
     }
     {
       const std::lock_guard lock(mutex_);

@@ -65,6 +65,7 @@ struct GateOptions {
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
   std::function<void(const Statement&, const Case&)> checked;  // each case but those of shrinking, from any thread
+  std::function<void(const Statement&)> ended;  // of run_gate, as soon as a statement has; the watch is told in order
 };
 
 // A fault of another kind in the same statement: the smallest case of it.

@@ -16,9 +16,8 @@ using MakeModule = OperationModule (*)();
 
 std::vector<MakeModule>& makers() {
   static std::vector<MakeModule> all{
-      quantize_module, dequantize_module, scale_layout_module, cast_module,
-      matmul_module,   router_module,     layer_module,        moe_module,
-      nvfp4_module,
+      quantize_module, dequantize_module, scale_layout_module, cast_module,  matmul_module,
+      router_module,   layer_module,      moe_module,          nvfp4_module,
   };
   return all;
 }

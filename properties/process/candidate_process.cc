@@ -243,9 +243,10 @@ void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
     if (!known->claims().empty()) named += (named.empty() ? "" : ", ") + std::string(known->name());
   }
   throw Error(ErrorKind::usage, "--claim " + claims_[static_cast<std::size_t>(idle - used.begin())] + ": candidate " +
-                                    library_ + " has no such operation; the contracts of its operations are " +
-                                    (contracts.empty() ? "none" : contracts) +
-                                    (named.empty() ? "" : "; by name " + named));
+                                    library_ + " has no such operation; " +
+                                    (contracts.empty() ? "no operation of it has a contract"
+                                                       : "the contracts of its operations are " + contracts) +
+                                    (named.empty() ? "" : "; claims by name are made about " + named));
 }
 
 std::string CandidateProcess::claimed(const Operation& operation, const std::string& contract,

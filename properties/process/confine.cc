@@ -20,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -299,6 +300,28 @@ std::string advice_for(const TreeLibrary& library) {
          build + gpu;
 }
 
+// "; in it are liba.so, libb.so": the first few of a folder's libraries.
+std::string libraries_in(const std::string& folder) {
+  constexpr std::size_t kMost = 5;
+  std::set<std::string> names;
+  std::error_code unreadable;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
+    if (entry.path().extension() == ".so") names.insert(entry.path().filename().string());
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    if (names.size() > kMost && name == *std::next(names.begin(), kMost)) return text + ", ...";
+    text += (text.empty() ? "; in it are " : ", ") + name;
+  }
+  return text;
+}
+
+void refuse_folder(const std::string& name) {
+  std::error_code unreadable;
+  if (!fs::is_directory(name, unreadable)) return;
+  refuse_usage("candidate " + name + " is a folder: name the library itself, as ./libmine.so" + libraries_in(name));
+}
+
 // The names of candidates that this tree builds, and of the libraries that are there.
 std::vector<std::string> candidate_names(const std::string& tool) {
   std::vector<std::string> names = tree_candidates();
@@ -335,14 +358,19 @@ std::string find_candidate_library(const std::string& name, const std::string& t
   if (is_python(name)) return name;
   if (name.find('/') != std::string::npos || name.ends_with(".so")) {
     if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
+    refuse_folder(name);
     throw Error(ErrorKind::usage, "candidate " + name + " does not exist or is no file");
   }
   if (const auto path = find_by_name(name, tool)) return *path;
+  if (fs::is_regular_file(name, unreadable)) return fs::absolute(name).lexically_normal().string();
+  refuse_folder(name);
   for (const TreeLibrary& library : kTreeLibraries) {
     if (library.name == name) refuse_usage(advice_for(library));
   }
+  if (name.find(':') != std::string::npos)
+    refuse_usage("no candidate named '" + name + "'; a function in Python is python:" + name);
   refuse_usage("no candidate named '" + name + "'; searched " + std::to_string(kPlaces.size()) +
-               " folders beside mxcheck; give the path of a shared library instead" +
+               " folders beside mxcheck; give the path of a shared library, as ./libmine.so, or python:MODULE:NAME" +
                did_you_mean(name, candidate_names(tool)));
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -88,8 +89,36 @@ std::string PrintedLines::take(std::string_view bytes) {
   return out;
 }
 
+std::string LinesOfProcesses::unseen(std::string_view lines, std::uint64_t process) {
+  const std::lock_guard lock(mutex_);
+  std::string out;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    const std::string line(lines.substr(0, end));
+    lines.remove_prefix(end);
+    const auto found = first_.find(line);
+    if (found != first_.end() && found->second != process) continue;
+    if (found == first_.end() && first_.size() < kMost) first_.emplace(line, process);
+    out += line;
+  }
+  return out;
+}
+
+namespace {
+
+LinesOfProcesses printed_lines;
+std::atomic<std::uint64_t> next_printer{0};
+
+}  // namespace
+
+void LibraryOutput::show(std::string_view lines) const {
+  const std::string out = printed_lines.unseen(lines, process_);
+  std::fwrite(out.data(), 1, out.size(), stderr);
+}
+
 bool LibraryOutput::open() {
   end();
+  process_ = ++next_printer;
   if (pipe2(ends_, O_CLOEXEC) != 0) return false;
   fcntl(ends_[0], F_SETFL, O_NONBLOCK);
   return true;
@@ -117,15 +146,14 @@ void LibraryOutput::read() {
     if (n == 0) close_one(0);
     out += lines_.take({buffer.data(), static_cast<std::size_t>(n)});
   }
-  std::fwrite(out.data(), 1, out.size(), stderr);
+  show(out);
 }
 
 void LibraryOutput::end() {
   close_one(1);
   read();
   close_one(0);
-  const std::string last = lines_.end();
-  std::fwrite(last.data(), 1, last.size(), stderr);
+  show(lines_.end());
 }
 
 namespace {

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -33,6 +35,18 @@ class PrintedLines {
   std::size_t kept_ = 0;
 };
 
+// The lines that a candidate's processes print. Each process of a function in Python imports the same modules and gets
+// the same warnings: a line of one process is not shown again when another prints it. A process may repeat itself.
+class LinesOfProcesses {
+ public:
+  std::string unseen(std::string_view lines, std::uint64_t process);  // those that no other process has printed
+
+ private:
+  static constexpr std::size_t kMost = std::size_t{1} << 16;  // lines that are remembered
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::uint64_t> first_;  // line, and the process that printed it first
+};
+
 // The pipe that is the standard output and error of a candidate's processes, one after the other, on its way to this
 // process's standard error.
 class LibraryOutput {
@@ -51,7 +65,9 @@ class LibraryOutput {
 
  private:
   void close_one(int end);
+  void show(std::string_view lines) const;
   int ends_[2] = {-1, -1};
+  std::uint64_t process_ = 0;
   PrintedLines lines_;
 };
 

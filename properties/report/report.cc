@@ -392,7 +392,9 @@ std::string save_counterexample(const GateReport& report, const StatementResult&
       fmt::format("{}_{:016x}.safetensors", r.statement->name, XXH3_64bits(text.data(), text.size()));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw Error(ErrorKind::environment, "directory " + directory + " for saved cases: " + error.message());
+  if (error)
+    throw Error(ErrorKind::environment, directory + ": is no folder for counterexamples: " + error.message() +
+                                            "; --save DIR names another, --save '' saves none");
   SafetensorsFile file;
   file.metadata = {{"case", text},
                    {"statement", std::string(r.statement->name)},

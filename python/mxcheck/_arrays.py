@@ -56,7 +56,11 @@ class Values:
         return memoryview(self.data).cast("B").tobytes()
 
     def tolist(self) -> Any:
-        """Numbers, nested by the shape: values as floats, integers and codes as integers."""
+        """Numbers, nested by the shape: values as floats, integers and codes as integers. UsageError where data has another size."""
+        name = self.dtype if self.dtype in _WIDTHS or self.dtype in _INTEGERS else format_name(self.dtype)
+        size, needed = memoryview(self.data).nbytes, count_of(self.shape) * _WIDTHS.get(name, 1)
+        if size != needed:
+            raise UsageError(f"data has {size} bytes: shape {self.shape} of {self.dtype} has {needed}")
         numbers: Any = _numbers(self.tobytes(), self.dtype)
         for axis in range(len(self.shape) - 1, 0, -1):
             extent = self.shape[axis]
@@ -88,7 +92,7 @@ def _numbers(data: bytes, dtype: str) -> List[Any]:
 
 @dataclass
 class View:
-    """What a call reads: a pointer, and what keeps it alive."""
+    """A tensor that a call reads: a pointer, and what keeps it alive."""
 
     pointer: int
     shape: Tuple[int, ...]
@@ -229,6 +233,8 @@ def _view_of(x: Any, what: str, codes: bool) -> View:
                     count_of(shape) * _WIDTHS.get(name, 1))
     if isinstance(x, (list, tuple)):
         return _view_of(_of_list(x, what, codes), what, codes)
+    if type(x).__module__ == "mxcheck._quantize":
+        raise UsageError(f"{what} is a mxcheck.Quantized: its tensors are .codes and .scales")
     raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: {_TAKEN}")
 
 
@@ -270,7 +276,7 @@ _LARGE = 4 << 20
 
 
 def is_writable(x: Any) -> bool:
-    """Of what view_of takes: whether a call may write to it. DLPack says so too late, and its tensors are not written."""
+    """True if a call may write to x, of the kinds that view_of takes. DLPack says so too late: its tensors are not written."""
     if _is_a(x, "torch", "Tensor"):
         return True
     if _is_a(x, "numpy", "ndarray"):

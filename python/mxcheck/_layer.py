@@ -312,7 +312,7 @@ def _ready(folder: Path, *arguments: Any, **options: Any) -> List[str]:
 def verify_layer(tensors: Mapping[str, Any], dump: Mapping[str, Any], recipe: Recipe, logits: Any = None, top_k: Optional[int] = None, *,
                  routes: Any = None, backward: Optional[bool] = None, only: Optional[Sequence[str]] = None, timeout: Optional[float] = None,
                  **options: Any) -> LayerVerdict:
-    """Which step of a layer of yours first differs from the reference's, and what would give its bits: `mxcheck layer --against`.
+    """Finds the step of your layer that first differs from the reference's, and what would give its bits: `mxcheck layer --against`.
 
     dump: your tensors by the layer's names (docs/layer.md), as many of them as you have. All else as of mxcheck.layer. InputError for a dump
     that has none of the layer's tensors.

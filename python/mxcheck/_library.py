@@ -88,7 +88,7 @@ def with_near_name(message: str) -> str:
 
 
 def text(name: str, *arguments: bytes) -> str:
-    """What a function of the table that gives a text says."""
+    """The text of a function of the table that gives one."""
     size = ctypes.c_int64()
     call(name, *arguments, None, 0, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(size.value + 1)

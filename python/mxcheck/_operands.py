@@ -126,7 +126,7 @@ def _plain(x: Any, name: str, transposed: bool, format: Any) -> Side:
 
 
 def _natural_block(contract: Dict[str, str], name: str, transposed: bool) -> str:
-    """Of scales whose block nobody stated: one for every scale_terms products of the contract's sum, or every interval of promotion."""
+    """The block of scales that has not been stated: one scale for every scale_terms products of the contract's sum, or every interval of promotion."""
     terms = int(contract["scale_terms"]) or int(contract["promotion"])
     if terms == 0:
         raise UsageError(f"scale_{name}: contract {contract['name']} takes no scales without a block; +promoteN adds up every N of k times them, "

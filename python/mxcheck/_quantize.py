@@ -31,7 +31,7 @@ class Quantized(InALine):
         self.format, self.block = format_name(self.format), block_name(self.block)
 
     def dequantize(self, dtype: Any = "fp32") -> Any:
-        """As mxcheck.dequantize."""
+        """The same as mxcheck.dequantize."""
         return dequantize(self, dtype)
 
 

@@ -38,7 +38,7 @@ class Routes(InALine):
 
 @dataclass(repr=False)
 class RoundedTokens(InALine):
-    """What a rule makes of token choice.
+    """The rows that a rule makes of token choice.
 
     chosen: tokens that chose each expert. offsets: where the rows of each begin, experts + 1. row_token, row_weight: of each row, by
     expert, tokens ascending. token_offsets (tokens + 1) and token_rows: the rows of each token, experts ascending.

@@ -17,6 +17,7 @@ from . import _safetensors
 from ._arrays import Values
 from ._errors import GoldenError, InputError, UsageError
 from ._names import listed, near, told, whole
+from ._quantize import Quantized
 from ._tool import run_tool
 
 __all__ = ["DatasetVerdict", "Entry", "GoldenError", "Made", "Suite", "Verdict", "make", "suites", "verify"]
@@ -43,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """What make wrote to a folder, beside its manifest."""
+    """The goldens that make wrote to a folder, beside their manifest."""
 
     suite: str
     folder: str
@@ -83,7 +84,7 @@ class DatasetVerdict:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What verify found. True as a truth value where every dataset is equal, bit for bit."""
+    """The result of verify. True as a truth value where every dataset is equal, bit for bit."""
 
     equal: bool
     candidate: str
@@ -105,7 +106,7 @@ class Verdict:
 
     @property
     def first_difference(self) -> Optional[DatasetVerdict]:
-        """Of goldens whose datasets come step after step, the step that is wrong; None where nothing differs."""
+        """The first wrong step, of goldens whose datasets come step after step; None where nothing differs."""
         return next((one for one in self.datasets if not one and one.verdict != "missing"), None)
 
     def text(self) -> str:
@@ -211,11 +212,11 @@ def _pairs(steps: Any) -> List[Tuple[Any, int]]:
     return list(steps.items()) if isinstance(steps, dict) else [(one[0], one[1]) for one in steps]
 
 
-def verify(candidate: Union[_Path, Mapping[str, Any]], golden: _Path, only: Optional[Sequence[str]] = None, manifest: Optional[_Path] = None,
+def verify(candidate: Union[_Path, Mapping[str, Any], Quantized], golden: _Path, only: Optional[Sequence[str]] = None, manifest: Optional[_Path] = None,
            sha256: Optional[str] = None, timeout: Optional[float] = None) -> Verdict:
     """Compares tensors with a golden's outputs of the same names, bit for bit, and names likely causes: `mxcheck golden verify`.
 
-    candidate: tensors by name, or the path of an .h5 or .safetensors file. only: outputs to compare; all without it, and what is missing is
+    candidate: tensors by name, what mxcheck.quantize returned, or the path of an .h5 or .safetensors file. only: outputs to compare; all without it, and what is missing is
     not equal. The golden is believed by its manifest (manifest.txt beside it where none is given) or by sha256. UsageError for arguments
     that are none, InputError for a candidate that cannot be read, GoldenError for a golden that is missing, changed, damaged or vouched for by
     nothing. A difference is no error.
@@ -234,6 +235,10 @@ def verify(candidate: Union[_Path, Mapping[str, Any]], golden: _Path, only: Opti
         if not names or any(not isinstance(name, str) or not re.fullmatch(r"\w+", name) for name in names):
             raise UsageError(f"only is {told(only)}: names of the golden's outputs are needed")
         arguments += ["--only", ",".join(names)]
+    if isinstance(candidate, Quantized):
+        candidate = {"codes": candidate.codes, "scales": candidate.scales}
+    if not isinstance(candidate, (str, os.PathLike, Mapping)):
+        raise UsageError(f"candidate is {told(candidate)}: a path is needed, or tensors by name, as {{'codes': q.codes, 'scales': q.scales}}")
     if not isinstance(candidate, Mapping):
         return _verdict(_path(candidate, "candidate"), arguments, timeout)
     if not candidate:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import pytest
 
 from ._errors import Error
-from .candidates.gating import Report, configurations_of, gate, list_statements, spec_of
+from .candidates.gating import Report, configurations_of, gate, library_of, list_statements, spec_of
 
 _MOST_TEXT = 60_000  # of a failure: JUnit's readers have limits
 _IMPORT_LIMIT = 300.0  # seconds, as mxcheck.gate's of a first call
@@ -99,8 +99,11 @@ SOMETHING_RAN = "something_is_checked_and_the_process_ends_in_order"
 
 
 def _found(candidate: Any) -> str:
-    """The candidate's MODULE:NAME. One that is given as text is looked up by a process of its own, as the gate's: UsageError where it is not
+    """The candidate's MODULE:NAME, or its library. One that is given as text is looked up by a process of its own, as the gate's: UsageError where it is not
     there."""
+    library = library_of(candidate)
+    if library:
+        return library
     spec = spec_of(candidate)
     if isinstance(candidate, str):
         configurations_of(spec, _IMPORT_LIMIT)
@@ -128,7 +131,7 @@ def gate_test(candidate: Any, only: Optional[str] = None, **options: Any) -> Cal
 
 
 class _Candidates(pytest.Collector):
-    """What --mxcheck-candidate names."""
+    """The candidates that --mxcheck-candidate names."""
 
     def collect(self) -> Any:
         for candidate in self.config.getoption("--mxcheck-candidate"):

@@ -11,11 +11,15 @@ from pathlib import Path
 import gated
 import mxcheck
 from mxcheck.candidates import tuning
-from mxcheck.candidates.gating import spec_of, tool_path
+from mxcheck.candidates.gating import library_of, spec_of, tool_path
 
 HERE = Path(__file__).resolve().parent
 EQUAL = "quantize_equals_the_reference"
 PERMUTED = "permuting_blocks_permutes_results"  # fewer cases
+
+
+def mxcheck_cpu():
+    return str(Path(tool_path()).resolve().parent.parent / "lib" / "libmxcheck_cpu.so")
 
 
 def run(name, only=EQUAL, **options):
@@ -150,6 +154,29 @@ class Fails(unittest.TestCase):
         self.assertEqual(run("cannot_say", only="cast_equals_the_reference").exit_code, 4)
 
 
+class Libraries(unittest.TestCase):
+    def test_a_name_or_a_path_is_gated_as_on_the_command_line(self):
+        for name in ("cpu", mxcheck_cpu(), Path(mxcheck_cpu())):
+            report = mxcheck.gate(name, seed=1, only="cast_equals*", cases=20)
+            self.assertTrue(report, report.text())
+            self.assertEqual([one.name for one in report.statements], ["cast_equals_the_reference"])
+
+    def test_which_texts_are_libraries(self):
+        for text in ("./libmine.so", "libmine.so", "/lib/a.so", "cpu", "sm90_gemm", ".", "kernels/mine"):
+            self.assertEqual(library_of(text), text)
+        for text in ("gated:right", "gated", "python:gated:right", "gated.py", "kernels/gated.py", "/k/gated.py:right", "json", "gated@1",
+                     "package.module", gated.right, None):
+            self.assertEqual(library_of(text), "")
+
+    def test_what_is_no_library(self):
+        for text, said in ((".", "candidate . is a folder: name the library itself"), ("./none.so", "candidate ./none.so does not exist"),
+                           ("cpuu", "no candidate named 'cpuu'.*did you mean 'cpu'")):
+            with self.assertRaisesRegex(mxcheck.UsageError, said):
+                mxcheck.gate(text)
+        with self.assertRaisesRegex(mxcheck.UsageError, "configs is .0.: configurations are of candidates in Python, and cpu is a library"):
+            mxcheck.gate("cpu", configs=[0])
+
+
 class Configurations(unittest.TestCase):
     def test_each_is_gated_by_its_name(self):
         report = run("tuned", PERMUTED)
@@ -200,6 +227,13 @@ class CannotBeGated(unittest.TestCase):
 
     def test_a_name_that_is_not_there(self):
         self.refused("gated:nothing", "has no nothing: gated has the candidates right, right_of_any_strides,")
+
+    def test_a_wrong_declaration_has_its_place(self):
+        self.refused(f"{HERE}/broken/declares_no_blocks.py:x",
+                     "declares_no_blocks.py:x has a wrong declaration: declares_no_blocks.py:4: a candidate of quantize needs blocks=")
+
+    def test_a_file_that_is_not_one_of_python(self):
+        self.refused(f"{HERE}/../../README.md:x", "README.md is a file, and not one of Python: FILE.py:NAME is needed")
 
     def test_what_is_no_candidate(self):
         self.refused("gated:not_declared", "is no candidate: not_declared is a function; declare it with")

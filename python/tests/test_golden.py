@@ -92,6 +92,8 @@ class Verify(Golden):
         self.assertTrue(verdict.equal)
         self.assertEqual([(one.name, one.verdict, one.shape) for one in verdict.datasets],
                          [("codes", "equal", (40, 70)), ("scales", "equal", (40, 3)), ("scales_tcgen05", "equal", (512,))])
+        q = mxcheck.Quantized(tensors["codes"], tensors["scales"], "e4m3", "rceil", "1x32", "compact")
+        self.assertTrue(mxcheck.golden.verify(q, golden, only=["codes", "scales"]))
         self.assertIsNone(verdict.first_difference)
         self.assertIn("3 of 3 datasets are equal", verdict.text())
 

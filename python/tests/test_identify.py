@@ -98,6 +98,19 @@ def kahan(terms):
     return total
 
 
+class ResultsOfThisPackage(unittest.TestCase):
+    def test_a_function_may_return_what_quantize_and_route_return(self):
+        self.assertIn("te", mxcheck.identify(lambda x: mxcheck.quantize(x, recipe="te"), "quantize", arrays="values").names)
+        self.assertIn("sigmoid", " ".join(mxcheck.identify(lambda x: mxcheck.route(x, 8, "sigmoid"), "route", arrays="values").names))
+        with self.assertRaisesRegex(mxcheck.UsageError, "the box's answer has scales in layout tcgen05"):
+            mxcheck.identify(lambda x: mxcheck.quantize(x, layout="tcgen05"), "quantize", arrays="values")
+
+    def test_tensors_are_for_identify_dump(self):
+        q = mxcheck.quantize([[1.0] * 32])
+        with self.assertRaisesRegex(mxcheck.UsageError, "f is Quantized.*: a function is needed.*mxcheck.identify_dump takes tensors"):
+            mxcheck.identify(q)
+
+
 class Contracts(unittest.TestCase):
     def test_every_contract(self):
         seen = set()

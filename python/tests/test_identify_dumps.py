@@ -65,6 +65,20 @@ class Dumps(unittest.TestCase):
         self.assertIn("D is F32, BF16 or F16 of 16 x 136", str(raised.exception))
         self.assertNotIn("/", str(raised.exception))  # no name of a file that the caller has not
 
+    def test_results_of_this_package_stand_for_their_tensors(self):
+        x = fp32(5, (64, 64))
+        q = mxcheck.quantize(x, "e4m3", "floor", "32x32")
+        self.assertIn("floor", mxcheck.identify_dump(x=x, codes=q).names)
+        routes = mxcheck.route(x, 4, "sigmoid")
+        self.assertEqual(mxcheck.identify_dump(logits=x, experts=routes).names,
+                         mxcheck.identify_dump(logits=x, experts=routes.experts, weights=routes.weights).names)
+        for given, name in ((dict(x=x, codes=q, scales=q.scales), "scales"), (dict(x=x, codes=q, format="e4m3"), "format"),
+                            (dict(a=q, b=q, d=x, scale_a=q.scales), "scale_a"), (dict(logits=x, experts=routes, weights=routes.weights), "weights")):
+            with self.assertRaisesRegex(mxcheck.UsageError, f"{name} is given, and .*which has its own: leave {name} out"):
+                mxcheck.identify_dump(**given)
+        with self.assertRaisesRegex(mxcheck.UsageError, "codes has scales in layout tcgen05"):
+            mxcheck.identify_dump(x=x, codes=mxcheck.quantize(x, layout="tcgen05"))
+
     def test_casts_quantizations_and_routers(self):
         x = fp32(5, (64, 64))
         codes = mxcheck.cast(x, "e5m2", "toward_zero", "saturate")
@@ -125,7 +139,7 @@ class Forms(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "box.py"), "w", encoding="utf-8") as file:
                 file.write("import mxcheck\ndef f(a, b):\n    return mxcheck.matmul(a, b, 'sm90_bf16')\n")
-            done = subprocess.run([sys.executable, "-m", "mxcheck.identifying", "box:f", "shape=(4,4,48)", "names=['exact']", "--json", "--svg", "t.svg"],
+            done = subprocess.run([sys.executable, "-m", "mxcheck.identifying", "box:f", "shape=(4,4,48)", "--json", "names=['exact']", "--svg", "t.svg"],
                                   cwd=folder, env={**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}, stdout=subprocess.PIPE)
             self.assertEqual(done.returncode, 1)
             self.assertFalse(json.loads(done.stdout.decode())["explained"])

@@ -56,15 +56,15 @@ struct BlockShape {
 
 // Every shape that has a name: what options accept. Any other can be written as a BlockShape.
 inline constexpr std::array<Named<BlockShape>, 10> kBlockShapes{{{"1x32", {1, 32}},
-                                                                {"32x1", {32, 1}},
-                                                                {"32x32", {32, 32}},
-                                                                {"1x128", {1, 128}},
-                                                                {"128x1", {128, 1}},
-                                                                {"128x128", {128, 128}},
-                                                                {"row", {1, 0}},
-                                                                {"1x16", {1, 16}},
-                                                                {"16x1", {16, 1}},
-                                                                {"16x16", {16, 16}}}};
+                                                                 {"32x1", {32, 1}},
+                                                                 {"32x32", {32, 32}},
+                                                                 {"1x128", {1, 128}},
+                                                                 {"128x1", {128, 1}},
+                                                                 {"128x128", {128, 128}},
+                                                                 {"row", {1, 0}},
+                                                                 {"1x16", {1, 16}},
+                                                                 {"16x1", {16, 1}},
+                                                                 {"16x16", {16, 16}}}};
 // The first seven: libraries are queried for these, in this order.
 inline constexpr std::span kAskedBlockShapes = std::span(kBlockShapes).first<7>();
 BlockShape block_shape_named(std::string_view name);  // Error{usage} lists the names

@@ -110,7 +110,8 @@ TEST(StepClaims, that_there_are_not_are_refused) {
        {std::pair{"aggregate=any_oder", "'any_oder' is no claim about aggregate; known are any_order"},
         std::pair{"aggregate=as_accurate_as:sm90_bf16", "is no claim about aggregate"},
         std::pair{"quantize_transposed=any_order", "is no claim about quantize_transposed, which promises bits"},
-        std::pair{"dequantize=any_order", "has no such operation"}, std::pair{"any_order", "; by name "}}) {
+        std::pair{"dequantize=any_order", "has no such operation"},
+        std::pair{"any_order", "; claims by name are made about "}}) {
     const ShellAnswer ran = claimed("", claim, "*");
     EXPECT_EQ(ran.code, 2) << ran.out;
     EXPECT_TRUE(ran.says(text)) << claim << ran.out;

@@ -48,11 +48,48 @@ TEST_F(Tool, refuses_unknown_words_with_code_2) {
   expect_refused(2, "no subcommand given", "");
   expect_refused(2, "unknown subcommand 'quantise'; did you mean 'quantize'?", "quantise x.npy");
   expect_refused(2, "unknown subcommand 'gaet'; did you mean 'gate'?", "gaet");
+  expect_refused(2, "unknown subcommand 'gaet'; did you mean 'gate'?", "gaet --candidate cpu -o x");
+  expect_refused(2, "unknown subcommand 'verfiy'; did you mean 'verify'?", "golden verfiy x.h5 --against y.h5");
   expect_refused(2, "unknown subcommand 'walk'; mxcheck --help lists them", "walk");
   expect_refused(2, "unknown option '--quick'; mxcheck --help lists them", "--quick");
   expect_refused(2, "unknown subcommand 'verfiy'; did you mean 'verify'?", "golden verfiy x.h5");
   expect_refused(2, "no subcommand given; mxcheck golden --help lists them", "golden");
   expect_refused(2, "unknown option '--ouptut'; did you mean '--output'?", "quantize x.npy --ouptut q.safetensors");
+}
+
+// A newcomer's mistakes, each with what is wrong and what would be right.
+TEST_F(Tool, says_what_an_option_needs) {
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
+  for (const auto& [text, arguments] :
+       {std::pair{"--output is required: OUT.safetensors or OUT.h5", "quantize x.npy"},
+        std::pair{"; 'q.safetensors' is an argument too many", "quantize x.npy q.safetensors"},
+        std::pair{"IN is required: FILE.npy, ", "quantize -o q.safetensors"},
+        std::pair{"--layout: 'tcgen5' is none of compact, tcgen05", "quantize x.npy -o q.h5 --layout tcgen5"},
+        std::pair{"--pad-byte: '256' is not a whole number from 0 to 255", "quantize x.npy -o q.h5 --pad-byte 256"},
+        std::pair{"--index: 'first' is not a whole number", "quantize x.npy -o q.h5 --index first"},
+        std::pair{"--output is given 2 times; give it once", "quantize x.npy -o a.h5 -o b.h5"},
+        std::pair{"--candidate needs a value: cpu, sm90, the path of a shared library", "gate --candidate"},
+        std::pair{"--suite needs a value: quick", "gate --suite"},
+        std::pair{"--jobs: 'all' is not a whole number from 0 to 256", "gate --jobs all"},
+        std::pair{"--soak: 'long' is not a number", "gate --soak long"},
+        std::pair{"--json is a flag and takes no value", "gate --json=maybe"},
+        std::pair{"'cpu' is an argument too many; mxcheck gate --help lists what is taken", "gate cpu"},
+        std::pair{"--top: '-1' is not a whole number from 0 to", "recipes x.npy --top -1"},
+        std::pair{"a function in Python is python:mine.py:quantize", "gate --candidate mine.py:quantize"},
+        std::pair{"no operation of it has a contract; claims by name are made about route", "gate --claim none"},
+        std::pair{"--pair needs 2 values: ACTIVATIONS WEIGHTS", "recipes --pair x.npy"},
+        std::pair{"--manifest excludes --sha256; give one of them", "golden show x.h5 --manifest m --sha256 s"},
+        std::pair{"unknown option '--formt'; did you mean '--format'?", "recipes x.npy --formt e4m3"},
+        std::pair{"unknown option '--recipee'; did you mean '--recipe'?", "quantize x.npy -o q.h5 --recipee te"}}) {
+    expect_refused(2, text, arguments);
+  }
+}
+
+TEST_F(Tool, takes_rule_and_recipe_for_the_same) {
+  write_npy(dir / "x.npy", make_tensor("", Format::fp32, {1, 2}, std::vector<float>{1, 2}));
+  EXPECT_EQ(expect_output("scale --recipe te 1", 0).out, mxcheck("scale --rule te 1").out);
+  expect_output("quantize x.npy -o q.safetensors --recipe te", 0, {" by te, "});
+  EXPECT_EQ(expect_output("recipes x.npy --rule te", 0).out, mxcheck("recipes x.npy --recipe te").out);
 }
 
 // Printed text must not go into a file that took the place of a closed descriptor, nor be part of a verdict.
@@ -204,7 +241,7 @@ TEST_F(FormatsTool, prints_text_one_line_a_code_and_takes_dtype_names) {
 TEST_F(FormatsTool, refuses_fp32_and_unknown_names) {
   expect_refused(2, "fp32 has 2^32 codes", "formats fp32");
   expect_refused(2, "unknown format 'e9m9'; known are e4m3, e5m2, e8m0", "formats e9m9");
-  expect_refused(2, "not expected: e5m2", "formats e4m3 e5m2");
+  expect_refused(2, "'e5m2' is an argument too many; mxcheck formats --help lists what is taken", "formats e4m3 e5m2");
 }
 
 class SourceDigest : public ToolTest {
@@ -237,6 +274,13 @@ TEST_F(SourceDigest, writes_the_same_as_a_c_source) {
   EXPECT_EQ(digest("--c " + dir.path() + " a.cc").first,
             "__attribute__((visibility(\"default\"))) const char mxcheck_candidate_sources[] =\n    \"" +
                 line.substr(0, line.size() - 1) + "\\n\"\n    ;\n");
+}
+
+TEST_F(SourceDigest, says_that_it_cannot_write) {
+  write_file(dir / "a.cc", "int a;\n");
+  const std::string command = "'" MXCHECK_SOURCE_DIGEST "' " + dir.path() + " a.cc > /dev/full 2> " + (dir / "err");
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 3);
+  EXPECT_EQ(read_file(dir / "err"), "mxcheck_source_digest: error: standard output cannot be written\n");
 }
 
 TEST_F(SourceDigest, refuses_what_it_cannot_read) {

@@ -3,9 +3,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "numerics/error.h"
 #include "numerics/names.h"
@@ -36,20 +40,98 @@ const CLI::App& chosen_app(const CLI::App& top) {
 
 bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
 
-// The option or subcommand that the command lacks; what CLI11 says where there is no such word.
-std::string refusal(const CLI::App& top, const std::string& otherwise) {
-  const CLI::App& app = chosen_app(top);
+// "mxcheck golden make"
+std::string name_of(const CLI::App& app) {
   std::string name = app.get_name();
   for (const CLI::App* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
     name = parent->get_name() + " " + name;
+  return name;
+}
+
+// The option or argument that an error of CLI11 names, and what that text says of it.
+struct Complaint {
+  const CLI::Option* option = nullptr;
+  std::string name, rest;
+};
+
+Complaint complaint_of(const CLI::App& app, const std::string& text) {
+  constexpr std::string_view kConversion = "Could not convert: ", kFlag = "is not an allowed value for ";
+  Complaint c;
+  if (const std::size_t flag = text.find(kFlag); flag != std::string::npos) {
+    c.name = text.substr(flag + kFlag.size());
+  } else {
+    const std::size_t begin = text.starts_with(kConversion) ? kConversion.size() : 0;
+    const std::size_t end = text.find_first_of(": ", begin);
+    c.name = text.substr(begin, end - begin);
+    c.rest = end == std::string::npos ? "" : text.substr(end);
+  }
+  c.option = app.get_option_no_throw(c.name);
+  return c;
+}
+
+std::string help_of(const CLI::Option* option) {
+  return option == nullptr || option->get_description().empty() ? "" : ": " + option->get_description();
+}
+
+// "a whole number", by CLI11's name of the type.
+std::string kind_of_value(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  if (type.starts_with("UINT")) return "a whole number from 0";
+  if (type.starts_with("INT")) return "a whole number";
+  return type.starts_with("FLOAT") ? "a number" : "a value";
+}
+
+// How often an option with this number of values was given, or how many values are missing.
+std::string wrong_count(const Complaint& c) {
+  const int wanted = c.option->get_items_expected_max(), least = c.option->get_items_expected_min();
+  const std::size_t given = c.option->results().size();
+  if (given <= static_cast<std::size_t>(wanted)) {
+    return c.name + " needs " + (least <= 1 ? "a value" : std::to_string(least) + " values") + help_of(c.option);
+  }
+  if (wanted == 1) return c.name + " is given " + std::to_string(given) + " times; give it once";
+  return c.name + " takes " + std::to_string(wanted) + " values and is given " + std::to_string(given);
+}
+
+template <class Kind>
+bool is(const CLI::ParseError& e) {
+  return dynamic_cast<const Kind*>(&e) != nullptr;
+}
+
+// An error of CLI11 in the words of the other messages: which option, what is wrong, what would be right. left: words
+// of the command that no option or argument took.
+std::string explained(const CLI::App& app, const CLI::ParseError& e, const std::vector<std::string>& left) {
+  const Complaint c = complaint_of(app, e.what());
+  const auto other = [&](std::string_view word) { return c.rest.substr(c.rest.find(word) + word.size()); };
+  if (is<CLI::ExtrasError>(e) && !left.empty())
+    return "'" + left[0] + "' is an argument too many; " + name_of(app) + " --help lists what is taken";
+  if (is<CLI::RequiredError>(e)) {
+    return c.name + " is required" + help_of(c.option) +
+           (left.empty() ? "" : "; '" + left[0] + "' is an argument too many");
+  }
+  if (is<CLI::RequiresError>(e)) return c.name + " requires " + other("requires ") + "; give both";
+  if (is<CLI::ExcludesError>(e)) return c.name + " excludes " + other("excludes ") + "; give one of them";
+  if (c.option == nullptr) return e.what();
+  if (c.option->get_items_expected_max() == 0) return c.name + " is a flag and takes no value";
+  if (is<CLI::ArgumentMismatch>(e)) return wrong_count(c);
+  if (is<CLI::ConversionError>(e))
+    return c.name + ": '" + join(c.option->results(), " ") + "' is not " + kind_of_value(*c.option);
+  return e.what();
+}
+
+// The reason why a command is refused: an option or a subcommand that does not exist, or the error that CLI11 found.
+std::string refusal(const CLI::App& top, const CLI::ParseError& e) {
+  const CLI::App& app = chosen_app(top);
+  const std::string name = name_of(app);
   const auto about = [&](const char* kind, const std::string& word, const std::vector<std::string>& known) {
     const std::string near = did_you_mean(word, known);
     return std::string("unknown ") + kind + " '" + word + "'" +
            (near.empty() ? "; " + name + " --help lists them" : near);
   };
   const std::vector<std::string> words = top.remaining(true);
+  // Options behind a subcommand that there is not belong to it.
+  const bool is_subcommand = !app.get_subcommands({}).empty() && !words.empty() && !is_option(words[0]);
   const auto option = std::find_if(words.begin(), words.end(), is_option);
-  if (option != words.end()) {
+  if (option != words.end() && !is_subcommand) {
     std::vector<std::string> known;
     for (const CLI::Option* o : app.get_options()) {
       for (const std::string& long_name : o->get_lnames()) known.push_back("--" + long_name);
@@ -58,7 +140,7 @@ std::string refusal(const CLI::App& top, const std::string& otherwise) {
   }
   std::vector<std::string> known;
   for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
-  if (known.empty()) return otherwise;
+  if (known.empty()) return explained(app, e, words);
   return words.empty() ? "no subcommand given; " + name + " --help lists them" : about("subcommand", words[0], known);
 }
 
@@ -103,7 +185,7 @@ CommandOption CommandOption::one_of(const std::vector<std::string>& words) {
   option_->check(CLI::Validator(
       [words](const std::string& text) {
         const bool known = std::find(words.begin(), words.end(), text) != words.end();
-        return known ? "" : text + " not in {" + join(words, ",") + "}" + did_you_mean(text, words);
+        return known ? "" : "'" + text + "' is none of " + join(words, ", ") + did_you_mean(text, words);
       },
       "{" + join(words, ",") + "}"));
   return completes(words);
@@ -115,7 +197,16 @@ CommandOption CommandOption::completes(const std::vector<std::string>& words) {
 }
 
 CommandOption CommandOption::between(std::int64_t low, std::int64_t high) {
-  option_->check(CLI::Range(low, high));
+  const std::string range = " from " + std::to_string(low) + " to " + std::to_string(high);
+  option_->check(CLI::Validator(
+      [=](const std::string& text) {
+        char* end = nullptr;
+        errno = 0;
+        const std::int64_t value = std::strtoll(text.c_str(), &end, 0);  // base 0: 0x7f too, as the conversion has it
+        const bool whole = !text.empty() && end == text.c_str() + text.size() && errno == 0;
+        return whole && value >= low && value <= high ? "" : "'" + text + "' is not a whole number" + range;
+      },
+      "INT in [" + std::to_string(low) + " - " + std::to_string(high) + "]"));
   return *this;
 }
 
@@ -246,7 +337,7 @@ int CommandLine::run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    throw Error(ErrorKind::usage, refusal(app, e.what()));
+    throw Error(ErrorKind::usage, refusal(app, e));
   }
   return state_->chosen();
 }

@@ -37,7 +37,7 @@ struct CommandRow {
   std::vector<CommandRow> subcommands;
 };
 
-// One option, to say more of it.
+// An option that was just added, to describe it further.
 class CommandOption {
  public:
   CommandOption(CLI::Option* option, CommandState* state) : option_(option), state_(state) {}

@@ -26,7 +26,7 @@ void in_place(const std::string& where, Action action) {
   }
 }
 
-// The same for errors of which some name the input or the output already, in front.
+// The same, for errors that may begin with the input's or the output's name already.
 template <class Action>
 void in_place_of_input(const std::string& input, const std::string& output, Action action) {
   try {
@@ -41,8 +41,8 @@ void in_place_of_input(const std::string& input, const std::string& output, Acti
 // Writes to standard output; Error{environment} when that fails (a full disk behind a redirection).
 void print(std::string_view text);
 
-// The same at once, for an answer without which no file may appear: also where whoever was to read it has ended, which
-// would otherwise end this process by a signal.
+// The same, flushed at once, for an answer without which no file may appear. If the reader of a pipe has ended, this
+// throws too; otherwise SIGPIPE would end the process.
 void print_at_once(std::string_view text);
 
 std::string decimal(double value);                       // the shortest decimal that reads back as the same double

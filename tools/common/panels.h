@@ -32,8 +32,8 @@ struct MatrixHead {
 };
 MatrixHead matrix_head(const MatrixInput& input, const TensorHead& head);
 
-// Two dimensions (or three and an index) of F32, BF16 or F16. Error{input} or Error{usage} for anything else. The view
-// is into the tensor.
+// The matrix of a tensor with two dimensions (or three and an index) of F32, BF16 or F16. Error{input} or Error{usage}
+// for anything else. The view refers to the tensor's data.
 MatrixView matrix_of(const MatrixInput& input, const Tensor& tensor);
 
 // A matrix of a tensor read from its first row to its last in panels, as often as is wanted.
@@ -70,11 +70,11 @@ struct PanelRange {
   std::size_t end = 0;
 };
 
-// Whole rows of blocks (starts: block_row_starts), as many to a panel as kPanelBytes hold of rows of so many bytes; one
-// that is larger is a panel of its own.
+// Splits a matrix into panels of whole rows of blocks (starts: block_row_starts), each of at most kPanelBytes. A row of
+// blocks that is larger is a panel by itself.
 std::vector<PanelRange> panels(const std::vector<std::int64_t>& starts, std::int64_t row_bytes);
 
-// The expert offsets of rows [first, first + rows) as those of a matrix of their own; none where there are none.
+// The expert offsets within rows [first, first + rows), counted from the first of these rows; empty without experts.
 std::vector<std::int64_t> offsets_within(std::span<const std::int64_t> offsets, std::int64_t first, std::int64_t rows);
 
 // True if the reference computes this row of blocks too: one in 64, chosen by a hash, so that they follow no period.

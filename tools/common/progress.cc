@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,12 +97,21 @@ void Progress::clear() {
   shown_ = 0;
 }
 
-std::string Progress::line(std::chrono::steady_clock::time_point at) const {
+// The numbers are what the line is for: where it is too long, the end of the text before them is left out.
+std::string Progress::line(std::chrono::steady_clock::time_point at, std::size_t most) const {
+  constexpr std::string_view kProgram = "mxcheck: ", kLeftOut = "...";
+  const std::string figures = this->figures(at);
+  std::string text = what_;
+  const std::size_t room = most - std::min(most, kProgram.size() + figures.size());
+  if (text.size() > room) text = text.substr(0, room - std::min(room, kLeftOut.size())) + std::string(kLeftOut);
+  return (std::string(kProgram) + text + figures).substr(0, most);
+}
+
+std::string Progress::figures(std::chrono::steady_clock::time_point at) const {
   const auto seconds = [](std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); };
-  const std::string text = "mxcheck: " + what_;
   const double share = watched_ ? watched_() : share_;
-  if (!(share >= 0)) return fmt::format("{}, {}", text, time_text(seconds(at - begun_)));
-  std::string done = fmt::format("{}: {:.0f} %, {}", text, std::floor(100 * share), time_text(seconds(at - begun_)));
+  if (!(share >= 0)) return ", " + time_text(seconds(at - begun_));
+  std::string done = fmt::format(": {:.0f} %, {}", std::floor(100 * share), time_text(seconds(at - begun_)));
   const double passed = std::max(seconds(at - phase_begun_), 1e-3), grown = std::max(share - first_share_, 0.0);
   if (!unit_.empty()) {
     const double amount = amount_ ? amount_() : whole_ * grown;
@@ -116,9 +127,9 @@ void Progress::show() {
   std::unique_lock lock(mutex_);
   for (seconds wait(2);; wait = seconds(1)) {
     if (ended_.wait_for(lock, wait, [this] { return end_; })) break;
-    std::string text = line(std::chrono::steady_clock::now());
-    if (text.size() >= columns()) text.resize(columns() - 1);  // a line that wraps could not be cleared
-    clear();                                                   // a shorter phase must not leave the end of a longer one
+    // A line that wraps could not be cleared.
+    const std::string text = line(std::chrono::steady_clock::now(), columns() - 1);
+    clear();  // a shorter phase must not leave the end of a longer one
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     shown_ = text.size();

@@ -1,6 +1,6 @@
 #pragma once
-// A line on standard error that says what is being done and for how long, from the second second on, when standard
-// error is a terminal; nothing otherwise. Gone when the object is.
+// Shows on one line of standard error what the program is doing and for how long. The line appears after two seconds,
+// and only if standard error is a terminal. It disappears with the object.
 //
 //   progress.now("quantizing 4096 x 4096", 0.25);   // mxcheck: quantizing 4096 x 4096: 25 %, 3 s, 9 s left
 //   progress.rate("M elements", 16.8);              // ...: 25 %, 3 s, 1.4 M elements a second, 9 s left
@@ -14,20 +14,20 @@
 
 namespace mxcheck {
 
-// A terminal that takes colours, and nobody who wants none: https://no-color.org.
+// True if the descriptor is a terminal with colours and the user has not refused them (https://no-color.org).
 bool shows_colours(int descriptor);
 
 class Progress {
  public:
   explicit Progress(std::string what);
   ~Progress();
-  // The next phase; the clock runs on. `share`: how much of it is done, 0 to 1, negative where that is not known. What
-  // is left is what the rest would take at the phase's rate so far. Another text with a share that has not become
-  // smaller is the same phase.
+  // Begins a phase, or goes on with it: another text with a share that has not become smaller is the same phase. The
+  // clock that is shown runs on. share: the part that is done, 0 to 1; negative: not known. The time left is the time
+  // that the rest takes at the phase's rate so far.
   void now(const std::string& what, double share = -1);
-  // The same with a share that is asked for whenever it is shown, until the next phase or the end.
+  // The same, but the line asks for the share each time it is shown, until the next phase or the end.
   void watch(const std::string& what, std::function<double()> share);
-  // Says how much a second, too: the phase's whole times its share, or the amount that is asked for.
+  // Also shows a rate: `amount` by the seconds of the phase, or, without it, `whole` times the share.
   void rate(const std::string& unit, double whole, std::function<double()> amount = {});
   // Writes to the same terminal, in a line of its own: the shown line makes room.
   void above(const std::function<void()>& write);
@@ -39,7 +39,8 @@ class Progress {
   void show();
   void clear();
 
-  [[nodiscard]] std::string line(std::chrono::steady_clock::time_point at) const;
+  [[nodiscard]] std::string line(std::chrono::steady_clock::time_point at, std::size_t most) const;
+  [[nodiscard]] std::string figures(std::chrono::steady_clock::time_point at) const;  // share, time, rate, time left
 
   std::string what_;
   double share_ = -1;

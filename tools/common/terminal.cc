@@ -240,7 +240,7 @@ void add_terminal(Command& app) {
   auto shell = std::make_shared<std::string>();
   Command completion =
       app.subcommand("completion", "A script that completes subcommands, options and names in a shell");
-  completion.option("SHELL", *shell, "Shell").one_of({"bash", "zsh", "fish"}).required();
+  completion.option("SHELL", *shell, "The shell that the script is for").one_of({"bash", "zsh", "fish"}).required();
   completion.footer(
       "An installation has them where the shells look. From a build:\n"
       "  source <(mxcheck completion bash)\n"

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -15,8 +16,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,6 +33,7 @@
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
 #include "tools/common/progress.h"
+#include "tools/gate/workload.h"
 #include "tools/subcommands.h"
 
 namespace mxcheck {
@@ -88,10 +93,11 @@ std::uint64_t parse_seed(const std::string& text) {
   return seed;
 }
 
-int list_statements(bool json) {
+int list_statements(const std::string& only, bool json) {
   std::string out = json ? "[" : "";
   bool first = true;
-  for (const Statement& s : all_statements()) {
+  for (const Statement* selected : statements_named(only)) {
+    const Statement& s = *selected;
     if (json) {
       out += fmt::format("{}\n  {{\"name\": \"{}\", \"sentence\": \"{}\", \"source\": \"{}\"}}", first ? "" : ",",
                          s.name, s.sentence, s.source);
@@ -124,8 +130,8 @@ GateOptions gate_options(const Options& o) {
   return options;
 }
 
-// The verdict of a process that has never run beside the candidate: exec leaves nothing of this one's memory, and all
-// of the candidate's processes have ended. Sources are not looked at: the record is of the library that has just run.
+// Gives the verdict in a process that never ran beside the candidate: exec leaves nothing of this process's memory, and
+// the candidate's processes have ended. It does not compare sources, because the library has just run.
 [[noreturn]] void replay_apart(const std::string& record) {
   std::fputs(fmt::format("\nverdict apart: mxcheck replay --without-sources {}\n", record).c_str(), stdout);
   std::fflush(stdout);
@@ -139,7 +145,7 @@ void refuse(bool wrong, const char* why) {
   if (wrong) throw Error(ErrorKind::usage, why);
 }
 
-// The checks of options that no parser of one option makes.
+// Checks options against one another; the command line has checked each one.
 void check_options(const Options& o) {
   (void)time_limits(o.limits);
   refuse(!o.record.empty() && !o.reproduce.empty(), "--record keeps a run, not one case");
@@ -177,7 +183,7 @@ std::string coloured_line(const StatementResult& r) {
   return fmt::format("\x1b[{}m{}\x1b[0m{}", colour, line.substr(0, end), line.substr(end));
 }
 
-// A line on the terminal for what runs, one on standard output for each statement that has run.
+// Shows the run: a line of progress on the terminal, and on standard output a line for each statement that has ended.
 class Display {
  public:
   explicit Display(const Options& o) : o_(o) {}
@@ -185,20 +191,46 @@ class Display {
   void begin(const GateReport& begun) {
     planned_ = begun.planned;
     above([&] { std::fputs(report_header(begun).c_str(), stdout); });
-    if (!o_.soaks()) return;
-    line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
-      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
-      return std::min(1.0, passed.count() / (60 * o_.soak));
-    });
+    if (o_.soaks()) {
+      line_.watch("soaking", [this, begun_at = std::chrono::steady_clock::now()] {
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_at;
+        return std::min(1.0, passed.count() / (60 * o_.soak));
+      });
+    } else if (planned_ > 0) {
+      work_.emplace(statements_with_variants(begun), Workload::Run{parse_suite(o_.suite), o_.cases, begun.shard.count});
+      show();
+      line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+    }
   }
-  void count_case() { ++cases_; }
+  // These two come from any thread.
+  void count_case(const Statement& s) {
+    ++cases_;
+    if (work_) work_->count(s), show();
+  }
+  void end(const Statement& s) {
+    ++ended_;
+    if (work_) work_->end(s), show();
+  }
   void statement(const StatementResult& r, bool finished) {
-    if (!o_.soaks() && planned_ > 0) show(r, finished);
+    if (!finished) {
+      const std::lock_guard lock(mutex_);
+      last_ = r.statement->name;
+    }
     if (!finished || r.verdict == Verdict::not_offered) return;
     above([&] { std::fputs(coloured_line(r).c_str(), stdout); });
   }
 
  private:
+  // The planned statements that are about something that the candidate offers: the others take no time.
+  [[nodiscard]] std::vector<const Statement*> statements_with_variants(const GateReport& begun) const {
+    std::vector<const Statement*> statements = statements_named(o_.only);
+    keep_those_about(begun.candidate, o_.only, statements);
+    std::erase_if(statements, [&](const Statement* s) {
+      return std::ranges::none_of(begun.variants, [&](const Variant& v) { return s->applies(v, begun.variants); });
+    });
+    return statements;
+  }
+
   void above(const std::function<void()>& write) {
     if (o_.outputs.json) return;
     line_.above([&] {
@@ -207,21 +239,22 @@ class Display {
     });
   }
 
-  // Statements are of unlike length: what is left is a guess, and the cases show that something happens.
-  void show(const StatementResult& r, bool finished) {
-    ended_ += finished ? 1 : 0;
-    line_.now(fmt::format("{} of {} statements, {}", ended_, planned_, r.statement->name),
-              static_cast<double>(ended_) / static_cast<double>(planned_));
-    line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+  void show() {
+    const std::lock_guard lock(mutex_);
+    line_.now(fmt::format("{} of {} statements, {}", ended_.load(), planned_, last_), work_->share());
   }
 
   const Options& o_;
-  std::size_t planned_ = 0, ended_ = 0;
+  std::mutex mutex_;
+  std::size_t planned_ = 0;
+  std::string_view last_;  // the statement that began last
+  std::optional<Workload> work_;
+  std::atomic<std::size_t> ended_{0};
   std::atomic<std::int64_t> cases_{0};
   Progress line_{"starting the candidate"};
 };
 
-// The tensors of each failure, as far as they are asked for: the candidate is called again for them.
+// The tensors of each failure, for --save and --html. The candidate is called again for them.
 std::map<std::string, ExamplePictures> pictures_of(const Options& o, GateReport& report, const GateOptions& options) {
   std::map<std::string, ExamplePictures> pictures;
   for (const StatementResult& r : report.statements) {
@@ -245,7 +278,7 @@ void keep_record(const Options& o, GateReport& report) {
 }
 
 int run_gate_command(const Options& o) {
-  if (o.list) return list_statements(o.outputs.json);
+  if (o.list) return list_statements(o.only, o.outputs.json);
   check_options(o);
   check_outputs(o.outputs);  // an unwritable path is refused before anything runs
   if (!o.record.empty()) AtomicFile probe(o.record);
@@ -255,7 +288,8 @@ int run_gate_command(const Options& o) {
   std::signal(SIGINT, on_signal);
   std::optional<Display> display(std::in_place, o);
   options.begun = [&](const GateReport& begun) { display->begin(begun); };
-  options.checked = [&](const Statement&, const Case&) { display->count_case(); };
+  options.checked = [&](const Statement& s, const Case&) { display->count_case(s); };
+  options.ended = [&](const Statement& s) { display->end(s); };
   const StatementWatch watch = [&](const StatementResult& r, bool finished) { display->statement(r, finished); };
   GateReport report = o.soaks()             ? run_soak(options, watch)
                       : o.reproduce.empty() ? run_gate(options, watch)
@@ -319,7 +353,7 @@ void add_gate(Command& app) {
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
   gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
       .between(0, 256);
-  gate.flag("--list", options->list, "print the statements and exit");
+  gate.flag("--list", options->list, "print the statements, those of --only, and exit");
   gate.exits({{0, "every statement held"},
               {1, "a counterexample"},
               {2, "the command line, or the library is no candidate: nothing ran"},

@@ -41,7 +41,7 @@ void write_outputs(const OutputOptions& options, GateReport& report,
 // worse is known.
 int end_code(const GateReport& report);
 
-// The shard of a run that this machine has: --shard, and what its words read from the environment.
+// The shard of a run that this machine has: --shard, and the environment that its words read.
 
 // A variable of the environment; null where it is not set.
 using Environment = std::function<const char*(const char* name)>;

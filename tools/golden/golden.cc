@@ -62,7 +62,7 @@ ManifestEntry trusted_entry(const std::string& golden, const Trust& trust) {
   if (trust.manifest.empty()) return entry_beside(golden);
   const Manifest manifest = read_manifest(trust.manifest);
   const ManifestEntry* entry = manifest.find(name);
-  if (entry == nullptr) throw Error(ErrorKind::golden, golden + ": " + trust.manifest + " has no entry for " + name);
+  if (entry == nullptr) refuse_foreign(golden, trust.manifest, manifest);
   return *entry;
 }
 

@@ -102,7 +102,7 @@ GoldenVerdict verify(const VerifyOptions& o, const GoldenReader& golden, std::at
       o.only);
 }
 
-// The first step that is wrong, in goldens whose datasets come step after step.
+// The first wrong dataset of a golden whose datasets come step after step; null for other goldens.
 const DatasetResult* first_wrong_step(const GoldenVerdict& verdict) {
   for (const DatasetResult& r : verdict.results) {
     if (r.verdict == DatasetVerdict::equal || r.verdict == DatasetVerdict::missing) continue;

@@ -216,12 +216,18 @@ int identify_candidate(const IdentifyOptions& o) {
   question.always_tree = o.order || !o.svg.empty();
   check_operation(question);
   CandidateProcess process(tool, find_candidate_library(o.candidate, tool), limits);
-  if (!o.json) print(header_text(process.info()));
+  bool has_header = o.json;
+  const auto print_header = [&] {  // once the question is known to be one
+    if (!has_header) print(header_text(process.info()));
+    has_header = true;
+  };
   const SumTree* tree = nullptr;
   std::string title;
   const LibraryReport report = identify_library(process, question, [&](const PolicyReport& p) {
+    print_header();
     if (!o.json) print(to_text(p));
   });
+  print_header();
   if (o.json) {
     print_json(to_json(report));
   } else {

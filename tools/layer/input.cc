@@ -185,7 +185,7 @@ struct Pattern {
   std::string text;
 };
 
-// One of an expert's three matrices, [out, in] as torch's Linear has it.
+// A matrix of an expert, of its three: [out, in], as torch's Linear has it.
 Bf16Tensor linear(const LayerFiles& files, const Pattern& pattern, std::int64_t expert, std::int64_t out,
                   std::int64_t in, const Sizes& s, const std::string& what) {
   Bf16Tensor t = bf16_tensor(files, pattern.option, numbered(pattern.text, expert, pattern.option));

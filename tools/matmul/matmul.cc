@@ -59,6 +59,7 @@ MatmulOperand operand_of(const QuantizedTensor& q, bool transposed) {
 }
 
 QuantizedFile read(const std::string& path) {
+  check_quantized_path(path, "matmul");
   QuantizedFile file = from_safetensors(read_safetensors(path), path);
   const Format element = file.matrix.element();
   if (!spec(element).is_element) {
@@ -115,7 +116,7 @@ Json side_json(const std::string& file, const MatmulOperand& x) {
       {"input", file}, {"format", spec(x.format).name}, {"block", to_text(x.block)}, {"rows", x.rows}, {"k", x.depth}};
 }
 
-// One object of what was explained, what was written, or both.
+// The answer as JSON: the explained output, the file that was written, or both.
 Json answer_json(const Options& o, const Matmul& p, const Tensor& d) {
   return {{"output", o.output},
           {"contract", to_text(p.contract)},
@@ -182,7 +183,7 @@ void add_matmul(Command& app) {
   auto o = std::make_shared<Options>();
   Command sub = app.subcommand("matmul", "The product of two quantized matrices under a named contract");
   sub.option("A", o->a, "A safetensors file of mxcheck quantize: m x k").required();
-  sub.option("B", o->b, "Another: n x k").required();
+  sub.option("B", o->b, "Another file of mxcheck quantize: n x k").required();
   sub.option("-o,--output", o->output, "D, m x n: OUT.npy or OUT.safetensors with the tensor d").not_empty();
   sub.option("--contract", o->contract, "sm90_fp8+promote128, sm90_bf16+decode, exact, ...: what the kernel claims")
       .completes(names_in(all_contracts()))

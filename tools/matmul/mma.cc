@@ -135,7 +135,7 @@ Json mma_side_json(const std::string& location, const Side& side) {
   return {{"input", location}, {"format", spec(side.operand.format).name}, {"shape", side.codes.shape}};
 }
 
-// One object of what was explained, what was written, or both.
+// The answer as JSON: the explained output, the file that was written, or both.
 Json mma_answer_json(const MmaOptions& o, const MatmulContract& contract, const Side& a, const Side& b,
                      const Tensor& d) {
   return {{"output", o.output},

@@ -34,8 +34,8 @@ std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const T
                                               std::int64_t validation_sequences, int threads);
 std::string parity_version();  // version and commit, as runs record it
 
-// "mxfp8, seed 1": what tells one run from another. Rounding, moments and a perturbed weight where they are not the
-// usual ones.
+// "mxfp8, seed 1": names a run among others. Rounding, moments and a perturbed weight appear if they are not the usual
+// ones.
 std::string run_title(const TrainingConfig& config);
 std::string run_title(const RunRecord& run);  // with where it branched off
 
@@ -54,12 +54,12 @@ struct ParityRunOptions {
 
 void add_options(Command& command, ParityRunOptions& o);
 
-// A run that is asked for, but for its corpus, and its trunk where it is a branch.
+// A run that the options ask for, without its corpus; with its trunk if it is a branch.
 struct ParityRun {
   RunRequest request;
   std::shared_ptr<const Trunk> trunk;
 };
-// One, or one for each of --seeds. With --resume those that have not ended.
+// The runs: one, or one for each of --seeds. With --resume the runs that have not ended.
 std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o);
 
 }  // namespace mxcheck

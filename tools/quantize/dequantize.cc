@@ -33,9 +33,7 @@ struct DequantizeOptions {
 
 int dequantize_run(const DequantizeOptions& o) {
   check_output(o.output, OutputKinds::npy_or_safetensors, {o.input});
-  if (is_hdf5_path(o.input)) {
-    throw Error(ErrorKind::usage, o.input + ": dequantize takes the safetensors file that quantize writes");
-  }
+  check_quantized_path(o.input, "dequantize");
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   QuantizedReader reader(o.input);
   const QuantizedTensor& q = reader.file().matrix;
@@ -72,7 +70,7 @@ void add_dequantize(Command& app) {
 
 namespace {
 
-// One of the two files.
+// Writes the values to a .npy or a .safetensors file.
 class ValuesWriter {
  public:
   ValuesWriter(const std::string& path, const TensorHead& head) {

@@ -59,7 +59,7 @@ Recipe chosen_recipe(const Options& o) {
   return rule;
 }
 
-// The recipe with the policies that flags replace. Replacing one makes its bytes what the flag's help says.
+// The recipe with the policies that flags replace. A replaced policy writes the bytes that the flag's help states.
 Recipe recipe_of(const Options& o) {
   Recipe r = chosen_recipe(o);
   const bool fp32 = r.rule == ScaleRule::fp32;
@@ -217,7 +217,7 @@ void add_quantize(Command& app) {
   sub.option("--tensor-scale", o->tensor_scale,
              "Recipes of two levels: row for one FP32 scale a row, or the tensor's scale as it is stored, in place of "
              "what the matrix's amax gives");
-  sub.option("--rule", o->rule,
+  sub.option("--rule,--recipe", o->rule,
              std::string("Scale rule or preset (default: ") + kDefaultRecipe + "); mxcheck scale --list")
       .completes(recipe_names());
   sub.option("--preset", o->preset, "The same: whose bytes to reproduce (te, torchao, deepgemm, ...)")

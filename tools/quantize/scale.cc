@@ -226,7 +226,8 @@ void add_scale(Command& app) {
   Command sub = app.subcommand("scale", "The scale of a block with a given largest magnitude, by rule");
   sub.option("AMAX", options->amax, "Largest magnitude of a block: decimal, hexfloat, 0xBITS of an FP32, inf or nan");
   sub.flag("--list", options->list, "List the rules and presets, and the library and version each was checked against");
-  sub.option("--rule,--preset", options->rule, "A rule or preset (rceil, floor, te, ...); without it, all of them")
+  sub.option("--rule,--preset,--recipe", options->rule,
+             "A rule or preset (rceil, floor, te, ...); without it, all of them")
       .completes(recipe_names());
   sub.option("--tensor-amax", options->tensor_amax,
              "Two levels of scales (nvfp4, nvfp4_te, ...): the largest magnitude of the tensor that the block is in");

@@ -32,7 +32,7 @@ std::string label(const Combination& what) {
   return fmt::format("{} {} {}", what.recipe.name, spec(what.format).name, to_text(what.block));
 }
 
-// Bars of which those that say the same are one, with all their labels.
+// Bars of a chart. Bars with equal text are joined into one that has all their labels.
 class BarGroups {
  public:
   void add(const Combination& what, double value, const std::string& text, bool marked = false) {
@@ -251,8 +251,7 @@ std::string findings_section(const std::vector<RecipeFinding>& findings) {
 // The answer, in the page's first line.
 std::string answer(const RecipesReport& report) {
   const std::vector<RecipeChoice> choices = choices_of(report);
-  if (choices.empty())
-    return html::verdict("doubt", "None", "There is a finding about every recipe: see which of them matters to you.");
+  if (choices.empty()) return html::verdict("doubt", "None", why_no_choice(report));
   const bool of_several = report.tensors.size() + report.matmuls.size() > 1;
   const auto reason = [&](const RecipeChoice& c) {
     const char* scales = c.what.recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0";

@@ -69,14 +69,16 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 // The kinds of the findings that a line of a tensor gives.
 std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& line);
 
-// The recipe to try first, of those with E8M0 scales and of those with FP32 scales: no finding is about it, but that it
-// is behind, and its largest distance from the best SQNR, over all tensors and products, is the least.
+// The recipe to try first, one with E8M0 scales and one with FP32 scales. No finding is about it, except that another
+// recipe is better somewhere. Its largest distance from the best SQNR, over all tensors and products, is the smallest.
 struct RecipeChoice {
   Combination what;
   std::string sqnr;                // the lowest, in dB
   std::vector<std::string> equal;  // others of the same format and block with the same figures
 };
 std::vector<RecipeChoice> choices_of(const RecipesReport& report);  // at most two, the smaller distance first
+// A sentence for a report without a choice: that there is none, and the reason.
+std::string why_no_choice(const RecipesReport& report);
 
 // The first `top` lines of each table; 0 for all.
 std::string to_text(const RecipesReport& report, std::size_t top);
@@ -109,12 +111,19 @@ std::vector<Combination> combinations(const RecipeSelection& selection);
 // real:GLOB stands for each embedded tensor that matches; other inputs for themselves. Error{usage} when none does.
 std::vector<std::string> expanded(const std::vector<std::string>& inputs);
 
-// Every recipe on one tensor, which is read in panels and as many times as the medians need (two or three): memory does
-// not grow with the tensor, but for blocks as high as the matrix.
-// The report, its lines in the order of `all`. Threads (0: the machine's) change nothing but the time.
-// Errors: those of reading, of study() and of PanelQuantizer, with the tensor's location; Error{input} for a file that
-// changes meanwhile.
+// Studies every recipe on one tensor. Medians need two or three passes over it. It is read in panels, so that memory
+// does not grow with it, except for blocks as high as the matrix. The report, its lines in the order of `all`. Threads
+// (0: the machine's) change nothing but the time. Errors: those of reading, of study() and of PanelQuantizer, with the
+// tensor's location; Error{input} for a file that changes meanwhile. part: of the whole run, for the share that is
+// shown.
+struct PartOfRun {
+  double begin = 0, width = 1;
+};
 TensorReport study_tensor(const MatrixInput& input, const std::vector<Combination>& all, int threads,
-                          Progress& progress);
+                          Progress& progress, PartOfRun part = {});
+
+// The share of a study that is done in pass 1, 2, 3 ... at this share of the pass. The second looks for medians alone,
+// and the third for the few that it did not find.
+double share_of_passes(int pass, double share);
 
 }  // namespace mxcheck

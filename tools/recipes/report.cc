@@ -139,7 +139,7 @@ std::string to_text(const RecipesReport& report, std::size_t top) {
     where = &f.where;
     out += "    " + f.text + "\n";
   }
-  return out;
+  return choices_of(report).empty() ? out + why_no_choice(report) + "\n" : out;
 }
 
 Json to_json(const RecipesReport& report) {
@@ -308,6 +308,11 @@ std::vector<std::vector<Scored>> scores_of(const RecipesReport& report) {
   return places;
 }
 
+bool is_all_zero(const RecipesReport& report) {
+  const auto is_zero = [](const TensorReport& t) { return t.facts.count == t.facts.zeros; };
+  return !report.tensors.empty() && std::ranges::all_of(report.tensors, is_zero);
+}
+
 // A recipe over all places: nothing where a finding is about it.
 struct Standing {
   RecipeChoice choice;
@@ -344,8 +349,7 @@ std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& l
 }
 
 std::vector<RecipeChoice> choices_of(const RecipesReport& report) {
-  const auto is_zero = [](const TensorReport& t) { return t.facts.count == t.facts.zeros; };
-  if (std::ranges::all_of(report.tensors, is_zero)) return {};  // every recipe is exact
+  if (is_all_zero(report)) return {};  // every recipe is exact
   const std::vector<std::vector<Scored>> places = scores_of(report);
   std::vector<RecipeChoice> choices;
   for (const bool fp32 : {true, false}) {
@@ -363,6 +367,20 @@ std::vector<RecipeChoice> choices_of(const RecipesReport& report) {
     if (best) choices.push_back(best->choice);
   }
   return choices;
+}
+
+std::string why_no_choice(const RecipesReport& report) {
+  const std::string none = "No recipe can be recommended: ";
+  if (is_all_zero(report))
+    return none + "every element is zero, every recipe gives zeros back, and none is better than another.";
+  for (const TensorReport& t : report.tensors) {
+    if (t.facts.nan + t.facts.infinite == 0) continue;
+    return fmt::format(
+        "{}{} holds {} NaN and {} infinities, and no recipe keeps them and all numbers beside them. The findings say "
+        "what each recipe makes of them; without them there is an error to compare.",
+        none, t.name, t.facts.nan, t.facts.infinite);
+  }
+  return none + "a finding is about every one of them. See which of the findings matters to you.";
 }
 
 std::vector<RecipeFinding> findings_of(const RecipesReport& report) {

@@ -240,7 +240,7 @@ void add_rule_options(Command& sub, RouterOptions& o) {
 
 }  // namespace
 
-// That it fits the router's logits is checked here too: the reference's messages would be given the logits' place.
+// Checks that the bias fits the logits: the reference's messages would name the logits' file.
 std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts) {
   if (location.empty()) return {};
   const Tensor t = read_tensor(location);

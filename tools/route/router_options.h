@@ -36,7 +36,7 @@ Router router_of(const RouterOptions& o);
 TokenRounding token_rounding_of(const RouterOptions& o);
 void set_capacity(const RouterOptions& o, TokenRounding& a, const MatrixView& logits);
 
-// That it fits the router's logits is checked here too: the reference's messages would be given the logits' place.
+// Checks that the bias fits the logits: the reference's messages would name the logits' file.
 std::vector<float> bias_at(const std::string& location, const Router& router, std::int64_t experts);
 
 }  // namespace mxcheck

@@ -178,8 +178,8 @@ Journal::~Journal() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// That the locked file still has the name, which another process could have taken from it before it was locked, and
-// that nothing but the beginning of a journal would be lost.
+// Checks that the locked file still has its name, which another process could have taken before the lock, and that only
+// the beginning of a journal would be lost.
 void Journal::require_begun(const std::filesystem::path& path) const {
   struct stat here {};
   struct stat there {};

@@ -161,7 +161,7 @@ std::string interval_head(const ParityComparison& c) {
   return fmt::format("{:.3g} % interval", 100 * (1 - 2 * c.options.alpha));
 }
 
-// One number where two are the same.
+// Two numbers as text; one if they are the same.
 std::string bits_text(double first, double second) {
   return first == second ? fmt::format("{:.4g}", first) : fmt::format("{:.4g}, {:.4g}", first, second);
 }

@@ -36,9 +36,9 @@ namespace mxcheck {
 // A hundredth of the steps between evaluations and between observations, a twentieth between checkpoints, 64 sequences;
 // checkpoints kept before step 100, the middle and the last one, where the run has them.
 RunPlan plan_of(const TrainingConfig& config, std::int64_t first_step = 0);
-// That of runs that decide: 20 evaluations of 2,048 sequences, the first step alone observed (with many tokens a step
-// that takes a CPU half a minute), a checkpoint every quarter of the steps (a GPU makes a hundred steps in the time
-// that it takes to write one), and checkpoints kept to branch off from after 10, 25, 50 and 75 % of the steps.
+// The plan of runs that decide: 20 evaluations of 2,048 sequences, the first step alone observed (with many tokens a
+// step that takes a CPU half a minute), a checkpoint every quarter of the steps (a GPU makes a hundred steps in the
+// time that it takes to write one), and checkpoints kept to branch off from after 10, 25, 50 and 75 % of the steps.
 RunPlan verdict_plan_of(const TrainingConfig& config);
 // Error{usage} for what objection_to_plan (trainer/record/run_file.h) says.
 void check(const RunPlan& plan, const TrainingConfig& config);

@@ -5,8 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -164,6 +168,24 @@ void check_operation(const LibraryQuestion& question) {
   throw Error(ErrorKind::usage, "'" + question.op + "' is no operation" + known_names(question.op, box_kinds(), word));
 }
 
+namespace {
+
+// Error{usage} where `only` alone leaves nothing to ask: with the fields that the policies have.
+void check_only(const LibraryQuestion& question, const std::vector<Variant>& offered) {
+  LibraryQuestion all = question;
+  all.only.clear();
+  std::set<std::string> fields;
+  for (const Variant& v : asked_of(all, offered)) {
+    const std::string text = to_text(v);
+    for (const std::string_view field : split(text, ' ')) fields.emplace(field);
+  }
+  if (fields.empty()) return;
+  throw Error(ErrorKind::usage, "--only '" + question.only + "' is in the text of no policy" +
+                                    known_names(question.only, {fields.begin(), fields.end()}));
+}
+
+}  // namespace
+
 LibraryReport identify_library(CandidateProcess& process, const LibraryQuestion& question,
                                const std::function<void(const PolicyReport&)>& each) {
   check_operation(question);
@@ -173,7 +195,9 @@ LibraryReport identify_library(CandidateProcess& process, const LibraryQuestion&
   report.offered = offered.variants.size();
   report.not_asked = std::move(offered.not_asked);
   std::map<std::string, int> ends;
-  for (const Variant& v : asked_of(question, offered.variants)) {
+  const std::vector<Variant> asked = asked_of(question, offered.variants);
+  if (asked.empty()) check_only(question, offered.variants);
+  for (const Variant& v : asked) {
     if (ends[v.operation] == kMostEnds) continue;
     report.policies.push_back(identify_policy(process, v, question));
     if (each) each(report.policies.back());

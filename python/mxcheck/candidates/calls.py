@@ -18,7 +18,7 @@ Make = Callable[[Sequence[int], int, int], Any]
 
 
 class _Wrong(Exception):
-    """What is wrong with what a callable returned."""
+    """A callable returned something wrong; the text says what."""
 
 
 class Call:

@@ -46,7 +46,7 @@ class Candidate:
         return self.function(*arguments, **keywords)
 
     def claims(self, policy: Policy, type_name: str) -> bool:
-        """Whether this policy, with values of this type, is offered."""
+        """True if this policy, with values of this type, is offered."""
         if type_name not in (self.types if self.types is not None else TYPES[:-1]):  # fp64: where it is named
             return False
         for name, offered in self.offers.items():

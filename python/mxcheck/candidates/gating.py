@@ -1,8 +1,10 @@
 """mxcheck.gate: the gate of the command line, on a callable."""
 
 import fnmatch
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,7 +39,7 @@ class Statement:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a gate found. True as a truth value where every statement that ran held, for every configuration."""
+    """The result of a gate. True as a truth value where every statement that ran held, for every configuration."""
 
     candidate: str
     exit_code: int
@@ -97,14 +99,41 @@ def list_statements(only: str = "*") -> List[str]:
     return [name for name in names if fnmatch.fnmatchcase(name, only)]
 
 
+def _is_module(name: str) -> bool:
+    """True if `import name` finds a file. A folder without __init__.py is no module here."""
+    if name in sys.modules:
+        return True
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None
+
+
+def library_of(candidate: Any) -> str:
+    """The path or name of a kernel library, as --candidate of the command line takes it; "" where the candidate is one in Python.
+
+    A path has a slash or ends with .so, as "./libmine.so". A name is a word that is no module, as "cpu".
+    """
+    if isinstance(candidate, os.PathLike):
+        candidate = os.fspath(candidate)
+    if not isinstance(candidate, str) or not candidate:
+        return ""
+    if candidate.endswith(".so"):
+        return candidate
+    if ":" in candidate or "@" in candidate or candidate.endswith(".py"):
+        return ""
+    if os.sep in candidate:
+        return candidate
+    is_library = not _is_module(candidate) if re.fullmatch(r"\w+", candidate) else os.path.exists(candidate)
+    return candidate if is_library else ""
+
+
 def spec_of(candidate: Any) -> str:
-    """MODULE:NAME of a candidate, as a fresh process can find it. UsageError where it cannot."""
+    """MODULE:NAME of a candidate in Python, as a fresh process can find it. UsageError where it cannot."""
     if isinstance(candidate, str):
         spec = candidate[len("python:"):] if candidate.startswith("python:") else candidate
         split(spec)
         return spec
     if not isinstance(candidate, Candidate):
-        raise UsageError(f"{told(candidate)} is no candidate: declare it with @mxcheck.candidate(op=...), or give 'MODULE:NAME'")
+        raise UsageError(f"{told(candidate)} is no candidate: declare it with @mxcheck.candidate(op=...), or give 'MODULE:NAME', or a library, as './libmine.so'")
     module_name = getattr(candidate.function, "__module__", None)
     module = sys.modules.get(module_name or "")
     for name, value in vars(module).items() if module is not None else ():
@@ -147,14 +176,14 @@ def configurations_of(spec: str, timeout: Optional[float] = None) -> List[str]:
     return list(answer["configurations"])
 
 
-def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[int] = None, only: str = "*",
+def gate(candidate: Union[Candidate, str, "os.PathLike[str]"], suite: str = "quick", seed: Optional[int] = None, only: str = "*",
          configs: Union[str, Sequence[int], None] = "all", cases: Optional[int] = None, jobs: Optional[int] = None, time_limit: float = 20,
          first_call_limit: float = 300, save: str = "", fail_fast: bool = False, timeout: Optional[float] = None,
          memory_limit: float = 0) -> Report:
-    """Compares a candidate with the reference, byte for byte: `mxcheck gate --candidate python:...`.
+    """Compares a candidate with the reference, byte for byte: `mxcheck gate --candidate ...`.
 
     candidate: what @mxcheck.candidate made, at module level, or "MODULE:NAME" or "FILE.py:NAME". The gate runs it in a process of this
-    interpreter. configs: which configurations of its autotuners, "all" or their numbers; None: it has none, and is not asked. time_limit, first_call_limit: seconds of a
+    interpreter. Or a kernel library: the path of a shared library, as "./libmine.so", or the name of one beside mxcheck, as "cpu". configs: which configurations of its autotuners, "all" or their numbers; None: it has none, and is not asked. time_limit, first_call_limit: seconds of a
     call, of one that may compile; timeout: of the whole run. memory_limit: GB of host memory that the candidate's process may take; 0: three
     quarters of the machine's. UsageError for a candidate that cannot be imported, for a call of this while a module is imported as a
     candidate (it would gate itself without end), and the like.
@@ -162,19 +191,22 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
     if importing:
         raise UsageError(f"calls mxcheck.gate while {importing[-1]} is imported, as the gate's own process imports it: put that call under "
                          'if __name__ == "__main__":')
-    spec = spec_of(candidate)
+    library = library_of(candidate)
+    spec = library or spec_of(candidate)
     one_of(suite, "suite", ("quick", "full", "exhaustive"))
     word(only, "only")
-    for name, value in (("seed", seed), ("cases", cases), ("jobs", jobs)):
+    for name, value, least, most in (("seed", seed, 0, 2**64 - 1), ("cases", cases, 1, 10_000_000), ("jobs", jobs, 0, 256)):
         if value is not None:
-            whole(value, name, 0, 2**64 - 1)
+            whole(value, name, least, most)
     for name, limit in (("time_limit", time_limit), ("first_call_limit", first_call_limit), ("memory_limit", memory_limit)):
         checked_number(limit, name)
     if configs is not None and configs != "all" and (isinstance(configs, str) or not hasattr(configs, "__iter__")):
         raise UsageError(f"configs is {told(configs)}: 'all', a list of numbers, or None is needed")
     numbers: List[Optional[int]] = [None]
     texts: List[str] = []
-    if split(spec)[2] is None and configs is not None:
+    if library and configs is not None and configs != "all":
+        raise UsageError(f"configs is {told(configs)}: configurations are of candidates in Python, and {library} is a library")
+    if not library and split(spec)[2] is None and configs is not None:
         texts = configurations_of(spec, first_call_limit)
         numbers = list(range(len(texts))) if configs == "all" else [whole(number, "configs", 0) for number in configs]
         if len(texts) == 0:
@@ -188,15 +220,15 @@ def gate(candidate: Union[Candidate, str], suite: str = "quick", seed: Optional[
                 arguments += [name, str(value)]
         if fail_fast:
             arguments.append("--fail-fast")
-        chosen = spec if number is None else f"{spec}@{number}"
+        chosen = library or "python:" + (spec if number is None else f"{spec}@{number}")
         reports.append(_run(chosen, arguments, texts[number] if number is not None and number < len(texts) else "", timeout))
     return reports[0] if len(reports) == 1 else _together(spec, reports)
 
 
-def _run(spec: str, arguments: List[str], configuration: str, timeout: Optional[float]) -> Report:
+def _run(candidate: str, arguments: List[str], configuration: str, timeout: Optional[float]) -> Report:
     with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
         junit = os.path.join(folder, "gate.xml")
-        command = [tool_path(), "gate", "--candidate", "python:" + spec, "--json", "--junit", junit, *arguments]
+        command = [tool_path(), "gate", "--candidate", candidate, "--json", "--junit", junit, *arguments]
         try:
             code, out, said, shown = communicate(command, _environment(), timeout)
         except subprocess.TimeoutExpired:
@@ -234,4 +266,4 @@ def _together(spec: str, reports: List[Report]) -> Report:
                   configurations=tuple(reports))
 
 
-__all__ = ["Error", "Report", "Statement", "configurations_of", "gate", "list_statements", "spec_of", "tool_path"]
+__all__ = ["Error", "Report", "Statement", "configurations_of", "gate", "library_of", "list_statements", "spec_of", "tool_path"]

@@ -1,4 +1,4 @@
-"""What an operation is asked to compute: kernels/candidate.h and its companions, by name."""
+"""The policy of a call, which says what the operation computes: kernels/candidate.h and its companions, by name."""
 
 import struct
 from dataclasses import dataclass, field
@@ -83,7 +83,7 @@ def _named(name: str, value: int) -> Any:
 
 
 def make_policy(operation: str, numbers: Sequence[int], texts: List[str]) -> Policy:
-    """Of the words and texts that the worker wrote."""
+    """The policy that the worker wrote as words and texts."""
     rows, cols, threads, layout, block_rows, block_cols, pad = numbers[:7]
     number_names, text_names = OWN_FIELDS[operation]
     own: Dict[str, Any] = {name: _named(name, value) for name, value in zip(number_names, numbers[7:])}

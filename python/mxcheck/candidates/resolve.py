@@ -1,4 +1,4 @@
-"""What "MODULE:NAME" and "FILE.py:NAME" mean, in the process that will call it."""
+"""Looks up "MODULE:NAME" and "FILE.py:NAME" in the process that will call the candidate."""
 
 import importlib
 import importlib.util
@@ -54,23 +54,34 @@ def interpreter(error: BaseException) -> str:
     return f" (interpreter {sys.executable}; MXCHECK_PYTHON=/path/to/python chooses another)"
 
 
+def _declared_at(error: BaseException) -> str:
+    """ "kernels.py:12: " of the line outside of this package that an error of a declaration came from."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((package, "<frozen")) and frame.filename != importlib.__file__:
+            return f"{os.path.basename(frame.filename)}:{frame.lineno}: "
+    return ""
+
+
 def load_module(module: str) -> ModuleType:
     """The module, or a file's; UsageError where it cannot be imported, with the exception and its place."""
     importing.append(module)
     try:
         if not module.endswith(".py"):
+            if os.path.isfile(module):
+                raise UsageError(f"{module} is a file, and not one of Python: FILE.py:NAME is needed")
             return importlib.import_module(module)
         name = os.path.splitext(os.path.basename(module))[0]
         spec = importlib.util.spec_from_file_location(name, module)
         if not os.path.isfile(module) or spec is None or spec.loader is None:
-            raise UsageError(f"file {module} does not exist")
+            raise FileNotFoundError(f"file {module} does not exist")
         sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
         made = importlib.util.module_from_spec(spec)
         sys.modules[name] = made
         spec.loader.exec_module(made)
         return made
-    except UsageError:
-        raise
+    except UsageError as error:
+        raise UsageError(f"has a wrong declaration: {_declared_at(error)}{error}") from None
     except BaseException as error:  # SystemExit and KeyboardInterrupt of a module are no reason to end without a word
         raise UsageError(f"cannot be imported: {where(error)}{interpreter(error)}") from None
     finally:

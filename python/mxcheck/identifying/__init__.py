@@ -1,4 +1,4 @@
-"""Which contract, rounding, recipe or variant does a black box follow? docs/identify.md is the page."""
+"""Names the contract, rounding, recipe or variant that a black box follows. docs/identify.md is the page."""
 
 from ._boxes import identify_cast, identify_matmul, identify_quantize, identify_route, summation_tree
 from ._dumps import identify_dump

@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--dot", help="where the tree of a sum without a name is written for Graphviz")
     parser.add_argument("--svg", help="where the tree is drawn")
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     module, _, attribute = given.function.partition(":")
     options = {}
     for option in given.options:

@@ -12,8 +12,11 @@ from .._arrays import Values, count_of, result
 from .._errors import UsageError
 from .._formats import formats as format_infos
 from .._names import block_name, format_name, known, one_of, told, whole
+from .._quantize import Quantized
+from .._router import Routes
 from .._safetensors import rows_of, viewed
 from .._tool import error_of, tool_path
+from ._dumps import require_compact
 from ._report import Identified, identified
 from ._tree import Tree
 
@@ -54,10 +57,20 @@ def _arrays_of(arrays: Optional[str], handed: Sequence[str]) -> str:
     return arrays
 
 
+def _parts(answer: Any) -> Sequence[Any]:
+    """The tensors of an answer; what mxcheck.quantize and mxcheck.route return has two."""
+    if isinstance(answer, Quantized):
+        require_compact(answer, "the box's answer")
+        return answer.codes, answer.scales
+    if isinstance(answer, Routes):
+        return answer.experts, answer.weights
+    return answer if isinstance(answer, (tuple, list)) else (answer,)
+
+
 def _frame(answer: Any) -> bytes:
-    """What the function gave: a line that describes its tensors, and their bytes."""
+    """The answer of a function as a frame: a line that describes its tensors, and their bytes."""
     tensors, data = [], []
-    for part in answer if isinstance(answer, (tuple, list)) else (answer,):
+    for part in _parts(answer):
         if hasattr(part, "detach"):  # torch's and numpy's may be a view of a gradient's tensor, or transposed
             part = part.detach().contiguous()
         elif hasattr(part, "copy"):
@@ -117,7 +130,7 @@ def _product(op: str, formats: Sequence[Any], shape: Sequence[int], output: Any)
 def identify_matmul(f: Callable[..., Any], formats: Sequence[Any] = ("bf16", "bf16"), shape: Tuple[int, int, int] = (8, 8, 512),
                     arrays: Optional[str] = None, names: Optional[Sequence[str]] = None, tree: bool = True, output: Any = "fp32",
                     scales: Optional[str] = None, blocks: Tuple[Any, Any] = ("1x32", "1x32")) -> Identified:
-    """Which contract does f follow? f(a, b): a is m x k and b n x k, of `formats`; D = A B^T, m x n in `output`, comes back.
+    """Names the contract that f follows. f(a, b): a is m x k and b n x k, of `formats`; D = A B^T, m x n in `output`, comes back.
 
     arrays: what f is given: "numpy" (bf16 and FP8 of ml_dtypes; without it FP8 as uint8, and no bf16), "torch" or "values" (mxcheck.Values); None:
     numpy where it is installed. names: contracts to try in place of all.
@@ -140,20 +153,22 @@ def summation_tree(f: Callable[..., Any], k: int, formats: Sequence[Any] = ("bf1
 
 
 def identify_cast(f: Callable[[Any], Any], format: Any = "e4m3", arrays: Optional[str] = None, dtype: Any = "bf16") -> Identified:
-    """Which rounding and which treatment of overflow does f follow? f(x): one row of `dtype`, all of its 65,536 words, or of fp32 the
+    """Names the rounding and the treatment of overflow that f follows. f(x): one row of `dtype`, all of its 65,536 words, or of fp32 the
     gate's values of every exponent too; codes of `format` come back, one a byte (e5m6, bf16, fp16: two)."""
     return identified(_ask(f, arrays, ["--box", "cast", "--format", format_name(format), "--dtype", format_name(dtype, "dtype")]), "the box")
 
 
 def identify_quantize(f: Callable[[Any], Any], format: Any = "e4m3", block: Any = "1x32", dtype: Any = "bf16", arrays: Optional[str] = None,
                       names: Optional[Sequence[str]] = None) -> Identified:
-    """Which recipe does f follow? f(x): codes and compact scales (E8M0 bytes, or FP32) come back. x has NaN and infinities too."""
+    """Names the recipe that f follows. f(x): codes and compact scales (E8M0 bytes, or FP32) come back, or a
+    mxcheck.Quantized. x has NaN and infinities too."""
     arguments = ["--box", "quantize", "--format", format_name(format), "--block", block_name(block), "--dtype", format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments + _names(names)), "the box")
 
 
 def identify_route(f: Callable[[Any], Any], experts: int = 64, top_k: int = 8, dtype: Any = "fp32", arrays: Optional[str] = None) -> Identified:
-    """Which variant does f follow? f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back."""
+    """Names the variant that f follows. f(logits): tokens x experts; experts (int32) and weights (FP32), tokens x top_k, come back, or a
+    mxcheck.Routes."""
     arguments = ["--box", "route", "--expert-count", str(whole(experts, "experts")), "--top-k", str(whole(top_k, "top_k")), "--dtype",
                  format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments), "the box")

@@ -4,32 +4,57 @@ import json
 import re
 import tempfile
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from .. import _safetensors
 from .._errors import Error, UsageError
 from .._names import block_name, format_name, whole
 from .._quantize import Quantized
+from .._router import Routes
 from .._tool import run_tool
 from ._report import Identified, identified
+
+
+def require_compact(q: Quantized, what: str) -> None:
+    if q.layout != "compact":
+        raise UsageError(f"{what} has scales in layout {q.layout}: quantize it with layout compact")
+
+
+def _taken_apart(q: Quantized, what: str) -> Tuple[Any, Any, str]:
+    require_compact(q, what)
+    return q.codes, q.scales, q.format
+
+
+def _refuse(given: str, **others: Any) -> None:
+    """UsageError for arguments beside one that says as much."""
+    for name, value in others.items():
+        if value is not None and not (isinstance(value, str) and value == ""):
+            raise UsageError(f"{name} is given, and {given}, which has its own: leave {name} out")
 
 
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
                   format_a: Any = "", format_b: Any = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None, format: Any = "",
                   block: Any = "", logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
-    """What tensors of a run follow: `mxcheck identify` on them, by the names of its options.
+    """Names what tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
-    a cast, a quantization; words: random words of a stochastic cast, of x's shape. logits, experts, weights: a router. Formats that the tensors' types do not say: format_a, format_b, format.
+    a cast, a quantization, codes may be what mxcheck.quantize returned; words: random words of a stochastic cast, of x's shape. logits, experts,
+    weights: a router, experts may be what mxcheck.route returned. Formats that the tensors' types do not say: format_a, format_b, format.
     order: the tree of summation of the product's contract too. UsageError and InputError for what does not fit together.
     """
-    for name, operand in (("a", a), ("b", b)):
-        if isinstance(operand, Quantized) and operand.layout != "compact":
-            raise UsageError(f"{name} has scales in layout {operand.layout}: quantize it with layout compact")
     if isinstance(a, Quantized):
-        a, scale_a, format_a = a.codes, a.scales, a.format
+        _refuse("a is a mxcheck.Quantized", scale_a=scale_a, format_a=format_a)
+        a, scale_a, format_a = _taken_apart(a, "a")
     if isinstance(b, Quantized):
-        b, scale_b, format_b = b.codes, b.scales, b.format
+        _refuse("b is a mxcheck.Quantized", scale_b=scale_b, format_b=format_b)
+        b, scale_b, format_b = _taken_apart(b, "b")
+    if isinstance(codes, Quantized):
+        _refuse("codes is a mxcheck.Quantized", scales=scales, format=format, block=block)
+        block = codes.block
+        codes, scales, format = _taken_apart(codes, "codes")
+    if isinstance(experts, Routes):
+        _refuse("experts is a mxcheck.Routes", weights=weights)
+        experts, weights = experts.experts, experts.weights
     given: Dict[str, Any] = {"a": a, "b": b, "d": d, "scale_a": scale_a, "scale_b": scale_b, "x": x, "codes": codes, "scales": scales, "words": words,
                              "logits": logits, "experts": experts, "weights": weights}
     given = {name: tensor for name, tensor in given.items() if tensor is not None}
@@ -50,7 +75,8 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
         try:
             answer = json.loads(run_tool(["identify", "--json", *arguments], (0, 1), UsageError, hide=folder)[1])
         except Error as error:
-            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), str(error))  # options are arguments here
+            text = str(error).replace("; mxcheck identify --help says what for", "; help(mxcheck.identify_dump) says what for")
+            text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), text)  # options are arguments here
             raise type(error)(text.replace(path.name + ":", "")) from None
     # Of a remark about the file, which the caller has not, what is before it.
     answer["remarks"] = [remark.split(f"; {path}")[0].replace("--", "") for remark in answer.get("remarks", [])]

@@ -1,4 +1,4 @@
-"""What identify found."""
+"""The answer of identify."""
 
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
@@ -51,7 +51,7 @@ class Identified:
         return "\n".join(lines + self.notes + ([str(self.tree)] if self.tree is not None else []))
 
     def json(self) -> Dict[str, Any]:
-        """As `mxcheck identify --json`, as far as both know it."""
+        """The answer in the form of `mxcheck identify --json`, as far as both know it."""
         closest = [{"name": one.name, "equal": one.equal, "first": {"text": one.first}} for one in self.closest]
         return {"explained": bool(self), "explaining": self.names, "also": self.notes, "declared": None, "closest": closest,
                 "compared": self.compared, "order": None if self.tree is None else self.tree.json(),

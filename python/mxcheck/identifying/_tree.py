@@ -44,7 +44,7 @@ class Tree:
 
     @property
     def arithmetic(self) -> List[str]:
-        """Those that give every sum."""
+        """The names of arithmetics that give every sum."""
         return [name for name, (equal, of) in (self.exact or {}).items() if equal == of]
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Tree:
         return "\n".join(lines)
 
     def json(self) -> Dict[str, Any]:
-        """As `mxcheck identify --json` has an order."""
+        """The order in the form of `mxcheck identify --json`."""
         return {"tree": None if self.root is None else self.text(), "why_not": self.why, "arithmetic": self.arithmetic,
                 "compared": max([of for _, of in (self.exact or {}).values()], default=0), "masks": self.checked}
 
@@ -116,7 +116,7 @@ def text_of(node: Node) -> str:
 
 
 def parse_tree(text: str) -> Node:
-    """What text_of gave. UsageError for another text."""
+    """The tree of a text that text_of gave. UsageError for another text."""
     open_: List[List[Node]] = [[]]
     for word in re.findall(r"[()]|\d+\.\.\d+(?: by \d+)?|\d+|\S+", text):
         if word == "(":

@@ -52,6 +52,16 @@ Case random_case(std::uint64_t seed) {
   return c;
 }
 
+TEST(Case, writes_every_digit_of_a_planted_word_and_reads_fewer) {
+  const std::string of = "op=cast format=e4m3 recipe=rceil block=1x32 layout=compact x=";
+  const std::string at = " rows=1 cols=1 data=zeros seed=1 plant=0,0:";
+  for (const auto& [dtype, given, written] :
+       {std::tuple{"fp32", "1", "00000001"}, std::tuple{"fp32", "3f80", "00003f80"}, std::tuple{"bf16", "1", "0001"},
+        std::tuple{"fp16", "0000003c", "003c"}, std::tuple{"fp64", "1", "00000001"}}) {
+    EXPECT_EQ(to_text(parse_case(of + dtype + at + given)), of + dtype + at + written);
+  }
+}
+
 TEST(Case, reads_the_example_of_its_header) {
   const Case c = parse_case(kExample);
   Variant expected{"quantize", Format::bf16};

@@ -120,12 +120,26 @@ class Installed : public testing::Test {
   test::TemporaryDirectory dir_;
 };
 
+TEST_F(Installed, a_folder_is_refused_with_the_libraries_in_it) {
+  const auto expect_refused = [&](const std::string& name, const std::string& text) {
+    test::expect_error(ErrorKind::usage, text, [&] { (void)find_candidate_library(name, tool()); });
+  };
+  put("lib/libb.so"), put("lib/liba.so");
+  expect_refused(dir_ / "lib",
+                 "/lib is a folder: name the library itself, as ./libmine.so; in it are liba.so, libb.so");
+  expect_refused(".", "candidate . is a folder: name the library itself");
+  for (const char* name : {"c", "d", "e", "f"}) put(std::string("lib/lib") + name + ".so");
+  expect_refused(dir_ / "lib", "; in it are liba.so, libb.so, libc.so, libd.so, libe.so, ...");
+}
+
 TEST_F(Installed, a_name_is_a_library_beside_the_tool_or_in_lib) {
   const auto expect_refused = [&](const std::string& name, const std::string& text) {
     test::expect_error(ErrorKind::usage, text, [&] { (void)find_candidate_library(name, tool()); });
   };
   const std::string searched =
-      "no candidate named 'mine'; searched 7 folders beside mxcheck; give the path of a shared library instead";
+      "no candidate named 'mine'; searched 7 folders beside mxcheck; give the path of a shared library, as "
+      "./libmine.so, or "
+      "python:MODULE:NAME";
   expect_refused("mine", searched);
   put("lib/libmxcheck_mien.so");
   expect_refused("mine", searched + "; did you mean 'mien'?");
@@ -147,7 +161,7 @@ TEST_F(Installed, a_name_is_a_library_beside_the_tool_or_in_lib) {
 
 TEST(CandidateLibrary, is_found_by_its_path) {
   EXPECT_EQ(find_candidate_library(MXCHECK_TOY, "/nowhere/mxcheck"), MXCHECK_TOY);
-  for (const char* none : {"./none.so", "/tmp"}) {
+  for (const char* none : {"./none.so", "/none/none.so"}) {
     test::expect_error(ErrorKind::usage, "does not exist", [&] { (void)find_candidate_library(none, "/bin/x"); });
   }
   test::expect_error(ErrorKind::usage, "no candidate named 'gpu9'; searched 7 folders",

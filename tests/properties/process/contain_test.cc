@@ -83,5 +83,15 @@ TEST(PrintedLines, are_cut_where_they_are_long_or_many) {
   EXPECT_TRUE(all.ends_with("ccc\nmxcheck: the library has printed 1 MB; the rest is left out\n"));
 }
 
+TEST(LinesOfProcesses, are_shown_once_for_all_processes_and_as_often_as_one_repeats_them) {
+  LinesOfProcesses lines;
+  EXPECT_EQ(lines.unseen("library: warning\nlibrary: first\nlibrary: first\n", 1),
+            "library: warning\nlibrary: first\nlibrary: first\n");
+  EXPECT_EQ(lines.unseen("library: warning\nlibrary: second\n", 2), "library: second\n");
+  EXPECT_EQ(lines.unseen("library: second\n", 2), "library: second\n");
+  EXPECT_EQ(lines.unseen("library: first\nlibrary: second\n", 3), "");
+  EXPECT_EQ(lines.unseen("", 3), "");
+}
+
 }  // namespace
 }  // namespace mxcheck

@@ -55,7 +55,9 @@ TEST(PrintJson, ends_its_text_with_a_line) {
 }  // namespace
 
 struct ProgressPeek {
-  static std::string after(Progress& progress, std::chrono::seconds s) { return progress.line(progress.begun_ + s); }
+  static std::string after(Progress& progress, std::chrono::seconds s, std::size_t most = 1000) {
+    return progress.line(progress.begun_ + s, most);
+  }
 };
 
 namespace {
@@ -95,6 +97,15 @@ TEST(Progress, says_how_much_a_second) {
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: gating: 0 %, 10 s") << "another phase's rate";
   progress.rate("cases", 0, [] { return 400; });
   EXPECT_EQ(ProgressPeek::after(progress, seconds(10)), "mxcheck: gating: 0 %, 10 s, 40 cases a second");
+}
+
+TEST(Progress, of_a_narrow_terminal_leaves_out_text_and_no_figures) {
+  Progress progress("12 of 156 statements, permuting_blocks_permutes_results");
+  progress.now("12 of 156 statements, permuting_blocks_permutes_results", 0);
+  progress.now("12 of 156 statements, permuting_blocks_permutes_results", 0.25);
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10), 60),
+            "mxcheck: 12 of 156 statements, per...: 25 %, 10 s, 30 s left");
+  EXPECT_EQ(ProgressPeek::after(progress, seconds(10), 20).size(), 20U) << "narrower than the figures";
 }
 
 // A text that names the step changes with every step, and the clock runs on; one that begins again has another clock.
@@ -147,7 +158,7 @@ TEST(Text, prints_every_byte_on_standard_output) {
 }
 
 struct Options {
-  std::vector<std::string> inputs, names;
+  std::vector<std::string> inputs, names, both;
   std::string mode = "slow";
   int level = 3;
   std::int64_t count = 7;
@@ -173,6 +184,7 @@ int ran(Options& o, std::vector<std::string> arguments) {
   sub.option("--layer", o.layer, "Layer").counter();
   sub.option("--file", o.file, "File").not_empty();
   sub.option("--scale", o.scale, "Scale").finite_fp32();
+  sub.option("--both", o.both, "Two numbers").exactly(2);
   sub.flag("--flag", o.flag, "Flag");
   sub.runs([] { return 42; });
   Command strict = line.top().subcommand("strict", "Needs");
@@ -215,15 +227,24 @@ TEST(CommandLine, refuses_what_fits_no_subcommand) {
       {{"run", "--flga"}, "unknown option '--flga'; did you mean '--flag'?"},
       {{"run", "--Limit=3"}, "unknown option '--Limit'; did you mean '--limit'?"},
       {{"strict", "--mdoe", "x"}, "unknown option '--mdoe'; did you mean '--mode'?"},
-      {{"run", "--mode", "solw"}, "--mode: solw not in {slow,fast}; did you mean 'slow'?"},
-      {{"run", "--mode", "medium"}, "--mode: medium not in {slow,fast}"},
-      {{"run", "--level", "10"}, "--level: Value 10 not in range 0 to 9"},
-      {{"run", "--level", "x"}, "--level: Value x not in range 0 to 9"},
-      {{"run", "--level", "1", "--count", "2"}, "--level excludes --count"},
-      {{"run", "--index", "1"}, "--index requires --level"},
+      {{"run", "--mode", "solw"}, "--mode: 'solw' is none of slow, fast; did you mean 'slow'?"},
+      {{"run", "--mode", "medium"}, "--mode: 'medium' is none of slow, fast"},
+      {{"run", "--mode"}, "--mode needs a value: Mode"},
+      {{"run", "--mode", "--flag"}, "--mode: '--flag' is none of slow, fast"},
+      {{"run", "--mode", "slow", "--mode", "fast"}, "--mode is given 2 times; give it once"},
+      {{"run", "--level", "10"}, "--level: '10' is not a whole number from 0 to 9"},
+      {{"run", "--level", "x"}, "--level: 'x' is not a whole number from 0 to 9"},
+      {{"run", "--level", ""}, "--level: '' is not a whole number from 0 to 9"},
+      {{"run", "--level", "1", "--count", "2"}, "--level excludes --count; give one of them"},
+      {{"run", "--index", "1"}, "--index requires --level; give both"},
+      {{"run", "--limit", "half"}, "--limit: 'half' is not a number"},
+      {{"run", "--level", "1", "--index", "two"}, "--index: 'two' is not a whole number"},
+      {{"run", "--flag=maybe"}, "--flag is a flag and takes no value"},
+      {{"run", "--both", "1"}, "--both needs 2 values: Two numbers"},
+      {{"run", "--both", "1", "2", "--both", "3", "4"}, "--both takes 2 values and is given 4"},
       {{"run", "--layer", "x"}, "'x' is no number from 0 to 2^64 - 1"},
       {{"run", "--layer", "18446744073709551616"}, "is no number from 0 to 2^64 - 1"},
-      {{"run", "--count", "1.5"}, "--count"},
+      {{"run", "--count", "1.5"}, "--count: '1.5' is not a whole number"},
       {{"run", "--file", ""}, "--file: a name is needed, not ''"},
       {{"run", "--file="}, "--file"},
       {{"run", "--scale", "nan"}, "--scale: 'nan' is no finite number of FP32"},
@@ -232,7 +253,9 @@ TEST(CommandLine, refuses_what_fits_no_subcommand) {
       {{"run", "--scale", "two"}, "--scale: 'two' is no finite number of FP32"},
       {{"run", "--scale", "2x"}, "--scale: '2x' is no finite number of FP32"},
       {{"run", "--scale", ""}, "--scale: '' is no finite number of FP32"},
-      {{"strict"}, "--mode is required"},
+      {{"strict"}, "--mode is required: Mode"},
+      {{"strict", "fast"}, "--mode is required: Mode; 'fast' is an argument too many"},
+      {{"strict", "--mode", "fast", "x"}, "'x' is an argument too many; tool strict --help lists what is taken"},
   };
   for (const auto& [arguments, message] : table) {
     Options o;

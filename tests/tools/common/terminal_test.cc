@@ -164,9 +164,9 @@ TEST_F(Terminal, help_of_every_subcommand_has_its_exit_codes) {
 }
 
 TEST_F(Terminal, refuses_other_shells_and_a_full_disk) {
-  expect_refused(2, "SHELL: bsh not in {bash,zsh,fish}; did you mean 'bash'?", "completion bsh");
+  expect_refused(2, "SHELL: 'bsh' is none of bash, zsh, fish; did you mean 'bash'?", "completion bsh");
   expect_refused(2, "SHELL is required", "completion");
-  expect_refused(2, "not expected: x", "man x");
+  expect_refused(2, "'x' is an argument too many; mxcheck man --help", "man x");
   for (const char* arguments : {"completion bash", "completion fish", "man"})
     expect_refused(3, "standard output cannot be written", std::string(arguments) + " > /dev/full");
 }

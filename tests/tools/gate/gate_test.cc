@@ -173,9 +173,19 @@ TEST_F(Gate, exits_with_6_when_the_candidate_crashes_or_hangs) {
   expect_contains(hang.out, "did not return within the time limit");
 }
 
+TEST_F(Gate, that_cannot_save_a_counterexample_says_so_and_keeps_its_code) {
+  write_file(dir / "file", "");
+  const Answer a = toy("column_33_is_wrong", std::string(kQuantize) + "--save file");
+  EXPECT_EQ(a.code, 1) << a.out << a.err;
+  expect_contains(a.err, "mxcheck: error: file: is no folder for counterexamples: ");
+  expect_contains(a.err, "; --save DIR names another, --save '' saves none\n");
+}
+
 TEST_F(Gate, lists_every_statement_with_its_source) {
   const Answer a = expect_output("gate --list", 0);
   const Answer j = mxcheck("gate --list --json");
+  const Answer some = expect_output("gate --list --only 'cast_equals*'", 0, {"cast_equals_the_reference\n  "});
+  EXPECT_EQ(std::count(some.out.begin(), some.out.end(), '\n'), 3) << some.out;
   const auto list = nlohmann::json::parse(j.out);
   EXPECT_EQ(list.size(), all_statements().size());
   for (const auto& s : list) {

@@ -6,6 +6,7 @@ terminal_test.py MXCHECK
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -54,18 +55,20 @@ def on_screen(text):
 
 class Terminal(unittest.TestCase):
     def test_the_gate_shows_how_far_it_is_and_leaves_nothing_of_it(self):
-        code, text = on_a_terminal(*GATE)
+        code, text = on_a_terminal(*GATE, columns=140)
         self.assertEqual(code, 0, text)
-        self.assertRegex(text, r"mxcheck: 0 of 1 statements, dequantize_equals_the_reference: 0 %, \d+ s, \d+ cases a second")
+        self.assertRegex(text, r"mxcheck: 0 of 1 statements, dequantize_equals_the_reference: \d+ %, \d+ s, \d+ cases a second, \d+ s left")
         left = on_screen(text)
         self.assertEqual([line for line in left if "statements, deq" in line], [], left)
         self.assertIn("exit code 0: every statement that ran held", left)
 
     def test_a_narrow_terminal_has_a_shorter_line(self):
         _, text = on_a_terminal(*GATE, columns=30)
-        shown = [part for part in text.replace("\n", "\r").split("\r") if part.startswith("mxcheck: 0 of")]
+        shown = [part for part in text.replace("\n", "\r").split("\r") if re.match(r"mxcheck: .*\d+ %, \d+ s", part)]
         self.assertTrue(shown, text)
         self.assertLessEqual(max(map(len, shown)), 29)
+        _, text = on_a_terminal(*GATE, columns=70)
+        self.assertRegex(text, r"mxcheck: 0 of 1 .*\.\.\.: \d+ %, \d+ s, \d+ cases a second, \d+ s left")
 
     def test_verdicts_have_colours_on_a_terminal_alone_and_not_with_no_color(self):
         gate = ("gate", "--candidate", "cpu", "--only", "cast_e*", "--seed", "1", "--cases", "200")

@@ -86,9 +86,10 @@ TEST_F(TrustedEntry, comes_from_the_manifest_beside_another_one_or_a_hash) {
 
 TEST_F(TrustedEntry, is_not_there_for_other_files_and_malformed_hashes) {
   write_file(dir / "empty.txt", to_text(Manifest{"mxcheck", {}}));
-  expect_error(ErrorKind::golden, "empty.txt has no entry for g.h5", [&] {
-    trusted_entry(golden, {dir / "empty.txt", ""});
-  });
+  expect_error(ErrorKind::golden,
+               "empty.txt has no entry for it: it is empty; take the manifest that was written with this golden", [&] {
+                 trusted_entry(golden, {dir / "empty.txt", ""});
+               });
   expect_error(ErrorKind::golden, "none.h5", [&] { trusted_entry(dir / "none.h5", {"", entry.sha256}); });
   for (const std::string& hash : {std::string("12"), std::string(64, 'A'), entry.sha256 + "0"})
     expect_error(ErrorKind::usage, "--sha256 takes 64 lower-case", [&] { trusted_entry(golden, {"", hash}); });

@@ -119,6 +119,9 @@ TEST_F(IdentifyCandidate, what_cannot_be_asked_is_said) {
   EXPECT_EQ(nothing.code, 4) << nothing.out;
   EXPECT_TRUE(says(nothing, "not probed    dequantize")) << nothing.out;
   expect_refused(2, "'divide' is no operation", "identify --candidate cpu --op divide");
+  expect_refused(2, "--only 'format=e5m7' is in the text of no policy; known are ",
+                 "identify --candidate cpu --op cast --only format=e5m7");
+  expect_refused(2, "; did you mean 'format=e5m2'?", "identify --candidate cpu --op cast --only format=e5m7");
   expect_refused(2, "does not exist", "identify --candidate ./none.so");
   expect_refused(2, "one dump or one library", "identify --candidate cpu --x x.npy");
   expect_refused(2, "--time-limit must be", "identify --candidate cpu --time-limit 0");

@@ -76,6 +76,15 @@ TEST_F(MatmulTool, codes_and_scales_of_fp8_dtypes_say_their_format) {
       "--contract sm100_mxf8f6f4");
 }
 
+TEST_F(MatmulTool, says_which_file_it_takes) {
+  quantized("x.safetensors", 4, 32, "--block 1x32", 1);
+  const std::string takes = "matmul takes OUT.safetensors of mxcheck quantize, which has codes and scales";
+  expect_refused(2, "x.npy: is one NumPy array; " + takes, "matmul x.safetensors x.npy -o d.npy");
+  expect_refused(2, "q.h5: is an HDF5 file; " + takes, "matmul q.h5 x.safetensors -o d.npy");
+  expect_refused(2, "x.safetensors:codes: is one tensor of a file; " + takes + ": x.safetensors",
+                 "matmul x.safetensors:codes x.safetensors -o d.npy");
+}
+
 TEST_F(MatmulTool, the_default_contract_is_exact_and_others_differ_from_it) {
   quantized("x.safetensors", 20, 256, "--block 1x128", 1, wave);
   quantized("w.safetensors", 30, 256, "--block 128x128", 2, wave);

@@ -118,14 +118,17 @@ TEST_F(DequantizeTool, refuses_in_one_line_and_writes_nothing) {
   write_file(dir / "cut.safetensors", read_file(dir / "q.safetensors").substr(0, 300));
   const std::vector<std::pair<std::string, std::string>> cases{
       {"q.safetensors", "--output is required"},
-      {"q.h5 -o y.npy", "takes the safetensors file that quantize writes"},
+      {"x.npy -o y.npy", "x.npy: is one NumPy array; dequantize takes OUT.safetensors of mxcheck quantize"},
+      {"q.safetensors:codes -o y.npy", "is one tensor of a file; dequantize takes OUT.safetensors"},
+      {"real:layer0.x -o y.npy", "has no scales; dequantize takes OUT.safetensors of mxcheck quantize"},
+      {"q.h5 -o y.npy", "is an HDF5 file; dequantize takes OUT.safetensors of mxcheck quantize"},
       {"q.safetensors -o y.h5", "name the output OUT.npy or OUT.safetensors"},
       {"q.safetensors -o q.safetensors", "is the input file"},
       {"q.safetensors -o none/y.npy", "No such file or directory"},
       {"none.safetensors -o y.npy", "cannot be opened"},
       {"cut.safetensors -o y.npy", "truncated"},
       {"x.npy -o y.npy", "safetensors"},
-      {"q.safetensors -o y.npy --dtype f64", "not in {"},
+      {"q.safetensors -o y.npy --dtype f64", "is none of "},
   };
   for (const auto& [arguments, text] : cases) expect_refused(2, text, "dequantize " + arguments);
 }

@@ -424,6 +424,15 @@ TEST(Findings, are_about_the_tensor_and_the_matmul_too) {
   EXPECT_EQ(findings_of({{}, {m}, {}})[0].text, "rceil (e4m3 1x32): the product is off by 11.00 % of its own norm");
 }
 
+TEST(RecipesProgress, counts_all_passes_over_a_tensor) {
+  EXPECT_EQ(share_of_passes(1, 0), 0);
+  EXPECT_NEAR(share_of_passes(1, 1), 1 / 1.8, 1e-12);
+  EXPECT_EQ(share_of_passes(2, 0), share_of_passes(1, 1));
+  EXPECT_NEAR(share_of_passes(2, 0.5), 1.325 / 1.8, 1e-12);
+  EXPECT_EQ(share_of_passes(3, 1), 1);
+  EXPECT_EQ(share_of_passes(4, 0.5), 1) << "a pass that is not expected";
+}
+
 class RecipesPage : public ToolTest {};
 
 TEST_F(RecipesPage, writes_a_page_that_is_well_formed_and_needs_nothing_else) {
@@ -454,6 +463,27 @@ TEST_F(RecipesPage, begins_with_the_recipe_to_take_and_groups_those_with_equal_f
 TEST_F(RecipesPage, says_so_where_there_is_a_finding_about_every_recipe) {
   ASSERT_EQ(mxcheck("recipes real:layer3.dh --recipe floor,even --format e4m3 --html p.html").code, 0);
   expect_contains(read_file(dir / "p.html"), "<strong class=\"doubt\">None</strong>");
+  expect_contains(read_file(dir / "p.html"), "No recipe can be recommended: a finding is about every one of them.");
+}
+
+// In the page and on the terminal.
+TEST_F(RecipesPage, says_why_zeros_and_nans_leave_nothing_to_recommend) {
+  const auto says = [&](const std::string& what, const std::vector<float>& values) {
+    write_npy(dir / "x.npy", make_tensor("t", Format::fp32, {1, 64}, values));
+    const Answer a = mxcheck("recipes x.npy --html p.html");
+    expect_contains(a.out, "\n" + what);
+    expect_contains(read_file(dir / "p.html"), "<strong class=\"doubt\">None</strong>" + what);
+  };
+  says("No recipe can be recommended: every element is zero, every recipe gives zeros back",
+       std::vector<float>(64, 0.0F));
+  says("No recipe can be recommended: x.npy holds 64 NaN and 0 infinities, and no recipe keeps them",
+       std::vector<float>(64, std::nanf("")));
+}
+
+TEST_F(RecipesPage, recommends_a_recipe_for_a_product_alone) {
+  ASSERT_EQ(mxcheck("recipes --pair real:layer0.x real:layer0.w1 --recipe rceil,te --format e4m3 --html p.html").code,
+            0);
+  expect_contains(read_file(dir / "p.html"), "<strong class=\"good\">");
 }
 
 TEST_F(RecipesPage, escapes_names_in_the_page) {

@@ -1,0 +1,6 @@
+import mxcheck
+
+
+@mxcheck.candidate("quantize", recipes=["te"], formats=["e4m3"])
+def x(x, codes, scales, policy):
+    pass
