@@ -38,6 +38,7 @@ std::string lines_of(const Table& table) {
 std::string names(std::string_view of) {
   if (of == "formats") return lines_of(kNumberFormats);
   if (of == "recipes") return lines_of(all_recipes());
+  if (of == "two_level_recipes") return lines_of(two_level_recipes());
   if (of == "blocks") return lines_of(kBlockShapes);
   if (of == "layouts") return lines_of(kScaleLayouts);
   if (of == "roundings") return lines_of(kElementRoundings);
@@ -46,7 +47,7 @@ std::string names(std::string_view of) {
   if (of == "routers") return lines_of(all_router_variants());
   if (of == "rules") return lines_of(all_token_rounding_rules());
   refuse("'" + std::string(of) +
-         "' has no names: formats, recipes, blocks, layouts, roundings, overflows, contracts, routers, rules have");
+         "' has no names: formats, recipes, two_level_recipes, blocks, layouts, roundings, overflows, contracts, routers, rules have");
 }
 
 std::string line(std::string_view key, const std::string& value) { return std::string(key) + '=' + value + '\n'; }

@@ -22,6 +22,7 @@ set(mxcheck_public_numerics
     scale/recipe.h
     scale/recipe_words.h
     scale/scale_rule.h
+    scale/two_level.h
     tensor.h
     text.h)
 
@@ -38,6 +39,8 @@ set(mxcheck_public_reference
     layer/routes.h
     layer/swiglu.h
     matmul/matmul.h
+    quantize/hadamard.h
+    quantize/ms_eden.h
     quantize/quantize.h
     quantize/quantized_tensor.h
     quantize/scale_layout.h

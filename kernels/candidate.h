@@ -107,7 +107,7 @@ typedef struct mxcheck_policy {
   int32_t layout;     /* mxcheck_layout of scales; any other value is wrong */
   const char* format; /* element format: "e4m3" or "e5m2" ("e2m1", ... where offered) */
   const char* recipe; /* "rceil", "floor", or a preset's name ("te", "torchao", ...): docs/numerics.md */
-  int64_t block_rows; /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, or 1x0 for whole rows; any other shape is wrong */
+  int64_t block_rows; /* 1x32, 32x1, 32x32, 1x128, 128x1, 128x128, 1x0 (whole rows); NVFP4: its own; others are wrong */
   int64_t block_cols;
   int64_t rows; /* of the quantized matrix; 0 or more */
   int64_t cols;

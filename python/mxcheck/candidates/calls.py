@@ -31,8 +31,8 @@ class Call:
         self._results = results
         self._policies: Dict[Tuple[bytes, bytes], Policy] = {}
         op = of.op
-        self._scaled_blocks = op in ("quantize", "quantize_dual", "dequantize", "scale_layout")
-        self._inputs = {"quantize": 1, "quantize_dual": 1, "dequantize": 2, "scale_layout": 1}.get(op, 0)
+        self._scaled_blocks = op in ("quantize", "quantize_dual", "dequantize", "scale_layout", "quantize_nvfp4")
+        self._inputs = {"quantize": 1, "quantize_dual": 1, "dequantize": 2, "scale_layout": 1, "quantize_nvfp4": 2}.get(op, 0)
 
     def policy(self) -> Policy:
         words = self._words

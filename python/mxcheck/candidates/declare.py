@@ -109,8 +109,8 @@ def _require_contract(text: Any) -> None:
 
 
 def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contract: Optional[str]) -> None:
-    if op in ("quantize", "quantize_dual", "quantize_transposed"):
-        _require_known(offers["recipe"], known("recipes"), "recipe")
+    if op in ("quantize", "quantize_dual", "quantize_transposed", "quantize_nvfp4"):
+        _require_known(offers["recipe"], known("two_level_recipes" if op == "quantize_nvfp4" else "recipes"), "recipe")
         for name, argument in (("recipe", "recipes"), ("format", "formats"), ("block", "blocks")):
             if offers[name] is None:
                 raise UsageError(f"a candidate of {op} needs {argument}=[...]: the gate tests exactly what is claimed")
