@@ -76,8 +76,8 @@ endforeach()
 set_target_properties(mxcheck_options PROPERTIES EXPORT_NAME options)
 list(TRANSFORM package_components PREPEND mxcheck_ OUTPUT_VARIABLE exported)
 install(TARGETS mxcheck_options mxcheck_all ${exported} EXPORT mxcheck_targets)
-foreach(target mxcheck mxcheck_cpu mxcheck_cpu_layer mxcheck_sm90 mxcheck_sm90_gemm mxcheck_sm90_layer mxcheck_sm90_moe mxcheck_sm90_route
-               mxcheck_sm90_train mxcheck_gpu_model mxcheck_worker mxcheck_c)
+foreach(target mxcheck mxcheck_cpu mxcheck_cpu_layer mxcheck_cpu_nvfp4 mxcheck_sm90 mxcheck_sm90_gemm mxcheck_sm90_layer mxcheck_sm90_moe
+               mxcheck_sm90_nvfp4 mxcheck_sm90_route mxcheck_sm90_train mxcheck_gpu_model mxcheck_worker mxcheck_c)
   if(TARGET ${target})
     install(TARGETS ${target})
   endif()

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Dict, List, Optional, Set
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = ("mxcheck", "mxcheck_c", "mxcheck_worker", "mxcheck_cpu", "mxcheck_cpu_layer", "mxcheck_gpu_model", "mxcheck_sm90",
-           "mxcheck_sm90_gemm", "mxcheck_sm90_layer", "mxcheck_sm90_moe", "mxcheck_sm90_route", "mxcheck_sm90_train")
+TARGETS = ("mxcheck", "mxcheck_c", "mxcheck_worker", "mxcheck_cpu", "mxcheck_cpu_layer", "mxcheck_cpu_nvfp4", "mxcheck_gpu_model", "mxcheck_sm90",
+           "mxcheck_sm90_gemm", "mxcheck_sm90_layer", "mxcheck_sm90_moe", "mxcheck_sm90_nvfp4", "mxcheck_sm90_route", "mxcheck_sm90_train")
 # PEP 600's policies, as auditwheel has them: a C library, and the newest symbols of libstdc++ that systems of its age have.
 POLICIES = (((2, 17), (3, 4, 19)), ((2, 24), (3, 4, 22)), ((2, 27), (3, 4, 24)), ((2, 31), (3, 4, 28)), ((2, 34), (3, 4, 29)),
             ((2, 35), (3, 4, 30)), ((2, 38), (3, 4, 32)), ((2, 39), (3, 4, 33)))

@@ -274,13 +274,15 @@ struct TreeLibrary {
   std::string_view name;
   bool is_candidate, is_cuda;
 };
-constexpr std::array<TreeLibrary, 13> kTreeLibraries{{{"cpu", true, false},
+constexpr std::array<TreeLibrary, 15> kTreeLibraries{{{"cpu", true, false},
                                                       {"cpu_layer", true, false},
+                                                      {"cpu_nvfp4", true, false},
                                                       {"sm90", true, true},
                                                       {"sm90_gemm", true, true},
                                                       {"sm90_route", true, true},
                                                       {"sm90_layer", true, true},
                                                       {"sm90_moe", true, true},
+                                                      {"sm90_nvfp4", true, true},
                                                       {"sm100_emulated", true, false},
                                                       {"sm100_emulated_on_sm90", true, true},
                                                       {"sm90_train", false, true},

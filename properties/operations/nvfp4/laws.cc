@@ -64,7 +64,7 @@ void power_of_two(const Law& law, const Case& c) {
 void other_blocks(const Law& law, const Case& c) {
   const std::int64_t height = blocks_of(c.variant).block.rows;
   const std::int64_t kept = c.experts.empty() ? (c.rows - 1) / height * height : 0;
-  if (kept == 0 || c.cols == 0) law.says_nothing();
+  if (kept <= 0 || c.cols == 0) law.says_nothing();
   const Nvfp4Problem p(c);
   Input changed = make_input(c.variant.dtype, c.rows, c.cols, c.cols, [&](std::int64_t i, std::int64_t j) {
     return i < kept ? p.input.bits(i, j) : nearest_bits(c.variant.dtype, 3.0 + static_cast<double>(j % 5));

@@ -1,0 +1,74 @@
+// libmxcheck_cpu_nvfp4.so: the table of its one operation, and how a call is checked and done.
+
+#include "kernels/candidate.h"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "kernels/common/boundary.h"
+#include "kernels/common/nvfp4/policy.h"
+#include "kernels/common/refusal.h"
+#include "kernels/cpu/nvfp4/quantize.h"
+#include "kernels/cpu/nvfp4/scalar_block.h"
+#include "kernels/cpu/partition.h"
+#include "kernels/cpu/quantize/arguments.h"
+#include "kernels/cpu/quantize/scale_map.h"
+
+namespace mxcheck_kernels::cpu {
+namespace {
+
+constexpr std::array kOfferedRecipes{
+    OfferedNvfp4Recipe{"nvfp4", Nvfp4Recipe::exact}, OfferedNvfp4Recipe{"nvfp4_te", Nvfp4Recipe::te},
+    OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm},
+    OfferedNvfp4Recipe{"nvfp4_46", Nvfp4Recipe::four_six}};
+
+constexpr std::uint64_t kStreamBytes = std::uint64_t{4} << 20;  // codes that no L2 cache holds go past the caches
+
+Nvfp4Policy read_policy_of(const mxcheck_policy* policy, DLDataType type) {
+  const Nvfp4Policy read = read_nvfp4_policy(policy, type, kOfferedRecipes, true);
+  if (policy->threads < 0) invalid("policy.threads is " + std::to_string(policy->threads) + ": must be 0 or more");
+  return read;
+}
+
+void check_policy(const mxcheck_policy* policy, DLDataType type) { read_policy_of(policy, type); }
+
+void run_quantize_nvfp4(const mxcheck_call& call) {
+  check_call(call, 2, 3, 2, ", x, tensor_scale and, optionally, offsets");
+  const mxcheck_policy& policy = *call.policy;
+  const Nvfp4Policy plan = read_policy_of(call.policy, call.inputs[0].dtype);
+  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
+  require_policy_shape(policy, x.rows, x.cols);
+  const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
+  require_shape("tensor_scale", tensor_scale, 1, 1);
+  const Offsets offsets = check_offsets(call, 2, x.rows);
+  const mxcheck_layout layout = plan.tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT;
+  const ScaleMap map(layout, {plan.block_rows, kBlockCols}, {x.rows, x.cols}, offsets.values);
+  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
+  require_shape("codes", codes, x.rows, x.cols / 2 + x.cols % 2);
+  const Checked scales = check_tensor("scales", call.outputs[1], kByteType, scale_rank(layout), Strides::contiguous);
+  require_scales("scales", scales, map, layout);
+  require_disjoint(std::array{x, tensor_scale, offsets.tensor}, std::array{codes, scales});
+
+  Nvfp4Job job{Levels(plan.recipe, *static_cast<const float*>(tensor_scale.data))};
+  job.values = plan.values;
+  job.x = x.data, job.cols = x.cols, job.stride = x.stride, job.block_rows = plan.block_rows;
+  job.codes = static_cast<std::uint8_t*>(codes.data), job.scales = static_cast<std::uint8_t*>(scales.data);
+  job.map = &map, job.stream = codes.bytes >= kStreamBytes;
+  if (map.has_padding()) std::memset(scales.data, policy.pad_byte, scales.bytes);  // before the threads start
+  const std::int64_t parts = part_count(map.bands(), static_cast<std::int64_t>(x.bytes), policy.threads);
+  for_each_part(map.bands(), parts,
+                [&](std::int64_t begin, std::int64_t end) { quantize_nvfp4_bands(job, begin, end); });
+}
+
+constexpr std::array kNvfp4Operations{make_operation<check_policy, run_quantize_nvfp4>("quantize_nvfp4")};
+
+constexpr mxcheck_candidate_table kNvfp4Table = make_table("cpu_nvfp4", MXCHECK_CPU_VERSION, kDLCPU, kNvfp4Operations);
+
+}  // namespace
+}  // namespace mxcheck_kernels::cpu
+
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
+  return &mxcheck_kernels::cpu::kNvfp4Table;
+}

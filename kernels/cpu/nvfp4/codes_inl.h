@@ -1,0 +1,162 @@
+// Codes by comparison: what a block's codes depend on beside its elements is the byte of its scale, so for each of the
+// 127 bytes there are seven limits, the last magnitude of each code below 7, found with the scalar arithmetic when the
+// byte first occurs. An element's code is the number of limits below its magnitude; no element is converted, scaled or
+// rounded, and all recipes take the same path. Compiled once for each Highway target.
+
+#if defined(MXCHECK_CPU_NVFP4_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+  #ifdef MXCHECK_CPU_NVFP4_CODES_INL_H_
+    #undef MXCHECK_CPU_NVFP4_CODES_INL_H_
+  #else
+    #define MXCHECK_CPU_NVFP4_CODES_INL_H_
+  #endif
+
+  #include <cstddef>
+  #include <cstdint>
+
+  #include "hwy/cache_control.h"
+  #include "hwy/highway.h"
+  #include "kernels/cpu/nvfp4/levels.h"
+  #include "kernels/cpu/quantize/lanes_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mxcheck_kernels::cpu {
+namespace HWY_NAMESPACE {
+
+  #if HWY_TARGET != HWY_SCALAR
+
+// limits[byte][k]: the last finite magnitude whose code is k or less, in all lanes of 128 bits.
+template <class Kind>
+class Limits {
+ public:
+  using T = typename Kind::Bits;
+  static constexpr int kCopies = 16 / static_cast<int>(sizeof(T));
+
+  // False for a byte that has none: the code of a zero is not 0 below it.
+  bool find(const Levels& levels, std::uint8_t byte) {
+    if (state_[byte] == State::unknown) fill(levels, byte);
+    return state_[byte] == State::known;
+  }
+
+  // All of them at once, where so many blocks follow that asking for each takes longer. False: some have none.
+  bool find_all(const Levels& levels) {
+    bool all = true;
+    for (int byte = 0; byte < kE4m3Nan; ++byte) all &= find(levels, static_cast<std::uint8_t>(byte));
+    return all;
+  }
+
+  const T* of(std::uint8_t byte) const { return limits_[byte][0]; }
+
+ private:
+  enum class State : std::uint8_t { unknown, known, has_none };
+
+  void fill(const Levels& levels, std::uint8_t byte) {
+    state_[byte] = State::has_none;
+    if (levels.code_of(0.0F, byte) != 0) return;
+    T last = 0;
+    for (int k = 0; k < 7; ++k) {
+      T beyond = Kind::kInfinity;  // codes grow with magnitudes
+      while (beyond - last > 1) {
+        const T middle = static_cast<T>(last + (beyond - last) / 2);
+        (levels.code_of(Kind::value(middle), byte) <= k ? last : beyond) = middle;
+      }
+      for (int i = 0; i < kCopies; ++i) limits_[byte][k][i] = last;
+    }
+    state_[byte] = State::known;
+  }
+
+  HWY_ALIGN T limits_[128][8][kCopies] = {};  // of 8, a power of two, the last is not used
+  State state_[128] = {};
+};
+
+// The bits of `yes` where mask has ones, and those of `no` elsewhere. Highway's IfVecThenElse may look at the top bit
+// of each byte alone; on AVX3 it is one instruction.
+template <class V>
+HWY_INLINE V bits_of(V mask, V yes, V no) {
+    #if HWY_TARGET <= HWY_AVX3
+  return hn::IfVecThenElse(mask, yes, no);
+    #else
+  return hn::Or(hn::And(mask, yes), hn::AndNot(mask, no));
+    #endif
+}
+
+// The code of each element in the top four bits of its lane. A difference limit - magnitude is negative if the code is
+// above the limit's; limits ascend, so that the number of negative ones has the parity of them all in bit 0, and two
+// more bits by halving.
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> top_codes(D d, const T* x, const T* limits) {
+  constexpr int kCopies = 16 / static_cast<int>(sizeof(T));
+  const auto v = hn::LoadU(d, x);
+  const auto magnitude = hn::And(v, hn::Set(d, Bits<T>::kMagnitude));
+  const auto above = [&](int k) HWY_ATTR { return hn::Sub(hn::LoadDup128(d, limits + k * kCopies), magnitude); };
+  const auto two = above(1);
+  const auto four = above(3);
+  const auto six = above(5);
+  const auto odd = hn::Xor(hn::Xor3(above(0), two, above(2)), hn::Xor(hn::Xor3(four, above(4), six), above(6)));
+  const auto middle = bits_of(four, six, two);
+  const auto first = [&](int bits)
+                         HWY_ATTR { return hn::Set(d, static_cast<T>(~(Bits<T>::kMagnitude >> (bits - 1)))); };
+  const auto top2 = bits_of(first(1), v, hn::ShiftRight<1>(four));
+  const auto top3 = bits_of(first(2), top2, hn::ShiftRight<2>(middle));
+  return bits_of(first(3), top3, hn::ShiftRight<3>(odd));
+}
+
+// As many codes as d has lanes of 16 bits, each in the top four bits of its lane.
+template <class D>
+HWY_INLINE hn::VFromD<D> top_codes_in_16(D d, const std::uint16_t* x, const std::uint16_t* limits) {
+  return top_codes(d, x, limits);
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> top_codes_in_16(D d, const std::uint32_t* x, const std::uint32_t* limits) {
+  const hn::Repartition<std::uint32_t, D> d32;
+  const auto first = hn::BitCast(d, top_codes(d32, x, limits));
+  const auto second = hn::BitCast(d, top_codes(d32, x + hn::Lanes(d32), limits));
+  return hn::ConcatOdd(d, second, first);
+}
+
+// Bytes i, i + 4, i + 8, i + 12 of each 128 bits one after the other, and then the words of all of them.
+template <class D8>
+HWY_INLINE hn::VFromD<D8> gathered_bytes(D8 d8, hn::VFromD<D8> v) {
+  HWY_ALIGN static constexpr std::uint8_t kFourths[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const auto words = hn::TableLookupBytes(v, hn::LoadDup128(d8, kFourths));
+  if constexpr (hn::MaxLanes(d8) == 16) {
+    return words;
+  } else {
+    HWY_ALIGN static constexpr std::uint32_t kWords[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const hn::Repartition<std::uint32_t, D8> d32;
+    return hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(d32, words), hn::SetTableIndices(d32, kWords)));
+  }
+}
+
+// Writes the codes of x[0 .. count), count rounded up to 64, two a byte; bytes: the scales of blocks of 16. Meanwhile
+// the elements `ahead` further on are prefetched; a prefetch never faults.
+template <class Kind>
+void encode_nvfp4_run(const typename Kind::Bits* x, std::int64_t count, const Limits<Kind>& limits,
+                      const std::uint8_t* bytes, std::int64_t ahead, std::uint8_t* codes, bool stream) {
+  const hn::CappedTag<std::uint16_t, 16> d;  // a block, or half of one
+  const hn::Repartition<std::uint32_t, decltype(d)> d32;
+  const hn::Repartition<std::uint8_t, decltype(d)> d8;
+  constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(*x));
+  const auto low_nibble = hn::Set(d32, 0xFU);
+  // Pairs of codes as bytes, each in the lowest of the four of its lane.
+  const auto pairs = [&](std::int64_t i) HWY_ATTR {
+    const auto v = hn::BitCast(d32, top_codes_in_16(d, x + i, limits.of(bytes[i / 16])));
+    return bits_of(low_nibble, hn::ShiftRight<12>(v), hn::ShiftRight<24>(v));
+  };
+  const bool past_cache = stream && is_aligned(d8, codes);
+  for (std::int64_t i = 0; i < count; i += 4 * kLanes) {
+    for (std::int64_t line = 0; line < 4 * kLanes; line += kLine) prefetch(x + i + line, ahead);
+    const auto lower = hn::Or(pairs(i), hn::ShiftLeft<8>(pairs(i + kLanes)));
+    const auto upper = hn::Or(pairs(i + 2 * kLanes), hn::ShiftLeft<8>(pairs(i + 3 * kLanes)));
+    const auto packed = gathered_bytes(d8, hn::BitCast(d8, hn::Or(lower, hn::ShiftLeft<16>(upper))));
+    past_cache ? hn::Stream(packed, d8, codes + i / 2) : hn::StoreU(packed, d8, codes + i / 2);
+  }
+}
+
+  #endif  // HWY_TARGET != HWY_SCALAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mxcheck_kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,29 @@
+#pragma once
+// NVFP4 quantization of bands (rows of blocks), SIMD, dispatched at run time to the best target of the machine.
+// Arguments are trusted: candidate.cc has checked them.
+
+#include <cstdint>
+
+#include "kernels/common/nvfp4/policy.h"
+#include "kernels/cpu/nvfp4/levels.h"
+#include "kernels/cpu/quantize/scale_map.h"
+
+namespace mxcheck_kernels::cpu {
+
+struct Nvfp4Job {
+  Levels levels;
+  Nvfp4Values values = Nvfp4Values::bf16;
+  const void* x = nullptr;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;  // of x, in elements
+  std::int64_t block_rows = 1;
+  std::uint8_t* codes = nullptr;  // (cols + 1) / 2 bytes a row
+  std::uint8_t* scales = nullptr;
+  const ScaleMap* map = nullptr;
+  bool stream = false;  // codes bypass the cache
+};
+
+// Quantizes the bands [begin, end) of job.map. Does not throw. Padding of tiled scales is not written.
+void quantize_nvfp4_bands(const Nvfp4Job& job, std::int64_t begin, std::int64_t end);
+
+}  // namespace mxcheck_kernels::cpu

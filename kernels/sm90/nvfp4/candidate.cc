@@ -1,0 +1,80 @@
+// libmxcheck_sm90_nvfp4.so: the table of its one operation, and how a call is checked and enqueued.
+
+#include "kernels/candidate.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "kernels/common/boundary.h"
+#include "kernels/common/nvfp4/policy.h"
+#include "kernels/common/refusal.h"
+#include "kernels/sm90/common/arguments.h"
+#include "kernels/sm90/nvfp4/nvfp4.h"
+
+namespace mxcheck_kernels::sm90 {
+namespace {
+
+constexpr std::array kRecipes{
+    OfferedNvfp4Recipe{"nvfp4", Nvfp4Recipe::exact}, OfferedNvfp4Recipe{"nvfp4_te", Nvfp4Recipe::te},
+    OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
+
+void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
+
+void require_scales(const Checked& scales, const Nvfp4Policy& plan, const Checked& x) {
+  const std::int64_t cols = divide_up(x.cols, 16);
+  if (!plan.tiled) return require_shape("scales", scales, divide_up(x.rows, plan.block_rows), cols);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(divide_up(x.rows, 128) * 512, divide_up(cols, 4), &bytes))
+    invalid("the number of scale bytes overflows 63 bits");
+  require_shape("scales", scales, 1, bytes);
+}
+
+void run_quantize_nvfp4(const mxcheck_call& call) {
+  check_call(call, 2, 3, 2, ", x and tensor_scale");
+  const mxcheck_policy& policy = *call.policy;
+  const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
+  const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
+  require_policy_shape(policy, x.rows, x.cols);
+  const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
+  require_shape("tensor_scale", tensor_scale, 1, 1);
+  if (call.num_inputs > 2) {
+    check_tensor("offsets", call.inputs[2], kInt64Type, 1, Strides::contiguous);
+    unsupported("offsets are not offered: quantize one expert after the other");
+  }
+  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
+  require_shape("codes", codes, x.rows, x.cols / 2 + x.cols % 2);
+  const Checked scales = check_tensor("scales", call.outputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
+  require_scales(scales, plan, x);
+  require_disjoint(std::array{x, tensor_scale}, std::array{codes, scales});
+  if (codes.bytes == 0) return;
+
+  Nvfp4Job job;
+  job.x = x.data, job.stride = x.stride, job.rows = x.rows, job.cols = x.cols;
+  job.tensor_scale = static_cast<const float*>(tensor_scale.data);
+  job.codes = static_cast<std::uint8_t*>(codes.data), job.scales = static_cast<std::uint8_t*>(scales.data);
+  job.pad = policy.pad_byte, job.tiled = plan.tiled, job.recipe = plan.recipe;
+  job.words = is_aligned(scales.data, 4) && (plan.tiled || divide_up(x.cols, 16) % 4 == 0);
+  const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
+  const bool rows_aligned = x.rows <= 1 || x.stride % vector_stride == 0;
+  const bool vector = x.cols % 8 == 0 && rows_aligned && is_aligned(x.data, 16) && is_aligned(codes.data, 4);
+  require_success(quantize_nvfp4(job, plan.block_rows, plan.values, vector, stream_of(call)));
+}
+
+std::uint64_t no_workspace(const mxcheck_call& call) {
+  check_call(call, 2, 3, call.num_outputs);
+  return 0;
+}
+
+constexpr std::array kOperations{make_cuda_operation<check_policy, run_quantize_nvfp4, no_workspace>("quantize_nvfp4")};
+
+constexpr mxcheck_candidate_table kTable = make_table("sm90_nvfp4", MXCHECK_SM90_VERSION, kDLCUDA, kOperations);
+
+}  // namespace
+}  // namespace mxcheck_kernels::sm90
+
+extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate(void) {
+  return &mxcheck_kernels::sm90::kTable;
+}

@@ -1,0 +1,158 @@
+#pragma once
+// The numbers of NVFP4's two levels of scales on the device. FP32 operations are rounded to nearest even, one by one,
+// and keep subnormal numbers: nothing here is an approximation, and nothing is contracted.
+//
+// A code is found in one of two ways. The fast one takes an element's value v = RN(x * factor) with |v| < 7 to the code
+// by one addition; it is for blocks of finite numbers. The slow one compares: it is complete. The exact recipe has no
+// factor: it takes the fast way with a quotient that is off by less than 2^-21 of itself, and the slow one for elements
+// that are within 2^-18 of a midpoint.
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/common/nvfp4/policy.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+inline constexpr std::uint32_t kMagnitude = 0x7FFFFFFF;
+inline constexpr std::uint32_t kInfinityBits = 0x7F800000;
+inline constexpr float kLargestFloat = 0x1.fffffep127F;
+inline constexpr std::uint32_t kE4m3Nan = 0x7F;
+inline constexpr std::uint32_t kE2m1Nan = 7;  // E2M1 has no NaN: it becomes +6, whatever its sign
+
+// The scale of the tensor, as the recipe uses it.
+struct Nvfp4Outer {
+  float encode = 1;         // S; exact: 2^k with s * 2^k in [1, 2), as far as floats have it
+  float decode = 1;         // s
+  float encode_over_6 = 1;  // RN(S * RN(1 / 6)); exact: 1 / (6 s 2^k)
+  float rest = 1;           // exact: encode * rest is 2^k
+};
+
+__device__ __forceinline__ float power_of_two(int exponent) {  // -126 .. 127
+  return __uint_as_float(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+
+__device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored) {
+  Nvfp4Outer outer;
+  if (recipe == Nvfp4Recipe::exact) {
+    const int k = -ilogbf(stored);  // -127 .. 149
+    const int half = k / 2;
+    outer.decode = stored;
+    outer.encode = power_of_two(half), outer.rest = power_of_two(k - half);
+    outer.encode_over_6 = __fdiv_rn(1.0F, 6.0F * (stored * outer.encode * outer.rest));
+    return outer;
+  }
+  if (recipe == Nvfp4Recipe::vllm) {
+    outer.encode = stored;
+  } else if (stored != 0) {  // an amax of 0 leaves S at 1
+    outer.encode = fminf(__fdiv_rn(2688.0F, stored), kLargestFloat);
+  }
+  outer.decode = __frcp_rn(outer.encode);
+  outer.encode_over_6 = __fmul_rn(outer.encode, 1.0F / 6.0F);
+  return outer;
+}
+
+// RN to E4M3 of a number of 0 or more, at most 448; NaN for NaN.
+__device__ __forceinline__ std::uint32_t e4m3_of(float quotient) {
+  return ptx::cvt_rn_satfinite_e4m3x2_f32(quotient, 0.0F) & 0xFFU;
+}
+
+__device__ __forceinline__ float e4m3_value(std::uint32_t byte) {
+  return ptx::cvt_f32_f16x2(ptx::cvt_rn_f16x2_e4m3x2(static_cast<std::uint16_t>(byte))).x;
+}
+
+// RN to E4M3 of a / (6 s), as if exact. A quotient in floats decides unless it lies near a midpoint, which has 20 bits
+// below E4M3's that are 0x80000; below 2^-6 midpoints lie elsewhere. Then the quotient of doubles decides, rounded to
+// odd to 24 bits, of which E4M3 has less than half.
+__device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, float a) {
+  const float near = a * outer.encode * outer.rest * outer.encode_over_6;
+  const std::uint32_t below = __float_as_uint(near) & 0xFFFFFU;
+  const bool sure = (near >= 0x1p-6F && below - 0x7FFE0U > 0x40U) || near < 0x1p-11F;
+  if (sure) return e4m3_of(near);
+  const double quotient = __ddiv_rn(static_cast<double>(a), 6.0 * static_cast<double>(outer.decode));
+  if (quotient >= 448) return 0x7E;
+  const float cut = __double2float_rz(quotient);
+  const bool is_cut = static_cast<double>(cut) != quotient;
+  return e4m3_of(__uint_as_float(__float_as_uint(cut) | (is_cut ? 1U : 0U)));
+}
+
+// The scale of a block, and by which its elements are multiplied.
+struct Nvfp4Scale {
+  std::uint32_t byte = 0;
+  float factor = 0;  // exact: 1 / (b s), nearly, or 0 where it is far from 1
+};
+
+// amax: a NaN for a block with one that counts.
+__device__ __forceinline__ Nvfp4Scale scale_of(Nvfp4Recipe recipe, const Nvfp4Outer& outer, float amax) {
+  Nvfp4Scale scale;
+  if (recipe == Nvfp4Recipe::exact) {
+    scale.byte = __float_as_uint(amax) >= kInfinityBits ? kE4m3Nan : exact_byte(outer, amax);
+    const float product = __fmul_rn(e4m3_value(scale.byte), outer.decode);
+    if (product > 0x1p-100F && product < 0x1p100F) scale.factor = __frcp_rn(product);
+    return scale;
+  }
+  if (recipe == Nvfp4Recipe::te) {
+    scale.byte = e4m3_of(__fmul_rn(amax, outer.encode_over_6));
+  } else if (recipe == Nvfp4Recipe::te_2_8) {
+    scale.byte = e4m3_of(__fmul_rn(__fdiv_rn(amax, 6.0F), outer.encode));
+  } else {
+    scale.byte = e4m3_of(__fmul_rn(__fmul_rn(amax, 1.0F / 6.0F), outer.encode));
+  }
+  if (recipe == Nvfp4Recipe::vllm && scale.byte == 0) return scale;
+  scale.factor = __frcp_rn(__fmul_rn(e4m3_value(scale.byte), outer.decode));
+  if (recipe != Nvfp4Recipe::vllm) scale.factor = fminf(scale.factor, kLargestFloat);  // which a NaN becomes too
+  return scale;
+}
+
+// The code of a magnitude by its comparison with the midpoints times `step`.
+template <class Number>
+__device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number step) {
+  const Number quarter = step / 4;
+  return (m > quarter ? 1U : 0U) + (m >= 3 * quarter ? 1U : 0U) + (m > 5 * quarter ? 1U : 0U) +
+         (m >= 7 * quarter ? 1U : 0U) + (m > 10 * quarter ? 1U : 0U) + (m >= 14 * quarter ? 1U : 0U) +
+         (m > 20 * quarter ? 1U : 0U);
+}
+
+// The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
+__device__ __noinline__ std::uint32_t slow_code(Nvfp4Recipe recipe, const Nvfp4Outer& outer, const Nvfp4Scale& scale,
+                                                float x) {
+  if (isnan(x) || scale.byte == kE4m3Nan) return kE2m1Nan;
+  const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
+  if (recipe == Nvfp4Recipe::exact) {
+    if (scale.byte == 0) return sign;
+    const double step = static_cast<double>(e4m3_value(scale.byte)) * static_cast<double>(outer.decode);
+    return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
+  }
+  const float value = __fmul_rn(x, scale.factor);
+  return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
+}
+
+// A magnitude and what its code is made of. With p the power of two at or below max(m, 1), codes are p / 2 apart, which
+// is the last place of p * 2^22: the sum of both is rounded as the code is. Its last bits count codes from 0, 2 or 2
+// on, and its exponent field says which: adding the field twice, from bit 22 on, gives the code in the last three bits.
+struct FastCode {
+  float step;  // p
+  float sum;
+};
+
+__device__ __forceinline__ FastCode fast_code(float m) {
+  FastCode code;
+  code.step = __uint_as_float(__float_as_uint(fmaxf(m, 1.0F)) & kInfinityBits);
+  code.sum = __fmaf_rn(code.step, 0x1p22F, m);
+  return code;
+}
+
+__device__ __forceinline__ std::uint32_t bits_of(const FastCode& code) {
+  const std::uint32_t bits = __float_as_uint(code.sum);
+  return (bits + (bits >> 22)) & 7U;
+}
+
+// True near a midpoint, which is p / 4 away from both codes.
+__device__ __forceinline__ bool is_near_midpoint(const FastCode& code, float m) {
+  const float rest = __fsub_rn(m, __fsub_rn(code.sum, __fmul_rn(code.step, 0x1p22F)));
+  return fabsf(__fsub_rn(fabsf(rest), __fmul_rn(code.step, 0.25F))) < __fmul_rn(code.step, 0x1p-17F);
+}
+
+}  // namespace mxcheck_kernels::sm90

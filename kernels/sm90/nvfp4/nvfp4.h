@@ -1,0 +1,31 @@
+#pragma once
+// What the host asks of the kernel in nvfp4.cu.
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/common/nvfp4/policy.h"
+
+namespace mxcheck_kernels::sm90 {
+
+// A matrix that is quantized. Arguments are trusted: candidate.cc has checked them.
+struct Nvfp4Job {
+  const void* x = nullptr;
+  std::int64_t stride = 0;  // of x, in elements
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  const float* tensor_scale = nullptr;
+  std::uint8_t* codes = nullptr;  // (cols + 1) / 2 bytes a row
+  std::uint8_t* scales = nullptr;
+  std::uint8_t pad = 0;
+  bool tiled = false;  // scales lie in tiles of 128 x 4
+  bool words = false;  // four scales of a row may be written as one word
+  Nvfp4Recipe recipe = Nvfp4Recipe::exact;
+};
+
+// vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4.
+// INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
+cudaError_t quantize_nvfp4(const Nvfp4Job& job, int block_rows, Nvfp4Values values, bool vector, cudaStream_t stream);
+
+}  // namespace mxcheck_kernels::sm90
