@@ -47,7 +47,8 @@ std::string names(std::string_view of) {
   if (of == "routers") return lines_of(all_router_variants());
   if (of == "rules") return lines_of(all_token_rounding_rules());
   refuse("'" + std::string(of) +
-         "' has no names: formats, recipes, two_level_recipes, blocks, layouts, roundings, overflows, contracts, routers, rules have");
+         "' has no names: formats, recipes, two_level_recipes, blocks, layouts, roundings, overflows, contracts, "
+         "routers, rules have");
 }
 
 std::string line(std::string_view key, const std::string& value) { return std::string(key) + '=' + value + '\n'; }

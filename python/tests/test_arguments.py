@@ -73,7 +73,7 @@ MISTAKES = [
     (lambda: mxcheck.gate("gated:right", only=3), "only is 3"),
     (lambda: mxcheck.gate("gated:right", cases=0), "cases is 0: a whole number from 1 to 10000000"),
     (lambda: mxcheck.gate("gated:right", jobs=257), "jobs is 257: a whole number from 0 to 256"),
-    (lambda: mxcheck.identify_dump(Q), "b is needed; help(mxcheck.identify_dump) says what for"),
+    (lambda: mxcheck.identify_dump(Q), "b is needed: a product takes a, b, d; given: a"),
     (lambda: mxcheck.decode(Q, "e4m3"), "codes is a mxcheck.Quantized: its tensors are .codes and .scales"),
     (lambda: mxcheck.golden.verify(X, "golden.h5"), "candidate is [[0.0,", "or tensors by name, as {'codes': q.codes, 'scales': q.scales}"),
     (lambda: mxcheck.gate("gated:right", configs="x"), "configs is 'x'"),

@@ -106,8 +106,9 @@ void need(std::initializer_list<DumpTensor> all, const char* of) {
   }
   for (const DumpTensor& one : all) {
     if (one.location.empty())
-      throw Error(ErrorKind::usage, fmt::format("{} is needed: {} is {}; given are {}", one.flag, of, join(wanted, " "),
-                                                given.empty() ? "none of them" : join(given, " ")));
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} is needed: {} takes {}; given: {}", one.flag, of, join(wanted, ", "),
+                              given.empty() ? "none of them" : join(given, ", ")));
   }
 }
 

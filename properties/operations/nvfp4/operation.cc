@@ -242,6 +242,7 @@ OperationModule nvfp4_module() {
   ScaledBlocksTraits traits{"quantize_nvfp4"};
   traits.can_be_asked = [](const Variant&) { return true; };
   traits.depends_on_recipe = traits.has_two_levels = true;
+  traits.usual_in_quick = std::int64_t{1} << 17;
   traits.has_row_index = false;
   traits.invalid_calls = [] {
     return invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));

@@ -71,7 +71,7 @@ TEST_F(IdentifyTool, a_dump_of_a_cast_names_its_rounding) {
   expect_output("identify --x x.npy --codes codes.npy --format e5m2", 1,
                 {"and           without --scales the codes are those of a cast; scales are given as --scales FILE\n"});
   expect_refused(2, "codes.npy: is 8 x 64, and x 8 x 256", "identify --x a.npy --codes codes.npy");
-  expect_refused(2, "--codes is needed: a cast, or with --scales a quantization, is --x --codes; given are --x",
+  expect_refused(2, "--codes is needed: a cast, or with --scales a quantization, takes --x, --codes; given: --x",
                  "identify --x x.npy");
   expect_refused(2, "--svg draws a product's", "identify --x x.npy --codes codes.npy --svg t.svg");
 }
