@@ -116,16 +116,16 @@ __device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number ste
 }
 
 // The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-__device__ __noinline__ std::uint32_t slow_code(Nvfp4Recipe recipe, const Nvfp4Outer& outer, const Nvfp4Scale& scale,
+__device__ __noinline__ std::uint32_t slow_code(Nvfp4Recipe recipe, float decode, std::uint32_t byte, float factor,
                                                 float x) {
-  if (isnan(x) || scale.byte == kE4m3Nan) return kE2m1Nan;
+  if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
   if (recipe == Nvfp4Recipe::exact) {
-    if (scale.byte == 0) return sign;
-    const double step = static_cast<double>(e4m3_value(scale.byte)) * static_cast<double>(outer.decode);
+    if (byte == 0) return sign;
+    const double step = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode);
     return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
   }
-  const float value = __fmul_rn(x, scale.factor);
+  const float value = __fmul_rn(x, factor);
   return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
 }
 

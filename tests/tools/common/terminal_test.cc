@@ -97,7 +97,7 @@ TEST_F(Terminal, bash_offers_subcommands_and_the_words_of_an_option_and_leaves_f
   EXPECT_EQ(offered("mxcheck completion ''").count("fish"), 1U);
   EXPECT_EQ(offered("mxcheck gate --junit ''"), (std::set<std::string>{})) << "a file";
   EXPECT_EQ(offered("mxcheck gate --candidate sm90"),
-            (std::set<std::string>{"sm90", "sm90_gemm", "sm90_route", "sm90_layer", "sm90_moe"}));
+            (std::set<std::string>{"sm90", "sm90_gemm", "sm90_route", "sm90_layer", "sm90_moe", "sm90_nvfp4"}));
 }
 
 TEST_F(Terminal, zsh_and_fish_read_their_scripts_and_have_every_option) {
