@@ -14,6 +14,9 @@ namespace mxcheck::bench {
 // on one thread and on all cores.
 void register_cpu_benchmarks(const std::string& library);
 
+// The operation of the library of NVFP4, likewise.
+void register_nvfp4_benchmarks(const std::string& library);
+
 // reference::quantize, route and round_tokens, one thread's plain code on all cores: elements or tokens a second.
 void register_reference_benchmarks();
 

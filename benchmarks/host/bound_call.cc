@@ -51,8 +51,9 @@ BoundCall::BoundCall(const std::string& library, const Request& request)
   const Request& r = request_;
   policy_.size = sizeof policy_;
   policy_.layout = r.layout;
-  policy_.format = "e4m3";
-  policy_.recipe = "rceil";
+  const bool is_nvfp4 = r.operation == "quantize_nvfp4";
+  policy_.format = is_nvfp4 ? "e2m1" : "e4m3";
+  policy_.recipe = is_nvfp4 ? "nvfp4_te" : "rceil";
   policy_.block_rows = r.block_rows;
   policy_.block_cols = r.block_cols;
   policy_.rows = r.rows;
@@ -72,7 +73,12 @@ BoundCall::BoundCall(const std::string& library, const Request& request)
     add(true, wide, r.rows, r.cols);
     const Buffer& x = *memory_.back();
     r.fp32 ? fill_values<std::uint32_t>(x.data(), x.size()) : fill_values<std::uint16_t>(x.data(), x.size());
-    add(false, kBytes, r.rows, r.cols);
+    if (is_nvfp4) {
+      add(true, {kDLFloat, 32, 1}, 0, 1);
+      const float amax = 2;
+      std::memcpy(memory_.back()->data(), &amax, sizeof amax);
+    }
+    add(false, kBytes, r.rows, is_nvfp4 ? divide_up(r.cols, 2) : r.cols);
     add_scales(false, r.block_rows, r.block_cols, tiled);
     if (r.operation == "quantize_dual") {
       add(false, kBytes, r.rows, r.cols);

@@ -39,8 +39,8 @@ struct Request {
   [[nodiscard]] std::string text() const;
 };
 
-// The operation on random values, E4M3, rule rceil. Throws Error{environment} if the library cannot be loaded or has no
-// such operation.
+// The operation on random values, E4M3, rule rceil; of quantize_nvfp4, E2M1, recipe nvfp4_te. Throws Error{environment}
+// if the library cannot be loaded or has no such operation.
 class BoundCall {
  public:
   BoundCall(const std::string& library, const Request& request);

@@ -53,6 +53,16 @@ void register_call(const std::string& library, const Request& request) {
       ->Unit(benchmark::kMillisecond);
 }
 
+// Each on one thread and on all cores.
+void register_calls(const std::string& library, const std::vector<Request>& requests) {
+  for (Request request : requests) {
+    for (const std::int32_t threads : {1, 0}) {
+      request.threads = threads;
+      register_call(library, request);
+    }
+  }
+}
+
 }  // namespace
 
 void register_cpu_benchmarks(const std::string& library) {
@@ -70,12 +80,14 @@ void register_cpu_benchmarks(const std::string& library) {
       {"dequantize", true, 32, 1, MXCHECK_COMPACT},     {"scale_layout", false, 1, 32, MXCHECK_TCGEN05},
       {"scale_layout", false, 32, 1, MXCHECK_TCGEN05},
   };
-  for (Request request : requests) {
-    for (const std::int32_t threads : {1, 0}) {
-      request.threads = threads;
-      register_call(library, request);
-    }
-  }
+  register_calls(library, requests);
+}
+
+void register_nvfp4_benchmarks(const std::string& library) {
+  register_calls(library, {{"quantize_nvfp4", false, 1, 16, MXCHECK_COMPACT},
+                           {"quantize_nvfp4", false, 1, 16, MXCHECK_TCGEN05},
+                           {"quantize_nvfp4", false, 16, 16, MXCHECK_COMPACT},
+                           {"quantize_nvfp4", true, 1, 16, MXCHECK_COMPACT}});
 }
 
 // --- the reference

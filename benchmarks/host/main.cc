@@ -87,6 +87,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
   try {
     mxcheck::bench::register_cpu_benchmarks(library);
+    mxcheck::bench::register_nvfp4_benchmarks(MXCHECK_CPU_NVFP4_LIBRARY);
     mxcheck::bench::register_reference_benchmarks();
     mxcheck::bench::register_accumulate_benchmarks();
     mxcheck::bench::register_golden_benchmarks(MXCHECK_TOOL);

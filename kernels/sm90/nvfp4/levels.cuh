@@ -116,22 +116,25 @@ __device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number ste
 }
 
 // The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-__device__ __noinline__ std::uint32_t slow_code(Nvfp4Recipe recipe, const Nvfp4Outer& outer, const Nvfp4Scale& scale,
+__device__ __noinline__ std::uint32_t slow_code(Nvfp4Recipe recipe, float decode, std::uint32_t byte, float factor,
                                                 float x) {
-  if (isnan(x) || scale.byte == kE4m3Nan) return kE2m1Nan;
+  if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
   if (recipe == Nvfp4Recipe::exact) {
-    if (scale.byte == 0) return sign;
-    const double step = static_cast<double>(e4m3_value(scale.byte)) * static_cast<double>(outer.decode);
+    if (byte == 0) return sign;
+    const double step = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode);
     return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
   }
-  const float value = __fmul_rn(x, scale.factor);
+  const float value = __fmul_rn(x, factor);
   return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
 }
 
-// A magnitude and what its code is made of. With p the power of two at or below max(m, 1), codes are p / 2 apart, which
-// is the last place of p * 2^22: the sum of both is rounded as the code is. Its last bits count codes from 0, 2 or 2
-// on, and its exponent field says which: adding the field twice, from bit 22 on, gives the code in the last three bits.
+// A magnitude m and what its code is made of. With p = 1, 2 or 4, the power of two at or below max(m, 1), codes are p /
+// 2 apart, which is the last place of p * 2^22: the sum of both is rounded as the code is. Its last bits count codes
+// from 0, 2 or 4 on; its exponent field, 149 to 151, says which, and added from bit 1 on it adds 298 + 0, 2 or 4. With
+// 6 more, 3 p in the sum, that is the code modulo 8.
+inline constexpr float kCodeSum = 0x1p22F + 3.0F;
+
 struct FastCode {
   float step;  // p
   float sum;
@@ -140,7 +143,7 @@ struct FastCode {
 __device__ __forceinline__ FastCode fast_code(float m) {
   FastCode code;
   code.step = __uint_as_float(__float_as_uint(fmaxf(m, 1.0F)) & kInfinityBits);
-  code.sum = __fmaf_rn(code.step, 0x1p22F, m);
+  code.sum = __fmaf_rn(code.step, kCodeSum, m);
   return code;
 }
 
@@ -151,7 +154,7 @@ __device__ __forceinline__ std::uint32_t bits_of(const FastCode& code) {
 
 // True near a midpoint, which is p / 4 away from both codes.
 __device__ __forceinline__ bool is_near_midpoint(const FastCode& code, float m) {
-  const float rest = __fsub_rn(m, __fsub_rn(code.sum, __fmul_rn(code.step, 0x1p22F)));
+  const float rest = __fsub_rn(m, __fsub_rn(code.sum, __fmul_rn(code.step, kCodeSum)));
   return fabsf(__fsub_rn(fabsf(rest), __fmul_rn(code.step, 0.25F))) < __fmul_rn(code.step, 0x1p-17F);
 }
 

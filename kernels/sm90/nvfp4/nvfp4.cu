@@ -2,8 +2,9 @@
 //
 // Layout: eight elements of a row are a thread's, 32 threads' lie side by side, so that a warp reads runs of 512 bytes
 // (BF16) and writes runs of 128; two neighbours share a block of 16 columns. A thread has four rows, all of which it
-// loads before it looks at one. Compute: amax by integers, which keep NaN and Inf; the block's scale, by both of its
-// threads; codes. Store: a word of eight codes; scales four at a time, gathered from eight lanes.
+// loads before it looks at one. Compute: amax by integers, which keep NaN and Inf; the scales of two rows by each of
+// the two threads of a block, which exchange them; codes. Store: a word of eight codes a row; of scales a word of four
+// blocks a row, by one lane for each of the four rows.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,6 +27,7 @@ constexpr int kTileRows = 16;                   // four times four
 constexpr int kAcross = kTileCols / kElements;  // threads side by side: two warps
 constexpr int kTileBlocks = kTileCols / 16;     // in a row
 constexpr unsigned kAllLanes = 0xFFFFFFFF;
+constexpr std::int64_t kMostDown = 65535;  // blocks of threads in y and z
 constexpr std::int64_t kScaleTileRows = 128;
 constexpr std::int64_t kScaleTileBytes = 512;  // 128 x 4
 
@@ -90,7 +92,7 @@ __device__ __forceinline__ std::uint32_t largest(const Eight<float>& e) {
 
 // The largest magnitude that is no NaN.
 template <class T>
-__device__ __noinline__ std::uint32_t largest_number(const Eight<T>& e) {
+__device__ __forceinline__ std::uint32_t largest_number(const Eight<T>& e) {
   std::uint32_t bits = 0;
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
@@ -116,7 +118,7 @@ __device__ __forceinline__ std::uint32_t encode_eight(Nvfp4Recipe recipe, const 
       const float m = __fmul_rn(fabsf(x), scale.factor);
       const FastCode code = fast_code(m);
       if constexpr (kExact) near = near || is_near_midpoint(code, m);
-      codes = codes << 4 | bits_of(code) | (__float_as_uint(x) >> 28 & 8U);
+      codes = __funnelshift_l(__float_as_uint(x), codes, 1) << 3 | bits_of(code);  // the sign, then the code
     }
     fast = !near;
   }
@@ -124,7 +126,7 @@ __device__ __forceinline__ std::uint32_t encode_eight(Nvfp4Recipe recipe, const 
     codes = 0;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (i < count) codes |= slow_code(recipe, outer, scale, element(e, i)) << (4 * i);
+      if (i < count) codes |= slow_code(recipe, outer.decode, scale.byte, scale.factor, element(e, i)) << (4 * i);
     }
   }
   return codes;
@@ -145,16 +147,53 @@ __device__ __forceinline__ void store_codes(const Nvfp4Job& job, std::int64_t ro
   }
 }
 
-// Four scales of a row, of blocks `first` and after it, by every eighth lane; scale bytes are in the even lanes. Rows
-// and columns that belong to no block get the padding, in tiles.
-__device__ __forceinline__ void store_scales(const Nvfp4Job& job, std::int64_t row, std::int64_t col,
-                                             std::uint32_t byte) {
+// Of four rows, rows 0 and 1 are those of the even lanes and rows 2 and 3 those of the odd ones, beside them.
+template <class V>
+__device__ __forceinline__ V of_own_row(const V (&rows)[kRowsOfThread], int row) {
+  return threadIdx.x % 2 == 0 ? rows[row] : rows[row + 2];
+}
+
+// The scales of four rows, each from the maximum of this thread's elements.
+__device__ __forceinline__ void scales_of_rows(Nvfp4Recipe recipe, const Nvfp4Outer& outer,
+                                               const std::uint32_t (&amax)[kRowsOfThread],
+                                               Nvfp4Scale (&scales)[kRowsOfThread]) {
+  const bool even = threadIdx.x % 2 == 0;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const std::uint32_t beside = __shfl_xor_sync(kAllLanes, even ? amax[r + 2] : amax[r], 1);
+    const Nvfp4Scale own = scale_of(recipe, outer, __uint_as_float(max(of_own_row(amax, r), beside)));
+    Nvfp4Scale other;
+    other.byte = __shfl_xor_sync(kAllLanes, own.byte, 1);
+    other.factor = __uint_as_float(__shfl_xor_sync(kAllLanes, __float_as_uint(own.factor), 1));
+    scales[r] = even ? own : other;
+    scales[r + 2] = even ? other : own;
+  }
+}
+
+// Byte r of the result in lanes 2 b of eight is byte b of the argument in lanes 2 r: of a word of four rows' scales of
+// one block, a word of four blocks' scales of one row.
+__device__ __forceinline__ std::uint32_t transposed(std::uint32_t word) {
+  const std::uint32_t beside = __shfl_xor_sync(kAllLanes, word, 2);
+  const std::uint32_t pair =
+      (threadIdx.x & 2) == 0 ? __byte_perm(word, beside, 0x6240) : __byte_perm(word, beside, 0x3715);
+  const std::uint32_t others = __shfl_xor_sync(kAllLanes, pair, 4);
+  return (threadIdx.x & 4) == 0 ? __byte_perm(pair, others, 0x5410) : __byte_perm(pair, others, 0x3276);
+}
+
+// Four scales of each of four rows. Rows and columns that belong to no block get the padding, in tiles.
+__device__ __forceinline__ void store_scales(const Nvfp4Job& job, std::int64_t first_row, std::int64_t col,
+                                             const Nvfp4Scale (&scales)[kRowsOfThread]) {
+  std::uint32_t word = 0;
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) {
+    const bool inside = first_row + r < job.rows && col < job.cols;
+    word |= (inside ? scales[r].byte : job.pad) << (8 * r);
+  }
+  word = transposed(word);
+  if (threadIdx.x % 2 != 0) return;
+  const std::int64_t row = first_row + static_cast<int>(threadIdx.x) % 8 / 2;
+  const std::int64_t first = col / 64 * 4;  // block
   const std::int64_t blocks = divide_up(job.cols, 16);
-  if (row >= job.rows || col >= job.cols) byte = job.pad;
-  std::uint32_t word = byte | __shfl_down_sync(kAllLanes, byte, 2) << 8;
-  word |= __shfl_down_sync(kAllLanes, word, 4) << 16;
-  if (threadIdx.x % 8 != 0) return;
-  const std::int64_t first = col / 16;
   std::uint8_t* to = nullptr;
   std::int64_t count = 4;
   if (job.tiled) {
@@ -186,13 +225,12 @@ __device__ __forceinline__ std::uint32_t largest_of_rows(
 }
 
 template <class T, bool kSquare, bool kExact, bool kVector>
-__global__ void __launch_bounds__(kThreads)
-    nvfp4_kernel(const __grid_constant__ Nvfp4Job job, std::uint32_t tiles_across) {
+__global__ void __launch_bounds__(kThreads) nvfp4_kernel(const __grid_constant__ Nvfp4Job job) {
   // ---- layout
   const int across = static_cast<int>(threadIdx.x) % kAcross;
   const int group = static_cast<int>(threadIdx.x) / kAcross;
-  const std::int64_t tile_row = blockIdx.x / tiles_across;
-  const std::int64_t col = static_cast<std::int64_t>(blockIdx.x % tiles_across) * kTileCols + across * kElements;
+  const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
+  const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * kTileCols + across * kElements;
   const std::int64_t first_row = tile_row * kTileRows + group * kRowsOfThread;
 
   // ---- load
@@ -212,28 +250,29 @@ __global__ void __launch_bounds__(kThreads)
   for (int r = 0; r < kRowsOfThread; ++r) {
     amax[r] = largest(x[r]);
     if (!kExact && amax[r] > kInfinityBits) amax[r] = largest_number(x[r]);
-    if constexpr (!kSquare) amax[r] = max(amax[r], __shfl_xor_sync(kAllLanes, amax[r], 1));
   }
+  Nvfp4Scale scales[kRowsOfThread];
   if constexpr (kSquare) {
     __shared__ std::uint32_t shared[kTileRows / kRowsOfThread][kTileBlocks];
     std::uint32_t bits = max(max(amax[0], amax[1]), max(amax[2], amax[3]));
     bits = max(bits, __shfl_xor_sync(kAllLanes, bits, 1));
-    amax[0] = largest_of_rows(shared, group, across / 2, bits);
+    bits = largest_of_rows(shared, group, across / 2, bits);
+    scales[0] = scale_of(recipe, outer, __uint_as_float(bits));
+    const bool mine = group == 0 && across % 2 == 0 && col < job.cols && first_row < job.rows;
+    if (mine) job.scales[tile_row * divide_up(job.cols, 16) + col / 16] = static_cast<std::uint8_t>(scales[0].byte);
+  } else {
+    scales_of_rows(recipe, outer, amax, scales);
+    store_scales(job, first_row, col, scales);
   }
 
   // ---- compute and store
   const int count = static_cast<int>(min(static_cast<std::int64_t>(kElements), job.cols - col));
-  Nvfp4Scale scale;
 #pragma unroll
   for (int r = 0; r < kRowsOfThread; ++r) {
-    if (!kSquare || r == 0) scale = scale_of(recipe, outer, __uint_as_float(amax[r]));
     const std::int64_t row = first_row + r;
-    if constexpr (!kSquare) store_scales(job, row, col, scale.byte);
-    if (row < job.rows) store_codes<kVector>(job, row, col, encode_eight<kExact>(recipe, outer, scale, x[r], count));
-  }
-  if constexpr (kSquare) {
-    const bool mine = group == 0 && across % 2 == 0 && col < job.cols;
-    if (mine) job.scales[tile_row * divide_up(job.cols, 16) + col / 16] = static_cast<std::uint8_t>(scale.byte);
+    if (row >= job.rows) continue;
+    const Nvfp4Scale& scale = scales[kSquare ? 0 : r];
+    store_codes<kVector>(job, row, col, encode_eight<kExact>(recipe, outer, scale, x[r], count));
   }
 }
 
@@ -243,9 +282,11 @@ cudaError_t launch(const Nvfp4Job& job, cudaStream_t stream) {
   const std::int64_t across = divide_up(job.cols, kTileCols);
   const std::int64_t down = divide_up(rows, kTileRows);
   if (across == 0 || down == 0) return cudaSuccess;
-  if (down > std::numeric_limits<std::int32_t>::max() / across) return cudaErrorInvalidValue;
-  nvfp4_kernel<T, kSquare, kExact, kVector>
-      <<<static_cast<unsigned>(down * across), kThreads, 0, stream>>>(job, static_cast<std::uint32_t>(across));
+  const std::int64_t deep = divide_up(down, kMostDown);
+  if (across > std::numeric_limits<std::int32_t>::max() || deep > kMostDown) return cudaErrorInvalidValue;
+  const dim3 grid(static_cast<unsigned>(across), static_cast<unsigned>(std::min(down, kMostDown)),
+                  static_cast<unsigned>(deep));
+  nvfp4_kernel<T, kSquare, kExact, kVector><<<grid, kThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }
 
