@@ -1,4 +1,5 @@
-// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: each case is compared with
+// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: of the cases whose operation the
+// library has (libmxcheck_sm90.so, or libmxcheck_sm90_nvfp4.so), each is compared with
 // the gate's answer, then timed with CUDA events over copies of its tensors that exceed L2; rates are given as
 // ratios to a device-to-device copy of as many bytes in the same run.
 
@@ -10,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@
 #include "benchmarks/sm90/common/fill.h"
 #include "kernels/candidate.h"
 #include "numerics/format/format.h"
+#include "numerics/scale/recipe.h"
+#include "numerics/scale/two_level.h"
 #include "reference/common/matrix.h"
 #include "reference/quantize/scale_layout.h"
 #include "tests/kernels/loaded_library.h"
@@ -35,6 +39,7 @@ struct DeviceRequest {
   std::int64_t cols = 0;
   int experts = 0;      // ragged, some empty; 0: no offsets
   bool gather = false;  // rows by index, from as many
+  std::string recipe = "rceil";
   [[nodiscard]] std::string text() const;
 };
 
@@ -74,7 +79,10 @@ class DeviceCall {
 namespace {
 
 BlockShape transposed(BlockShape b) { return {b.cols, b.rows}; }
-bool quantizes(const DeviceRequest& r) { return r.operation == "quantize" || r.operation == "quantize_dual"; }
+bool is_nvfp4(const DeviceRequest& r) { return r.operation == "quantize_nvfp4"; }
+bool quantizes(const DeviceRequest& r) {
+  return r.operation == "quantize" || r.operation == "quantize_dual" || is_nvfp4(r);
+}
 
 // Ends that are no multiples of anything, and every fourth expert empty.
 std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
@@ -95,6 +103,7 @@ std::string DeviceRequest::text() const {
                     std::to_string(cols);
   if (experts != 0) out += " experts=" + std::to_string(experts);
   if (gather) out += " gather";
+  if (recipe != "rceil") out += " " + recipe;
   return out;
 }
 
@@ -122,6 +131,12 @@ void DeviceCall::add_inputs(Set& set) {
   if (quantizes(r)) {
     add(set, true, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
     fill_normal(set.memory[0].data(), r.rows, r.cols, r.wide == Format::fp32, seed, nullptr);
+    if (is_nvfp4(r)) {  // the scale of an amax of 64, as each recipe stores it: none saturates
+      const TwoLevel levels = any_recipe_named(r.recipe).two_level;
+      const float scale = stored_scale(levels, outer_scale(levels, 6, 64), 64);
+      add(set, true, kFloat32, {1});
+      check_cuda(cudaMemcpy(set.memory.back().data(), &scale, sizeof(scale), cudaMemcpyHostToDevice), "tensor_scale");
+    }
   } else {
     add(set, true, kByte, {r.rows, r.cols});
     add_scales(set, true, r.block);
@@ -145,7 +160,7 @@ void DeviceCall::add_inputs(Set& set) {
 void DeviceCall::add_outputs(Set& set) {
   const DeviceRequest& r = request_;
   if (!quantizes(r)) return add(set, false, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
-  add(set, false, kByte, {r.rows, r.cols});
+  add(set, false, kByte, {r.rows, is_nvfp4(r) ? (r.cols + 1) / 2 : r.cols});
   add_scales(set, false, r.block);
   if (r.operation != "quantize_dual") return;
   add(set, false, kByte, {r.rows, r.cols});
@@ -156,7 +171,7 @@ DeviceCall::DeviceCall(const mxcheck_operation& operation, const DeviceRequest& 
     : request_(request) {
   mxcheck_policy policy{};
   policy.size = sizeof(policy);
-  policy.format = spec(request.element).name.data(), policy.recipe = "rceil";
+  policy.format = spec(request.element).name.data(), policy.recipe = request.recipe.c_str();
   policy.block_rows = request.block.rows, policy.block_cols = request.block.cols;
   policy.rows = request.rows, policy.cols = request.cols;
   policy.layout = request.tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT;
@@ -228,6 +243,14 @@ std::vector<DeviceRequest> all_requests(bool quick) {
   add("dequantize", {1, 32}, true, fewer, cols);
   add("dequantize", {32, 1}, true, fewer, cols);
   add("dequantize", {1, 32}, true, fewer, cols, Format::fp32);
+  for (const char* recipe : {"nvfp4_te", "nvfp4_te_2_8", "nvfp4_vllm", "nvfp4"}) {
+    for (const Format wide : {Format::bf16, Format::fp32}) {
+      const auto nvfp4 = [&](BlockShape block, bool tiled) {
+        all.push_back({"quantize_nvfp4", wide, Format::e2m1, block, tiled, fewer, cols, 0, false, recipe});
+      };
+      nvfp4({1, 16}, false), nvfp4({1, 16}, true), nvfp4({16, 16}, false);
+    }
+  }
   if (quick) return all;
   add("quantize", {1, 32}, true, 4096, 512);
   add("quantize", {32, 1}, true, 4096, 512);
@@ -248,10 +271,12 @@ int run(const Options& options) {
                large_copy);
   }
   bool first = true;
+  const mxcheck_candidate_table& table = load_candidate(options.library);
+  const std::span<const mxcheck_operation> offered(table.operations, static_cast<std::size_t>(table.num_operations));
   for (const DeviceRequest& request : all_requests(options.quick)) {
     if (request.text().find(options.only) == std::string::npos) continue;
-    DeviceCall call(operation(load_candidate(options.library), request.operation), request,
-                    options.quick ? 1 : kBeyondL2);
+    if (std::ranges::none_of(offered, [&](const auto& one) { return request.operation == one.name; })) continue;
+    DeviceCall call(operation(table, request.operation), request, options.quick ? 1 : kBeyondL2);
     const std::string difference = call.difference(timer.stream());
     wrong += difference.empty() ? 0 : 1;
     const auto together = static_cast<int>(std::clamp<std::size_t>(call.copies(), 1, 40));
