@@ -93,10 +93,10 @@ struct OuterScale {
   float encode = 1;  // S
 };
 
-// Both numbers, from the tensor's amax, and from what is stored. vmax: 6 for E2M1.
+// Both numbers, from the tensor's amax, and from the number that is stored. vmax: 6 for E2M1.
 OuterScale outer_scale(const TwoLevel& levels, float vmax, float amax);
 OuterScale outer_scale_of_stored(const TwoLevel& levels, float vmax, float stored);
-// What is stored of them.
+// The number that is stored.
 float stored_scale(const TwoLevel& levels, OuterScale outer, float amax);
 
 // A block's quotient as it is rounded to E4M3, and the E4M3 code; 0x7F where the quotient is NaN. `stretch` is 1,

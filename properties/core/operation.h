@@ -76,7 +76,7 @@ struct InvalidCall {
   bool wraps = false;
 };
 
-// Of variants that have the same name here identification (docs/identify.md) asks one, that of the lowest rank.
+// Identification (docs/identify.md) asks one of the variants that have the same name here: that of the lowest rank.
 struct IdentifiedAs {
   std::string name;
   std::int64_t rank = 0;

@@ -152,7 +152,7 @@ struct Change {
   std::function<std::uint32_t(std::uint32_t word)> word;
 };
 
-// Those that codes of elements may have too; none of formats without sign and exponent.
+// Changes that codes of elements may have too; none of formats without sign and exponent.
 std::vector<Change> changes_of_codes(Format f) {
   const FormatSpec& of = spec(f);
   if (of.mantissa_bits == 0 || of.exponent_bits == 0 || of.bits > 32) return {};
@@ -318,8 +318,8 @@ void add_outputs(std::span<const AnswerTensor> outputs, std::uint8_t poison, Tab
       table.push_back(definition_of_output(i, "results" + of + " " + how, [w, step] { return changed(w, step); }));
     }
     add_stores(i, t, poison, table);
-    const auto change_all = [&](std::vector<Change> changes) {
-      for (Change& change : changes)
+    const auto change_all = [&](const std::vector<Change>& changes) {
+      for (const Change& change : changes)
         table.push_back(
             definition_of_output(i, "results" + of + ": " + change.name, [w, change] { return changed(w, change); }));
     };

@@ -11,8 +11,8 @@
 
 namespace mxcheck {
 
-// Of the causes of the first failing statement about an operation, those that explain most of the others are named in
-// each that they explain: in place of none, and of others unless those alone need no rule.
+// The causes of the first failing statement about an operation that explain most of the others are named in each
+// statement that they explain: in place of none, and of other causes unless those alone need no rule.
 void prefer_common_causes(std::vector<StatementResult>& results);
 
 }  // namespace mxcheck

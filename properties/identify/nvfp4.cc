@@ -48,14 +48,19 @@ void add_rows(Table& table, const std::shared_ptr<const DumpProblem>& p, const s
         name + end, [p, recipe, block, outer = std::move(outer)] { return answer_of(*p, recipe, block, outer); }, memo,
         recipe.checked_against));
   };
-  for (const Recipe& recipe : two_level_recipes()) {
-    const std::optional<float> given = p->dump.tensor_scale;
-    for (const auto& [kind, stored] : kStoredScales) {
-      Recipe as = recipe;
-      as.two_level.stored = stored;
-      const bool own = stored == recipe.two_level.stored;
-      if (given) add(recipe.name + (own ? "" : ", tensor_scale as " + std::string(kind)), as, {*given});
+  const std::optional<float> given = p->dump.tensor_scale;
+  if (given) {  // as the recipe stores it, before the other two numbers that it may be
+    for (const Recipe& recipe : two_level_recipes()) add(recipe.name, recipe, {*given});
+    for (const Recipe& recipe : two_level_recipes()) {
+      for (const auto& [kind, stored] : kStoredScales) {
+        if (stored == recipe.two_level.stored) continue;
+        Recipe as = recipe;
+        as.two_level.stored = stored;
+        add(recipe.name + ", tensor_scale as " + std::string(kind), as, {*given});
+      }
     }
+  }
+  for (const Recipe& recipe : two_level_recipes()) {
     add(recipe.name + (given ? ", under the scale of its own amax" : ""), recipe, {});
   }
 }

@@ -100,7 +100,7 @@ HWY_INLINE hn::VFromD<D> top_codes(D d, const T* x, const T* limits) {
   return bits_of(first(3), top3, hn::ShiftRight<3>(odd));
 }
 
-// As many codes as d has lanes of 16 bits, each in the top four bits of its lane.
+// Codes, one for each lane of 16 bits that d has, each in the top four bits of its lane.
 template <class D>
 HWY_INLINE hn::VFromD<D> top_codes_in_16(D d, const std::uint16_t* x, const std::uint16_t* limits) {
   return top_codes(d, x, limits);

@@ -147,7 +147,7 @@ __device__ __forceinline__ void store_codes(const Nvfp4Job& job, std::int64_t ro
   }
 }
 
-// Of four rows, rows 0 and 1 are those of the even lanes and rows 2 and 3 those of the odd ones, beside them.
+// Even lanes find the scales of rows 0 and 1 of four, the odd lanes beside them those of rows 2 and 3.
 template <class V>
 __device__ __forceinline__ V of_own_row(const V (&rows)[kRowsOfThread], int row) {
   return threadIdx.x % 2 == 0 ? rows[row] : rows[row + 2];

@@ -1,5 +1,5 @@
 #pragma once
-// What the host asks of the kernel in nvfp4.cu.
+// The host's side of the kernel in nvfp4.cu.
 
 #include <cstdint>
 

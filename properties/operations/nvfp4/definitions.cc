@@ -1,4 +1,4 @@
-#include "properties/operations/nvfp4/definitions.h"
+#include "properties/operations/nvfp4/problem.h"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
+#include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"

@@ -42,7 +42,7 @@ float moved(float value, int ulps) {
 
 constexpr std::array<double, 7> kMidpoints{0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
 
-// What the elements of one block share.
+// The values that the elements of one block share.
 struct TieBlock {
   double amax = 0;
   std::array<double, 2> steps{};  // the values of the two scales beside the block's quotient, times the tensor's

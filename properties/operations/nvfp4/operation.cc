@@ -18,7 +18,6 @@
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
-#include "properties/operations/nvfp4/definitions.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"

@@ -52,6 +52,10 @@ std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::i
 Input expand_nvfp4_ties(const Case& c, OuterScale outer);
 float drawn_tensor_scale(const Case& c, const Recipe& recipe);
 
+// The table: other recipes of two levels, and slips of scales, codes and the scale of the tensor. observed: the
+// candidate's outputs; codes may follow from its own scales.
+Table nvfp4_table(const Nvfp4Problem& problem, std::span<const Bytes> observed);
+
 OperationModule nvfp4_module();
 
 // Laws of blocks below a tensor's scale.

@@ -186,7 +186,7 @@ void CodeRows::scalings() {
     });
   };
   of_scale("codes by the scale of the first block of their row", [](std::size_t) { return std::size_t{0}; });
-  for (const std::size_t blocks : {2, 4, 8})
+  for (const std::size_t blocks : {std::size_t{2}, std::size_t{4}, std::size_t{8}})
     of_scale("codes by the scale of the first of every " + std::to_string(blocks) + " blocks",
              [=](std::size_t s) { return s / blocks * blocks; });
   of_scale("codes by the scale of the block before", [](std::size_t s) { return s - 1; });

@@ -47,7 +47,7 @@ TEST(Nvfp4Problem, the_scale_of_the_tensor_is_part_of_the_case) {
   }
 }
 
-// What a call has is what the problem had: a record of it can be replayed.
+// A problem that is read from a call equals the one that made it: a record can be replayed.
 TEST(Nvfp4Problem, a_problem_of_a_call_has_the_same_answer) {
   for (const Recipe& recipe : two_level_recipes()) {
     for (const Data data : {Data::boundaries, Data::specials, Data::real, Data::zeros}) {
