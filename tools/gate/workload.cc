@@ -25,10 +25,11 @@ constexpr std::array kUsual{
     UsualWork{"token_rounding_keeps_whole_tiles", {0.3, 850}, {13, 44390}},
     UsualWork{"scores_far_below_or_above_by_their_bias_are_routed_as_the_reference", {0.4, 9200}, {10.6, 101400}},
     UsualWork{"every_logit_is_scored_as_the_reference", {0.1, 10}, {10.5, 76}},
-    UsualWork{"swiglu_backward_equals_the_reference", {15, 1470}, {150, 5900}},
-    UsualWork{"swiglu_equals_the_reference", {11, 1490}, {110, 6000}},
-    UsualWork{"quantize_transposed_equals_the_reference", {9, 1150}, {90, 4600}},
-    UsualWork{"aggregate_equals_the_reference", {2.3, 750}, {23, 3000}}};
+    UsualWork{"swiglu_backward_equals_the_reference", {12.5, 1470}, {125, 5900}},
+    UsualWork{"swiglu_equals_the_reference", {5.7, 1490}, {57, 6000}},
+    UsualWork{"quantize_transposed_equals_the_reference", {5.2, 1150}, {52, 4600}},
+    UsualWork{"aggregate_equals_the_reference", {1.2, 750}, {12, 3000}},
+    UsualWork{"quantize_nvfp4_equals_the_reference", {9, 2030}, {50, 6000}}};
 constexpr UsualWork kOther{"", {0.2, 430}, {2, 4000}};
 
 }  // namespace
