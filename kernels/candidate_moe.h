@@ -33,7 +33,14 @@
  * policy.rows and policy.cols are tokens and d; policy.recipe is the name of the layer's recipe, policy.format "",
  * blocks 0 x 0, the layout MXCHECK_COMPACT.
  *
- * Wrong, beside what candidate.h says: extents that are negative; another value of gate_up than those stated.
+ * Recipes that round gradients stochastically ("nvfp4", "nvfp4_backward", "nvfp4_46") take their random words from
+ * seed, step and layer: that of element i of an operand (row-major, as it is quantized) is the first word of
+ * Philox4x32-10 under the key seed (low half first) and the counter (i mod 2^32, i / 2^32, 2^31 + layer * 2^8 +
+ * operand, step mod 2^32). Operands are numbered up X 0, W1 1, down A 2, W2 3, d_down dO 4, W2 5, d_up dH 6, W1 7, d_w2
+ * A' 8, dO 9, d_w1 X 10, dH 11. Other recipes ignore them.
+ *
+ * Wrong, beside what candidate.h says: extents that are negative; another value of gate_up than those stated; a layer
+ * of 65536 or more.
  * UNSUPPORTED from run, nothing written, may be widths (cols, inner) that are no multiple of 128, and matrices that are
  * not at multiples of 16 bytes: all tensors but scales, ds and the routes.
  *
@@ -58,6 +65,9 @@ typedef struct mxcheck_moe_policy {
   int64_t experts; /* offsets have one value more */
   int64_t routed;  /* rows of all experts */
   int32_t gate_up; /* mxcheck_gate_up, of h and of w1's columns */
+  uint32_t layer;  /* of the random words, as seed and step */
+  uint64_t step;
+  uint64_t seed;
 } mxcheck_moe_policy;
 
 #ifdef __cplusplus

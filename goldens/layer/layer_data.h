@@ -27,12 +27,13 @@ struct LayerData {
   LayerRoutes routes;
   bool has_backward = false;
   int threads = 0;
+  LayerRandom random;  // of a recipe that rounds stochastically
   // Computed.
   LayerForward forward;
   LayerBackward backward;
   std::optional<std::vector<float>> d_logits;  // tokens x experts; whoever has the router sets it
 
-  [[nodiscard]] Layer layer() const { return {shape, &recipe, gate_up, w1, w2, threads}; }
+  [[nodiscard]] Layer layer() const { return {shape, &recipe, gate_up, w1, w2, threads, nullptr, random}; }
   [[nodiscard]] std::int64_t rows() const { return std::ssize(routes.row_token); }
 };
 
@@ -50,6 +51,8 @@ struct LayerTensor {
 };
 
 // In the order in which they are made. Operands that are not quantized are not there: they are the tensor itself.
+// Others have NAME_codes and NAME_scales, before them NAME_rotated where they are rotated, and after them NAME_outer,
+// the tensor's scale as the recipe stores it, where scales have two levels.
 std::vector<LayerTensor> tensors_of(LayerData& data);
 
 }  // namespace mxcheck

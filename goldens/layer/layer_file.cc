@@ -60,6 +60,11 @@ std::map<std::string, std::string> layer_metadata(const LayerData& d) {
   m["experts"] = std::to_string(d.shape.experts);
   m["rows"] = std::to_string(d.rows());
   m["gate_up"] = d.gate_up == GateUp::halves ? "halves" : "interleaved";
+  if (is_stochastic(d.recipe)) {
+    m["random_seed"] = std::to_string(d.random.seed);
+    m["random_step"] = std::to_string(d.random.step);
+    m["random_layer"] = std::to_string(d.random.layer);
+  }
   return m;
 }
 
@@ -129,8 +134,10 @@ class Tensors {
   }
   void add(const std::string& name, LayerOperand& x) {
     if (!x.is_quantized) return;
+    if (!x.rotated.empty()) add(name + "_rotated", {x.rows, x.cols}, x.rotated);
     add(name + "_codes", x.quantized.codes);
     add(name + "_scales", x.quantized.scales());
+    if (x.quantized.levels.size() > 1) add(name + "_outer", x.quantized.levels[1].scales);
   }
   void add(const std::string& name, Tensor& t) {
     add(name, t.shape, t.data, t.format == Format::fp32 ? t.format : bits_of(t.format), spec(t.format).dtype_name);

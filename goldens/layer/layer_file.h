@@ -5,9 +5,10 @@
 //   OUT.h5, .hdf5     datasets of the root group in the format of goldens (goldens/format/writer.h): floats as their
 //                     bits, weights as [experts * rows, columns]; each has the attributes `step` and `shape`
 //
-// Metadata: mxcheck_file = "layer", file_version = "1", tokens, width, inner, experts, rows, gate_up, and the recipe
-// (layer_recipe_attributes). Of safetensors also "format.NAME" of each tensor whose type does not say what its elements
-// are. The same run gives the same bytes.
+// Metadata: mxcheck_file = "layer", file_version = "1", tokens, width, inner, experts, rows, gate_up, the recipe
+// (layer_recipe_attributes), and of one that rounds stochastically random_seed, random_step and random_layer. Of
+// safetensors also "format.NAME" of each tensor whose type does not say what its elements are. The same run gives the
+// same bytes.
 //
 // Errors: those of write_safetensors and GoldenWriter; Error{usage} for a name that the layer has not, with those that
 // it has.

@@ -15,10 +15,14 @@ namespace {
 
 Json rule_json(const OperandRule& rule) {
   if (!rule.quantized()) return {{"format", "bf16"}};
-  return {{"format", spec(rule.format).name},
-          {"block", block_text(rule)},
-          {"scales", rule.scales},
-          {"source", name_in(kOperandSources, rule.source)}};
+  Json json{{"format", spec(rule.format).name},
+            {"block", block_text(rule)},
+            {"scales", rule.scales},
+            {"source", name_in(kOperandSources, rule.source)}};
+  // Only where they are so: files of recipes without them stay as they were.
+  if (rule.rotates) json["rotates"] = true;
+  if (rule.stochastic) json["stochastic"] = true;
+  return json;
 }
 
 Json operand_json(std::string_view tensor, const OperandRule& rule) {
@@ -33,6 +37,8 @@ void add_rule(std::map<std::string, std::string>& to, const std::string& name, c
   to[name + ".block"] = block_text(rule);
   to[name + ".scales"] = rule.scales;
   to[name + ".source"] = name_in(kOperandSources, rule.source);
+  if (rule.rotates) to[name + ".rotates"] = "true";
+  if (rule.stochastic) to[name + ".stochastic"] = "true";
 }
 
 }  // namespace
@@ -133,7 +139,7 @@ OperandRule parse_rule(const Json& json, const std::string& place, const Operand
   const bool was_quantized = rule.quantized();
   if (base == nullptr || o.has("format")) rule.format = parse_format(o, o.text("format"));
   if (!rule.quantized()) {
-    for (const char* key : {"block", "scales", "source"}) {
+    for (const char* key : {"block", "scales", "source", "rotates", "stochastic"}) {
       if (o.has(key)) o.refuse(key, "is for a quantized operand, and the format is bf16");
     }
     o.finish();
@@ -142,9 +148,11 @@ OperandRule parse_rule(const Json& json, const std::string& place, const Operand
   if (!was_quantized || o.has("block")) rule.block = parse_block(o, o.text("block"));
   if (!was_quantized || o.has("scales")) {
     rule.scales = o.text("scales");
-    at_key(o, "scales", [&] { return recipe_named(rule.scales); });
+    at_key(o, "scales", [&] { return any_recipe_named(rule.scales); });
   }
   if (o.has("source")) rule.source = parse_source(o, o.text("source"));
+  if (o.has("rotates")) rule.rotates = o.flag("rotates");
+  if (o.has("stochastic")) rule.stochastic = o.flag("stochastic");
   o.finish();
   return rule;
 }

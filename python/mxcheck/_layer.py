@@ -225,7 +225,7 @@ def _made_ready(folder: Path, tensors: Mapping[str, Any], recipe: Recipe, logits
                 w2_layout: str = "n-d", gate_up: str = "halves", dtype: Optional[str] = None, only: Optional[Sequence[str]] = None,
                 bias: Any = None, threads: int = 0, variant: str = "topk-softmax", groups: int = 0, groups_kept: int = 0, nan: str = "refuse",
                 scale: float = 1.0, rule: str = "none", tile: int = 128, capacity: Optional[int] = None, renormalize: Optional[bool] = None,
-                seed: int = 0, step: int = 0, layer: int = 0) -> List[str]:
+                seed: int = 0, step: int = 0, layer: int = 0, random: Optional[Sequence[int]] = None) -> List[str]:
     """Files in the folder, and the command line that reads them. Names in the files are the layer's own, whatever the caller's are."""
     if not isinstance(tensors, Mapping):
         raise UsageError(f"tensors is {told(tensors)}: tensors by name are needed, as {{'X': x, 'W1': w1, 'W2': w2}}")
@@ -242,6 +242,12 @@ def _made_ready(folder: Path, tensors: Mapping[str, Any], recipe: Recipe, logits
     for flag, value in (("--w1-layout", w1_layout), ("--w2-layout", w2_layout), ("--gate-up", gate_up), ("--dtype", dtype)):
         if value is not None:
             arguments += [flag, _word(value, flag[2:].replace("-", "_"))]
+    if random is not None:
+        parts = list(random) if isinstance(random, (list, tuple)) else []
+        if len(parts) != 3:
+            raise UsageError(f"random is {told(random)}: (seed, step, layer) is needed")
+        for name, value in zip(("seed", "step", "layer"), parts):
+            arguments += [f"--random-{name}", str(whole(value, f"random's {name}", 0))]
     if experts is not None:
         arguments += ["--experts", "experts.{}"]
     if only is not None:
@@ -281,7 +287,8 @@ def layer(tensors: Mapping[str, Any], recipe: Recipe, logits: Any = None, top_k:
     options: x, d_o, w1, w2: names in `tensors` other than those; experts="layers.0.experts.{}" for gate_proj.weight, up_proj.weight [n, d] and
     down_proj.weight [d, n] of every expert in place of W1 and W2 (by other names with gate_proj, up_proj, down_proj); w1_layout "d-2n" or
     "2n-d", w2_layout "n-d" or "d-n"; gate_up "halves" or "interleaved"; dtype="bf16" takes uint16 as its bits; of logits variant, bias, groups,
-    groups_kept, nan, scale, rule, tile, capacity, renormalize, seed, step, layer, as of mxcheck.route and mxcheck.round_tokens; threads.
+    groups_kept, nan, scale, rule, tile, capacity, renormalize, seed, step, layer, as of mxcheck.route and mxcheck.round_tokens; random=(seed,
+    step, layer), the words of a recipe that rounds stochastically; threads.
 
     UsageError for arguments and a recipe that cannot be, InputError for tensors of other types and shapes and a NaN in logits that is refused.
     """

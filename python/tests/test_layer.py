@@ -70,6 +70,17 @@ class SameAsCommandLine(Case):
                 self.assertEqual((run["H"].shape, run["H"].dtype, run["dW1"].shape, run["dW1"].dtype), ((48, 64), "bf16", (3, 64, 64), "fp32"))
         self.assertEqual(run["d_up_a_codes"].dtype, "e2m1")
 
+    def test_random_words(self):
+        run = mxcheck.layer(self.tensors, "nvfp4", top_k=2, random=(5, 6, 7))
+        self.same(run, "--recipe", "nvfp4", *WHOLE, "--random-seed", "5", "--random-step", "6", "--random-layer", "7")
+        other = mxcheck.layer(self.tensors, "nvfp4", top_k=2)
+        self.assertNotEqual(run["d_up_a_codes"].tobytes(), other["d_up_a_codes"].tobytes())
+        self.assertEqual(run["up_a_codes"].tobytes(), other["up_a_codes"].tobytes())
+        self.refused(("stochastically", "mxfp8"), mxcheck.layer, self.tensors, "mxfp8", top_k=2, random=(5, 6, 7))
+        self.refused(("(seed, step, layer)",), mxcheck.layer, self.tensors, "nvfp4", top_k=2, random=5)
+        self.refused(("random's step",), mxcheck.layer, self.tensors, "nvfp4", top_k=2, random=(5, -1, 7))
+        self.refused(("65536",), mxcheck.layer, self.tensors, "nvfp4", top_k=2, random=(5, 1, 65536))
+
     def test_recipes_that_are_data(self):
         mine = {"base": "mxfp8", "name": "mine", "meaning": "of a test", "gemms": [{"name": "d_w1", "b": {"format": "e5m2", "scales": "floor"}}],
                 "kept_h": {"format": "e4m3", "block": "1x32", "scales": "rceil"}}

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "numerics/bytes.h"
+#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "reference/common/checked_size.h"
 #include "reference/layer/aggregate.h"
 #include "reference/layer/operands.h"
 #include "reference/layer/run.h"
+#include "reference/quantize/hadamard.h"
 
 namespace mxcheck {
 namespace {
@@ -46,9 +48,9 @@ LayerForward layer_forward(const Layer& layer, std::span<const std::uint16_t> x,
   const std::int64_t d = run.d;
   const int threads = layer.threads;
   LayerForward f;
-  f.up_a = row_operand(run.rule(LayerGemm::up).a, {view(x, run.tokens, d), true}, run.routed(), threads);
+  f.up_a = run.row(LayerGemm::up, {view(x, run.tokens, d), true});
   const Words w1 = run.transposed(layer.w1, d, 2 * n);
-  f.up_b = weight_operand(run.rule(LayerGemm::up).b, view(w1, run.experts * 2 * n, d), run.experts, threads);
+  f.up_b = run.weight(LayerGemm::up, view(w1, run.experts * 2 * n, d));
   f.h = sized<std::uint16_t>(run.rows, 2 * n, "H");
   run.multiply(LayerGemm::up, f.up_a, f.up_b, f.h.data());
 
@@ -59,9 +61,9 @@ LayerForward layer_forward(const Layer& layer, std::span<const std::uint16_t> x,
     swiglu_row(h, layer.gate_up, row_of(f.a, r, n));
   });
 
-  f.down_a = row_operand(run.rule(LayerGemm::down).a, {view(f.a, run.rows, n), false}, run.routed(), threads);
+  f.down_a = run.row(LayerGemm::down, {view(f.a, run.rows, n), false});
   const Words w2 = run.transposed(layer.w2, n, d);
-  f.down_b = weight_operand(run.rule(LayerGemm::down).b, view(w2, run.experts * d, n), run.experts, threads);
+  f.down_b = run.weight(LayerGemm::down, view(w2, run.experts * d, n));
   f.y = sized<std::uint16_t>(run.rows, d, "Y");
   run.multiply(LayerGemm::down, f.down_a, f.down_b, f.y.data());
 
@@ -97,6 +99,18 @@ Run::Run(const Layer& l, const LayerRoutes& r, const char* input, std::size_t in
   rows = std::ssize(r.row_token);
 }
 
+LayerOperand Run::row(LayerGemm gemm, const TokenRows& x) const {
+  return row_operand(rule(gemm).a, x, routed(), layer.threads, words_of(layer.random, gemm, false));
+}
+
+LayerOperand Run::column(LayerGemm gemm, bool b, const TokenRows& x) const {
+  return column_operand(b ? rule(gemm).b : rule(gemm).a, x, routed(), layer.threads, words_of(layer.random, gemm, b));
+}
+
+LayerOperand Run::weight(LayerGemm gemm, const MatrixView& w) const {
+  return weight_operand(rule(gemm).b, w, experts, layer.threads, words_of(layer.random, gemm, true));
+}
+
 Words Run::transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const {
   Words out(w.size());
   each_row(experts * w_cols, w_rows, [&](std::int64_t to) {
@@ -125,6 +139,7 @@ void Run::multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b,
   m.a = operand_of(rule(gemm).a, m.contract, a, Depth::columns);
   m.b = operand_of(rule(gemm).b, m.contract, b, Depth::columns, experts);
   m.grouping = Grouping::rows;
+  m.alpha = alpha_of(a, b);
   m.gathers = a.by_token;
   if (a.by_token) m.row_index = routes.row_token;
   matmul(m, out);
@@ -135,6 +150,7 @@ void Run::multiply_along_tokens(LayerGemm gemm, const LayerOperand& a, const Lay
   Matmul m = product(gemm);
   m.a = operand_of(rule(gemm).a, m.contract, a, Depth::rows);
   m.b = operand_of(rule(gemm).b, m.contract, b, Depth::rows);
+  m.alpha = alpha_of(a, b);
   m.grouping = Grouping::depth;
   matmul(m, out);
 }
@@ -183,14 +199,12 @@ void differentiate_swiglu(const Run& run, const LayerKept& kept, LayerBackward& 
 
 // X along tokens for dW1: what was kept, or made of it.
 LayerOperand x_along_tokens(const Run& run, const LayerKept& kept) {
-  const int threads = run.layer.threads;
   const OperandRule& rule = run.rule(LayerGemm::d_w1).a;
   const TokenRows values{view(kept.x.values, run.tokens, run.d), true};
-  if (rule.source == OperandSource::values) return column_operand(rule, values, run.routed(), threads);
-  const LayerOperand again =
-      kept.x.is_quantized ? LayerOperand() : row_operand(run.rule(LayerGemm::up).a, values, run.routed(), threads);
+  if (rule.source == OperandSource::values) return run.column(LayerGemm::d_w1, false, values);
+  const LayerOperand again = kept.x.is_quantized ? LayerOperand() : run.row(LayerGemm::up, values);
   const Source s = source_of(run, rule, values, kept.x.is_quantized ? kept.x : again);
-  return column_operand(rule, s.rows, run.routed(), threads);
+  return run.column(LayerGemm::d_w1, false, s.rows);
 }
 
 void check_kept(const Run& run, const LayerKept& kept) {
@@ -219,29 +233,29 @@ LayerBackward layer_backward(const Layer& layer, const LayerKept& kept, std::spa
   const int threads = layer.threads;
   LayerBackward b;
   const TokenRows gradient{view(d_o, run.tokens, d), true};
-  b.d_down_a = row_operand(run.rule(LayerGemm::d_down).a, gradient, run.routed(), threads);
-  b.d_down_b = weight_operand(run.rule(LayerGemm::d_down).b, view(layer.w2, run.experts * n, d), run.experts, threads);
+  b.d_down_a = run.row(LayerGemm::d_down, gradient);
+  b.d_down_b = run.weight(LayerGemm::d_down, view(layer.w2, run.experts * n, d));
   b.p = sized<float>(run.rows, n, "P");
   run.multiply(LayerGemm::d_down, b.d_down_a, b.d_down_b, b.p.data());
 
   differentiate_swiglu(run, kept, b);
 
   const TokenRows scaled_a{view(b.scaled_a, run.rows, n), false};
-  b.d_w2_a = column_operand(run.rule(LayerGemm::d_w2).a, scaled_a, run.routed(), threads);
+  b.d_w2_a = run.column(LayerGemm::d_w2, false, scaled_a);
   const Source d_o_source = source_of(run, run.rule(LayerGemm::d_w2).b, gradient, b.d_down_a);
-  b.d_w2_b = column_operand(run.rule(LayerGemm::d_w2).b, d_o_source.rows, run.routed(), threads);
+  b.d_w2_b = run.column(LayerGemm::d_w2, true, d_o_source.rows);
   b.dw2 = sized<float>(run.experts, n * d, "dW2");
   run.multiply_along_tokens(LayerGemm::d_w2, b.d_w2_a, b.d_w2_b, b.dw2.data());
 
   const TokenRows dh{view(b.dh, run.rows, 2 * n), false};
-  b.d_up_a = row_operand(run.rule(LayerGemm::d_up).a, dh, run.routed(), threads);
-  b.d_up_b = weight_operand(run.rule(LayerGemm::d_up).b, view(layer.w1, run.experts * d, 2 * n), run.experts, threads);
+  b.d_up_a = run.row(LayerGemm::d_up, dh);
+  b.d_up_b = run.weight(LayerGemm::d_up, view(layer.w1, run.experts * d, 2 * n));
   b.dx_rows = sized<std::uint16_t>(run.rows, d, "dX~");
   run.multiply(LayerGemm::d_up, b.d_up_a, b.d_up_b, b.dx_rows.data());
 
   b.d_w1_a = x_along_tokens(run, kept);
   const Source dh_source = source_of(run, run.rule(LayerGemm::d_w1).b, dh, b.d_up_a);
-  b.d_w1_b = column_operand(run.rule(LayerGemm::d_w1).b, dh_source.rows, run.routed(), threads);
+  b.d_w1_b = run.column(LayerGemm::d_w1, true, dh_source.rows);
   b.dw1 = sized<float>(run.experts, 2 * n * d, "dW1");
   run.multiply_along_tokens(LayerGemm::d_w1, b.d_w1_a, b.d_w1_b, b.dw1.data());
 
@@ -268,18 +282,72 @@ LayerOperand as_values(const MatrixView& x, bool by_token) {
   return o;
 }
 
-LayerOperand as_codes(const OperandRule& rule, const MatrixView& x, BlockShape block, bool by_token,
-                      std::span<const std::int64_t> offsets, int threads) {
-  LayerOperand o = shaped(x, by_token);
-  o.is_quantized = true;
-  o.quantized = quantize(x, rule.format, block, recipe_named(rule.scales), offsets, threads);
-  return o;
-}
+// By a rule, with what is the same for all tensors that it quantizes.
+struct OperandMaker {
+  const OperandRule& rule;
+  int threads;
+  const OperandWords& words;
 
-LayerOperand made(const OperandRule& rule, const MatrixView& x, BlockShape block, std::span<const std::int64_t> offsets,
-                  int threads) {
-  return rule.quantized() ? as_codes(rule, x, block, false, offsets, threads) : as_values(x, false);
-}
+  [[nodiscard]] std::vector<std::uint32_t> random_words(std::int64_t count) const {
+    std::vector<std::uint32_t> all;
+    if (!rule.stochastic) return all;
+    resize_or_throw(all, count, "random words");
+    const std::uint32_t stream = 0x80000000U | words.random.layer << 8 | words.operand;
+    parallel_ranges(count, count * 16, threads, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::uint64_t>(begin); i < static_cast<std::uint64_t>(end); ++i)
+        all[i] = philox_word(words.random.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),
+                             stream, words.random.step);
+    });
+    return all;
+  }
+
+  [[nodiscard]] LayerOperand codes(const MatrixView& x, BlockShape block, bool by_token,
+                                   std::span<const std::int64_t> offsets) const {
+    LayerOperand o = shaped(x, by_token);
+    o.is_quantized = true;
+    Recipe recipe = any_recipe_named(rule.scales);
+    if (rule.stochastic) recipe.rounding = Rounding::stochastic;
+    const std::vector<std::uint32_t> given = random_words(checked_product(x.rows, x.cols, "operand"));
+    o.quantized = quantize(x, rule.format, block, recipe, {.words = given}, offsets, threads);
+    return o;
+  }
+
+  // In the order of the routed rows, or of an expert's weights.
+  [[nodiscard]] LayerOperand in_order(const MatrixView& x, BlockShape block,
+                                      std::span<const std::int64_t> offsets) const {
+    return rule.quantized() ? codes(x, block, false, offsets) : as_values(x, false);
+  }
+
+  // x rotated along tokens: whole groups of an expert's rows.
+  [[nodiscard]] Words rotated(const MatrixView& x, std::span<const std::int64_t> offsets) const {
+    const Hadamard transform{.size = kRotationSize, .signs = {kRotationSigns}, .sum = HadamardSum::butterfly};
+    Words out;
+    resize_or_throw(out, checked_product(x.rows, x.cols, "rotated rows"), "rotated rows");
+    const std::size_t row_bytes = static_cast<std::size_t>(x.cols) * 2;
+    if (row_bytes == 0) return out;
+    for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
+      const std::int64_t first = offsets[e];
+      const std::int64_t whole = (offsets[e + 1] - first) / kRotationSize * kRotationSize;
+      const MatrixView rows{x.dtype, x.data + first * x.row_stride * 2, whole, x.cols, x.row_stride};
+      if (whole > 0) {
+        const Tensor y = hadamard(rows, transform, Along::columns, {}, threads);
+        std::memcpy(out.data() + first * x.cols, y.data.data(), static_cast<std::size_t>(whole) * row_bytes);
+      }
+      for (std::int64_t row = first + whole; row < offsets[e + 1]; ++row)
+        std::memcpy(out.data() + row * x.cols, x.data + row * x.row_stride * 2, row_bytes);
+    }
+    return out;
+  }
+
+  [[nodiscard]] LayerOperand along_tokens(const MatrixView& x, std::span<const std::int64_t> offsets) const {
+    const BlockShape block = rule.block.transposed();
+    if (!rule.rotates) return in_order(x, block, offsets);
+    Words rows = rotated(x, offsets);
+    LayerOperand o = in_order(view(rows, x.rows, x.cols), block, offsets);
+    o.rotated = std::move(rows);
+    return o;
+  }
+};
 
 MatrixView rows_of(const std::vector<std::byte>& bytes, const MatrixView& x, std::size_t rows) {
   return {x.dtype, bytes.data(), static_cast<std::int64_t>(rows), x.cols, x.cols};
@@ -299,17 +367,21 @@ std::vector<std::byte> gathered(const MatrixView& x, std::span<const std::int32_
   return bytes;
 }
 
-LayerOperand row_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads) {
+LayerOperand row_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads,
+                         const OperandWords& words) {
   if (!rule.quantized()) return as_values(x.values, x.by_token);
-  if (rule.block.rows <= 1) return as_codes(rule, x.values, rule.block, x.by_token, {}, threads);
-  if (!x.by_token) return as_codes(rule, x.values, rule.block, false, routed.offsets, threads);
+  const OperandMaker make{rule, threads, words};
+  if (rule.block.rows <= 1) return make.codes(x.values, rule.block, x.by_token, {});
+  if (!x.by_token) return make.codes(x.values, rule.block, false, routed.offsets);
   const std::vector<std::byte> rows = gathered(x.values, routed.row_token);
-  return as_codes(rule, rows_of(rows, x.values, routed.row_token.size()), rule.block, false, routed.offsets, threads);
+  return make.codes(rows_of(rows, x.values, routed.row_token.size()), rule.block, false, routed.offsets);
 }
 
-LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads) {
+LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads,
+                            const OperandWords& words) {
+  const OperandMaker make{rule, threads, words};
   if (rule.quantized() && rule.of_whole_tensor()) {
-    LayerOperand o = as_codes(rule, x.values, rule.block, false, {}, threads);
+    LayerOperand o = make.codes(x.values, rule.block, false, {});
     if (!x.by_token) return o;
     o.rows = std::ssize(routed.row_token);
     Tensor codes = make_tensor(rule.format, {o.rows, o.cols}, "gathered rows");
@@ -321,17 +393,27 @@ LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const R
     o.quantized.codes = std::move(codes);
     return o;
   }
-  const BlockShape block = rule.block.transposed();
-  if (!x.by_token) return made(rule, x.values, block, routed.offsets, threads);
+  if (!x.by_token) return make.along_tokens(x.values, routed.offsets);
   const std::vector<std::byte> rows = gathered(x.values, routed.row_token);
-  return made(rule, rows_of(rows, x.values, routed.row_token.size()), block, routed.offsets, threads);
+  return make.along_tokens(rows_of(rows, x.values, routed.row_token.size()), routed.offsets);
 }
 
-LayerOperand weight_operand(const OperandRule& rule, const MatrixView& w, std::int64_t experts, int threads) {
-  if (rule.quantized() && rule.of_whole_tensor()) return as_codes(rule, w, rule.block, false, {}, threads);
+LayerOperand weight_operand(const OperandRule& rule, const MatrixView& w, std::int64_t experts, int threads,
+                            const OperandWords& words) {
+  const OperandMaker make{rule, threads, words};
+  if (rule.quantized() && rule.of_whole_tensor()) return make.codes(w, rule.block, false, {});
   std::vector<std::int64_t> offsets{0};
   for (std::int64_t e = 1; e <= experts; ++e) offsets.push_back(w.rows / experts * e);
-  return made(rule, w, rule.block, offsets, threads);
+  return make.in_order(w, rule.block, offsets);
+}
+
+float alpha_of(const LayerOperand& a, const LayerOperand& b) {
+  const auto outer = [](const LayerOperand& x) {
+    if (!x.is_quantized || x.quantized.levels.size() < 2 || x.quantized.levels[1].scales.empty()) return 1.0F;
+    const auto [multiplier, divisor] = x.quantized.levels[1].multiplier_and_divisor(0);
+    return static_cast<float>(multiplier / divisor);
+  };
+  return outer(a) * outer(b);
 }
 
 std::vector<float> values_of(const LayerOperand& x, std::span<const std::int64_t> offsets, int threads) {
@@ -353,7 +435,7 @@ MatmulOperand operand_of(const OperandRule& rule, const MatmulContract& contract
   if (!rule.quantized()) return m;
   // One scale for all: blocks of any size, whose strides are 0.
   m.block = rule.of_whole_tensor() ? BlockShape{1, contract.promotion != 0 ? contract.promotion : 32} : rule.block;
-  m.scale_format = recipe_named(rule.scales).scale_format();
+  m.scale_format = any_recipe_named(rule.scales).scale_format();
   return m;
 }
 

@@ -24,6 +24,8 @@
 // Errors: Error{usage} for a recipe that cannot be (check) and sizes that do not agree, naming both; Error{input} for
 // routes that are none. Threads (0: the machine's) change nothing but the time.
 //
+// A product's D is round(RN(alpha * acc)) under a recipe with scales of two levels (reference/layer/operands.h).
+//
 // Does not promise: biases, padding of rows, or anything over several devices.
 
 #include <cstdint>
@@ -58,6 +60,7 @@ struct Layer {
   std::span<const std::uint16_t> w2;
   int threads = 0;
   const KnownProducts* known = nullptr;  // for a look at the operands alone
+  LayerRandom random;                    // of a recipe that rounds stochastically
 };
 
 // Tensors that are kept for the backward pass, beside weights and routes.

@@ -71,6 +71,31 @@ LayerRecipe fp8_tensor() {
               "sm90_fp8+promote128");
 }
 
+// NVIDIA's recipe for pretraining (arXiv 2509.25149) as TransformerEngine 2.14 computes it: activations and gradients
+// in 1x16, weights in 16x16, operands of the weights' gradients rotated along tokens, gradients rounded stochastically.
+// Not of it: the layers that stay in BF16.
+LayerRecipe nvfp4(std::string name, std::string meaning, const std::string& values) {
+  const OperandRule value = rule(Format::e2m1, {1, 16}, values);
+  const OperandRule weight = rule(Format::e2m1, {16, 16}, values);
+  OperandRule gradient = rule(Format::e2m1, {1, 16}, "nvfp4_te");
+  gradient.stochastic = true;
+  OperandRule value_column = value;
+  OperandRule gradient_column = gradient;
+  value_column.rotates = gradient_column.rotates = true;
+  return make(std::move(name), std::move(meaning), {value, weight, gradient, value_column, gradient_column},
+              "sm90_bf16+decode");
+}
+
+bool is_forward(LayerGemm gemm) { return gemm == LayerGemm::up || gemm == LayerGemm::down; }
+
+// The recipe in one of the passes, BF16 in the other.
+LayerRecipe in_one_pass(LayerRecipe r, bool forward) {
+  for (const LayerGemmSpec& gemm : kLayerGemms) {
+    if (is_forward(gemm.value) != forward) r.gemms[static_cast<std::size_t>(gemm.value)] = {{}, {}, "sm90_bf16"};
+  }
+  return r;
+}
+
 // amax is raised to 1e-4, so E2M1's scale is 2^-15 or more, and what is below 2^-17 = 7.6e-6 becomes zero: nearly all
 // gradients of a batch. (E4M3 under the same clamp goes down to 2^-32, and still holds most of them.)
 LayerRecipe broken() {
@@ -90,11 +115,25 @@ std::vector<LayerRecipe> make_layer_recipes() {
       dsv3("dsv3_128x128_grad", "dsv3 with the gradients dO and dH in 128x128: reported to diverge", "fp32",
            {128, 128}),
       fp8_tensor(),
+      nvfp4("nvfp4", "NVFP4: weights in 16x16, weights' gradients rotated, gradients rounded stochastically",
+            "nvfp4_te"),
+      in_one_pass(nvfp4("nvfp4_forward", "nvfp4 in the forward pass, BF16 in the backward pass", "nvfp4_te"), true),
+      in_one_pass(nvfp4("nvfp4_backward", "BF16 in the forward pass, nvfp4 in the backward pass", "nvfp4_te"), false),
+      nvfp4("nvfp4_46", "nvfp4 with Four Over Six for activations and weights", "nvfp4_46"),
       broken(),
   };
 }
 
 }  // namespace
+
+bool has_scale_of_tensor(const OperandRule& rule) {
+  return rule.quantized() && (rule.of_whole_tensor() || any_recipe_named(rule.scales).has_two_levels());
+}
+
+bool is_stochastic(const LayerRecipe& recipe) {
+  return std::any_of(recipe.gemms.begin(), recipe.gemms.end(),
+                     [](const GemmRule& gemm) { return gemm.a.stochastic || gemm.b.stochastic; });
+}
 
 std::span<const LayerRecipe> all_layer_recipes() {
   static const std::vector<LayerRecipe> all = make_layer_recipes();
@@ -116,8 +155,10 @@ void check_rule(const OperandRule& rule) {
     return;
   }
   check_quantized_format(rule.format);
-  const Recipe scales = recipe_named(rule.scales);
+  const Recipe scales = any_recipe_named(rule.scales);
   if (scales.rounding == Rounding::stochastic) refuse_usage("recipe " + scales.name + " rounds stochastically");
+  if (rule.stochastic && scales.two_level.choice != BlockChoice::none)
+    refuse_usage("recipe " + scales.name + " chooses between two scales by their errors: no stochastic rounding");
   const BlockShape block = rule.block;
   if (!rule.of_whole_tensor() && (block.rows < 1 || block.cols < 1)) {
     refuse_usage("a block of " + to_text(block) +
@@ -145,6 +186,26 @@ void check_source(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& 
   }
   if (gemm == LayerGemm::d_w1 && tensor == "X" && recipe.keeps_quantized_x && rule.source == OperandSource::values)
     refuse_usage("is made from values, but of X only the quantized one is kept: source requantized is needed");
+}
+
+// Both operands of a GEMM along tokens, or neither: the rotations cancel in the product.
+void check_rotation(LayerGemm gemm, const GemmRule& rule) {
+  if (!rule.a.rotates && !rule.b.rotates) return;
+  if (gemm != LayerGemm::d_w2 && gemm != LayerGemm::d_w1)
+    refuse_usage("is rotated: only the operands of d_w2 and d_w1 are, along tokens");
+  if (rule.a.rotates != rule.b.rotates)
+    refuse_usage("one operand is rotated and the other is not: the product is lost");
+  for (const OperandRule* of : {&rule.a, &rule.b}) {
+    if (!of->quantized() || of->of_whole_tensor() || of->source != OperandSource::values)
+      refuse_usage("a rotated operand is quantized, in blocks, from values");
+  }
+}
+
+// A kept tensor is codes and one tensor of scales, which no words have rounded.
+void check_kept_rule(const OperandRule& rule) {
+  if (!rule.quantized()) return;
+  if (any_recipe_named(rule.scales).has_two_levels()) refuse_usage("two levels of scales: what is kept has one");
+  if (rule.stochastic || rule.rotates) refuse_usage("it is kept as it is, rounded to nearest and not rotated");
 }
 
 Matmul smallest(const GemmRule& rule) {
@@ -179,12 +240,19 @@ void check(const LayerRecipe& recipe) {
     };
     operand(rule.a, gemm.a);
     operand(rule.b, gemm.b);
-    saying(name + "GEMM " + std::string(gemm.name), [&] { check_matmul(smallest(rule)); });
+    saying(name + "GEMM " + std::string(gemm.name), [&] {
+      check_rotation(gemm.value, rule);
+      check_matmul(smallest(rule));
+    });
   }
-  if (recipe.keeps_quantized_x && !recipe.gemm(LayerGemm::up).a.quantized())
-    refuse_usage(name + "X: it is kept quantized, but up does not quantize it");
+  if (recipe.keeps_quantized_x) {
+    if (!recipe.gemm(LayerGemm::up).a.quantized())
+      refuse_usage(name + "X: it is kept quantized, but up does not quantize it");
+    saying(name + "X kept", [&] { check_kept_rule(recipe.gemm(LayerGemm::up).a); });
+  }
   saying(name + "H kept", [&] {
     check_rule(recipe.kept_h);
+    check_kept_rule(recipe.kept_h);
     if (recipe.kept_h.source != OperandSource::values) refuse_usage("it is made from H's values, not requantized");
     if (recipe.kept_h.quantized() && recipe.kept_h.block.rows > 1)
       refuse_usage("a block of " + to_text(recipe.kept_h.block) + ": it has one row, or is the whole tensor");

@@ -11,6 +11,9 @@
 // d_w1) a block of 1x32 is a column of 32 tokens of one expert, and the next expert starts a new one. Operands whose
 // blocks have several rows of tokens are gathered first, and start new blocks at each expert too.
 //
+// Scales of two levels (the presets of NVFP4): blocks have E4M3 scales, and the whole tensor, all experts together, one
+// outer scale s. The GEMM multiplies code * block scale, and alpha is RN(s_a * s_b) (reference/layer/operands.h).
+//
 // Errors: Error{usage} of layer_recipe_named, which lists the names, and of check, which says what of the recipe cannot
 // be, and why.
 //
@@ -57,12 +60,21 @@ enum class OperandSource : std::uint8_t { values, requantized };
 inline constexpr std::array<Named<OperandSource>, 2> kOperandSources{
     {{"values", OperandSource::values}, {"requantized", OperandSource::requantized}}};
 
+// The group of the Hadamard transform, and its signs: bit i set, element i of each group changes its sign. These are
+// the signs of TransformerEngine's NVFP4 recipe.
+inline constexpr int kRotationSize = 16;
+inline constexpr std::uint32_t kRotationSigns = 0xD7E8;
+
 // A block format, or BF16 as it is.
 struct OperandRule {
   Format format = Format::bf16;  // bf16: not quantized, and nothing below counts
   BlockShape block{1, 32};
   std::string scales;  // a recipe of numerics/scale/recipe.h
   OperandSource source = OperandSource::values;
+  // Along tokens alone: before it is quantized, each 16 tokens of an expert are rotated by the Hadamard transform
+  // (reference/quantize/hadamard.h: butterfly, BF16). The last tokens of an expert, if they are fewer, are not.
+  bool rotates = false;
+  bool stochastic = false;  // codes are rounded by random words: LayerRandom, reference/layer/operands.h
 
   [[nodiscard]] bool quantized() const { return format != Format::bf16; }
   [[nodiscard]] bool of_whole_tensor() const { return block == BlockShape{0, 0}; }
@@ -90,6 +102,12 @@ struct LayerRecipe {
   [[nodiscard]] const GemmRule& gemm(LayerGemm g) const { return gemms[static_cast<std::size_t>(g)]; }
   friend bool operator==(const LayerRecipe&, const LayerRecipe&) = default;
 };
+
+// True if all elements of the tensor share a scale: the only one, or the outer one of two levels.
+bool has_scale_of_tensor(const OperandRule& rule);
+
+// True if an operand is rounded stochastically: outputs depend on LayerRandom then.
+bool is_stochastic(const LayerRecipe& recipe);
 
 std::span<const LayerRecipe> all_layer_recipes();
 const LayerRecipe& layer_recipe_named(std::string_view name);

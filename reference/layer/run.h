@@ -55,6 +55,11 @@ struct Run {
   [[nodiscard]] TokenSlots slots() const { return {routes.token_offsets, routes.token_rows}; }
   [[nodiscard]] const GemmRule& rule(LayerGemm g) const { return layer.recipe->gemm(g); }
 
+  // Operands of a GEMM by its rule: A in rows of tokens, A or B (`b`) along tokens, B of weights.
+  [[nodiscard]] LayerOperand row(LayerGemm gemm, const TokenRows& x) const;
+  [[nodiscard]] LayerOperand column(LayerGemm gemm, bool b, const TokenRows& x) const;
+  [[nodiscard]] LayerOperand weight(LayerGemm gemm, const MatrixView& w) const;
+
   // Each expert's matrix, rows x cols, as cols x rows.
   [[nodiscard]] Words transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const;
 

@@ -156,12 +156,13 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
     refuse_usage("contract " + to_text(c) + " has scales of blocks 1x" + std::to_string(c.sum->scale_terms) +
                  ", operand " + name + " of " + to_text(x.block));
   }
-  const auto known = hardware ? c.sum->scales : std::span<const Format>();
-  const bool in_list = std::find(known.begin(), known.end(), x.scale_format) != known.end();
-  if (hardware ? !in_list : x.scale_format != Format::e8m0 && x.scale_format != Format::fp32) {
+  constexpr std::array kDecoded{Format::e8m0, Format::fp32, Format::e4m3};
+  const std::span<const Format> in_software = std::span(kDecoded).first(c.decodes ? 3 : 2);
+  const auto known = hardware ? std::span<const Format>(c.sum->scales).first(1) : in_software;
+  const auto taken = hardware ? std::span<const Format>(c.sum->scales) : in_software;
+  if (std::find(taken.begin(), taken.end(), x.scale_format) == taken.end()) {
     refuse_usage("scales of operand " + name + " are " + std::string(spec(x.scale_format).name) + ": contract " +
-                 to_text(c) + " takes " +
-                 (hardware ? std::string(spec(known.front()).name) : std::string("e8m0 or fp32")));
+                 to_text(c) + " takes " + join(known, " or ", [](Format f) { return spec(f).name; }));
   }
 }
 

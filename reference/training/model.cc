@@ -146,12 +146,19 @@ void route_tokens(const PassSetting& s, std::int64_t layer, LayerPass& pass) {
   pass.chosen = std::move(choice.experts);
 }
 
-// The layer's output, N x d.
-std::vector<std::uint16_t> mixture(const PassSetting& s, const PassWeights& w, const LayerParameters& p,
-                                   LayerPass& pass) {
+// The experts of layer `index` of the model, on all tokens of the pass.
+Layer experts_of(const PassSetting& s, const PassWeights& w, std::int64_t index) {
   const ModelShape& m = s.config.model;
-  const Layer layer{
+  const LayerParameters p = parameters_of_layer(index);
+  Layer layer{
       {s.tokens(), m.width, m.inner, m.experts}, &s.recipe, GateUp::halves, w.bf16[p.w1], w.bf16[p.w2], s.threads};
+  layer.random = {s.config.seed, static_cast<std::uint32_t>(s.step), static_cast<std::uint32_t>(index)};
+  return layer;
+}
+
+// The layer's output, N x d.
+std::vector<std::uint16_t> mixture(const PassSetting& s, const PassWeights& w, std::int64_t index, LayerPass& pass) {
+  const Layer layer = experts_of(s, w, index);
   LayerForward f = layer_forward(layer, pass.moe_norm.y, pass.routes);
   if (s.observe) {
     pass.observation.expert_loads = expert_loads(pass.routes);
@@ -177,7 +184,7 @@ bool layer_pass(const PassSetting& s, const RotaryTable& table, const PassWeight
   pass.logits = linear({s.tokens(), m.width, m.experts}, pass.moe_norm.y, w.bf16[p.router], s.threads);
   if (!all_finite(pass.logits)) return false;
   route_tokens(s, layer, pass);
-  x = plus(pass.middle, mixture(s, w, p, pass));
+  x = plus(pass.middle, mixture(s, w, layer, pass));
   pass.observation.output_digest = tensor_digest(x, s.threads);
   return true;
 }
@@ -284,12 +291,12 @@ std::vector<std::uint16_t> router_gradient(const PassSetting& s, const LayerPass
 using Gradients = std::vector<std::vector<float>>;
 
 // The MoE half: takes dx after the layer, leaves dx between attention and it.
-void mixture_backward(const PassSetting& s, const PassWeights& w, const LayerParameters& p, LayerPass& pass,
+void mixture_backward(const PassSetting& s, const PassWeights& w, std::int64_t index, LayerPass& pass,
                       std::vector<float>& dx, Gradients& g) {
   const ModelShape& m = s.config.model;
+  const LayerParameters p = parameters_of_layer(index);
   const std::vector<std::uint16_t> d_o = rounded_to_bf16(dx, s.threads);
-  const Layer layer{
-      {s.tokens(), m.width, m.inner, m.experts}, &s.recipe, GateUp::halves, w.bf16[p.w1], w.bf16[p.w2], s.threads};
+  const Layer layer = experts_of(s, w, index);
   LayerBackward b = layer_backward(layer, pass.kept, d_o, pass.routes);
   if (s.observe) backward_facts(layer, pass.moe_norm.y, d_o, pass.routes, b, pass.observation.operands);
   g[p.w1] = std::move(b.dw1);
@@ -338,7 +345,7 @@ Gradients backward(const PassSetting& s, const RotaryTable& table, const PassWei
   for (std::int64_t l = m.layers; l-- > 0;) {
     LayerPass& layer = pass.layers[static_cast<std::size_t>(l)];
     const LayerParameters p = parameters_of_layer(l);
-    mixture_backward(s, w, p, layer, dx, g);
+    mixture_backward(s, w, l, layer, dx, g);
     attention_half_backward(s, table, w, p, layer, dx, g);
   }
   g[kEmbedding] = embed_backward(dx, tokens, m.width, s.threads);

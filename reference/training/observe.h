@@ -6,7 +6,8 @@
 // An operand is compared with the BF16 tensor that it stands for, also where it was made of another quantization of it.
 // An element is saturated where its magnitude is above the format's largest number times the block's scale, rounded to
 // FP32 (a scale of FP32 is rounded itself, and half of all blocks would count for their largest element otherwise);
-// flushed where it is not 0 and its code is one of 0.
+// flushed where it is not 0 and its code is one of 0, or its block's scale is 0. A scale of two levels is the product
+// of both. An operand that is rotated is compared with the rotated tensor.
 //
 // Errors: none of their own, but where it is said.
 

@@ -3,6 +3,7 @@
 #include "reference/training/step.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -395,7 +396,12 @@ class Scales {
       : cols_(q.scale_cols()),
         block_cols_(std::max<std::int64_t>(1, q.block().width(q.cols()))),
         row_of_(rows_of(q, rows)) {
-    for (std::size_t i = 0; i < q.scales().size(); ++i) values_.push_back(q.scale(i));
+    double outer = 1;  // of the whole tensor
+    if (q.levels.size() > 1 && !q.levels[1].scales.empty()) {
+      const auto [multiplier, divisor] = q.levels[1].multiplier_and_divisor(0);
+      outer = multiplier / divisor;
+    }
+    for (std::size_t i = 0; i < q.scales().size(); ++i) values_.push_back(q.scale(i) * outer);
     if (q.block().rows <= 1) return;
     const std::vector<std::int64_t> starts = block_row_starts(rows, q.block().rows, offsets);
     for (std::size_t s = 0; s + 1 < starts.size(); ++s) {
@@ -431,7 +437,7 @@ std::vector<bool> zero_codes(Format format) {
 }
 
 void add_facts(std::string name, const LayerOperand& x, const Original& original, std::span<const std::int64_t> offsets,
-               std::vector<OperandFacts>& facts) {
+               int threads, std::vector<OperandFacts>& facts) {
   if (!x.is_quantized) return;
   const QuantizedTensor& q = x.quantized;
   OperandFacts f;
@@ -449,17 +455,31 @@ void add_facts(std::string name, const LayerOperand& x, const Original& original
   }
   const double largest = decode(q.element(), spec(q.element()).max_code);
   const std::vector<bool> zero = zero_codes(q.element());
-  for (std::int64_t r = 0; r < x.rows; ++r) {
+  std::atomic<std::int64_t> saturated = 0;
+  std::atomic<std::int64_t> flushed = 0;
+  const auto count_row = [&](std::int64_t r) {
     const std::int64_t from = original.index.empty() ? r : original.index[static_cast<std::size_t>(r)];
+    std::int64_t saturated_of_row = 0;
+    std::int64_t flushed_of_row = 0;
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const auto at = static_cast<std::size_t>(r * x.cols + c);
-      const double value = std::abs(double{fp32_of(original.words[static_cast<std::size_t>(from * x.cols + c)])});
+      const std::uint16_t word =
+          x.rotated.empty() ? original.words[static_cast<std::size_t>(from * x.cols + c)] : x.rotated[at];
+      const double value = std::abs(double{fp32_of(word)});
       const std::uint32_t code = q.codes.code(at);
-      // The product is exact before it is rounded: two FP32 numbers, of which one has 4 bits. A NaN is neither.
-      if (value > double{static_cast<float>(largest * scales.at(r, c))}) ++f.saturated;
-      if (value > 0 && zero[code]) ++f.flushed;
+      const double scale = scales.at(r, c);
+      const bool is_zero = zero[code] || scale == 0;
+      // The product with one level's scale is exact before it is rounded: two FP32 numbers, of which one has 4 bits. A
+      // NaN is neither.
+      if (!is_zero && value > double{static_cast<float>(largest * scale)}) ++saturated_of_row;
+      if (value > 0 && is_zero) ++flushed_of_row;
     }
-  }
+    saturated += saturated_of_row, flushed += flushed_of_row;
+  };
+  parallel_ranges(x.rows, f.elements, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) count_row(r);
+  });
+  f.saturated = saturated, f.flushed = flushed;
   facts.push_back(std::move(f));
 }
 
@@ -474,17 +494,18 @@ class Operands {
     const bool is_gathered = !x.by_token;
     add_facts(name, x,
               {words, is_gathered ? std::span<const std::int32_t>(routes_.row_token) : std::span<const std::int32_t>()},
-              is_gathered ? std::span<const std::int64_t>(routes_.offsets) : std::span<const std::int64_t>(), facts_);
+              is_gathered ? std::span<const std::int64_t>(routes_.offsets) : std::span<const std::int64_t>(),
+              layer_.threads, facts_);
   }
   // In the order of the routed rows.
   void of_rows(const char* name, const LayerOperand& x, std::span<const std::uint16_t> words) {
-    add_facts(name, x, {words, {}}, routes_.offsets, facts_);
+    add_facts(name, x, {words, {}}, routes_.offsets, layer_.threads, facts_);
   }
   // Weights of every expert, as they are or transposed.
   void of_weights(const char* name, const LayerOperand& x, std::span<const std::uint16_t> words) {
     std::vector<std::int64_t> offsets;
     for (std::int64_t e = 0; e <= layer_.shape.experts; ++e) offsets.push_back(e * (x.rows / layer_.shape.experts));
-    add_facts(name, x, {words, {}}, offsets, facts_);
+    add_facts(name, x, {words, {}}, offsets, layer_.threads, facts_);
   }
 
  private:

@@ -73,7 +73,8 @@ FlowStep plain_step(std::string name, std::vector<FlowTensor> inputs, std::strin
 std::string rule_text(const OperandRule& rule) {
   if (!rule.quantized()) return "bf16";
   return fmt::format("{} {} {}{}", spec(rule.format).name, block_text(rule), rule.scales,
-                     rule.source == OperandSource::requantized ? " again" : "");
+                     rule.source == OperandSource::requantized ? " again" : "") +
+         (rule.rotates ? " rotated" : "") + (rule.stochastic ? " stochastic" : "");
 }
 
 std::vector<FlowStep> forward_flow(const LayerRecipe& r) {
@@ -316,9 +317,11 @@ std::string to_text(const LayerRecipe& r) {
   const bool again = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) {
     return g.a.source == OperandSource::requantized || g.b.source == OperandSource::requantized;
   });
+  const bool rotates = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) { return g.a.rotates; });
   return text +
          (again ? "\nagain: made of the tensor as it was quantized along its rows, not of its BF16 values\n" : "") +
-         "\n" + flow_text(r);
+         (rotates ? "\nrotated: the Hadamard transform of 16 tokens, before it is quantized\n" : "") + "\n" +
+         flow_text(r);
 }
 
 }  // namespace mxcheck

@@ -123,6 +123,10 @@ void add_layer(Command& app) {
   add_tensor_options(sub, *o);
   add_routing_options(sub, *o);
   sub.flag("--backward", o->backward, "The backward pass too");
+  const std::string random = "Random words, of a recipe that rounds stochastically";
+  sub.option("--random-seed", o->random_seed, "The key of the words (0)").counter().in_group(random);
+  sub.option("--random-step", o->random_step, "The step of training (0)").counter().in_group(random);
+  sub.option("--random-layer", o->random_layer, "The number of the layer (0)").counter().in_group(random);
   sub.option("-o,--output", o->output, "OUT.h5 or OUT.safetensors: every tensor by its name").not_empty();
   sub.option("--only", o->only, "Of these tensors alone, separated by commas").comma_separated();
   sub.option("--against", o->against,
@@ -181,6 +185,20 @@ void check_outputs(const LayerOptions& o) {
   check_output(o.output, OutputKinds::safetensors_or_hdf5, inputs);
 }
 
+LayerRandom random_of(const LayerOptions& o, const LayerRecipe& recipe) {
+  const auto refuse = [](const std::string& option, std::uint64_t value, const char* most) {
+    refuse_usage(option + " is " + std::to_string(value) + ": must be below " + most);
+  };
+  if ((o.random_seed || o.random_step || o.random_layer) && !is_stochastic(recipe))
+    refuse_usage("--random-seed, --random-step and --random-layer are of recipes that round stochastically; " +
+                 recipe.name + " does not");
+  const std::uint64_t step = o.random_step.value_or(0);
+  const std::uint64_t layer = o.random_layer.value_or(0);
+  if (step > 0xFFFFFFFFU) refuse("--random-step", step, "2^32");
+  if (layer > 0xFFFF) refuse("--random-layer", layer, "65536");
+  return {o.random_seed.value_or(0), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
+}
+
 void check_tokens(const Bf16Tensor& x, std::int64_t tokens, const std::string& other) {
   if (x.shape[0] == tokens) return;
   throw Error(ErrorKind::input, fmt::format("{}: is {}, of {} tokens; {} has {}", x.where, shape_in_brackets(x.shape),
@@ -197,6 +215,7 @@ Loaded load(const LayerOptions& o, Progress& progress) {
   Loaded in;
   LayerData& d = in.data;
   d.recipe = layer_recipe_at(o.recipe);
+  d.random = random_of(o, d.recipe);
   progress.now("reading");
   Bf16Tensor x = token_tensor(o.files, "--x", o.files.x);
   in.routing =

@@ -1,6 +1,7 @@
 #pragma once
 // `mxcheck layer`: its options, summaries of tensors, and dumps of other layers compared with it.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@ struct LayerOptions {
   std::string logits, routes;
   RouterOptions router;
   bool backward = false;
+  std::optional<std::uint64_t> random_seed, random_step, random_layer;
   std::string output;
   std::vector<std::string> only;
   std::string against;

@@ -384,7 +384,7 @@ double bits_of(const OperandRule& rule) {
   const double code = spec(rule.format).bits;
   const std::int64_t block = rule.block.rows * rule.block.cols;
   if (!rule.quantized() || block == 0) return code;  // 0: a scale for whole columns, rows or all
-  const Format scale = recipe_named(rule.scales).has_e8m0_scales() ? Format::e8m0 : Format::fp32;
+  const Format scale = any_recipe_named(rule.scales).scale_format();
   return code + static_cast<double>(spec(scale).bits) / static_cast<double>(block);
 }
 

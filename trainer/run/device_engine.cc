@@ -160,7 +160,7 @@ class DeviceEngine final : public TrainingEngine {
       return data;
     };
     for (std::size_t l = 0; l < layers.size(); ++l)
-      layers[l] = observe_device_layer(config_, static_cast<std::int64_t>(l), read, threads_);
+      layers[l] = observe_device_layer(config_, {step_, static_cast<std::int64_t>(l)}, read, threads_);
   }
 
   void require(mxcheck_status status, const char* what) const {
@@ -263,8 +263,9 @@ bool quantizes(const LayerRecipe& recipe) {
                      [](const GemmRule& gemm) { return gemm.a.quantized() || gemm.b.quantized(); });
 }
 
-LayerObservation observe_device_layer(const TrainingConfig& config, std::int64_t layer, const ReadTensor& read,
+LayerObservation observe_device_layer(const TrainingConfig& config, const LayerOfStep& at, const ReadTensor& read,
                                       int threads) {
+  const auto [step, layer] = at;
   const ModelShape& m = config.model;
   const std::int64_t tokens = config.tokens();
   const std::string of = "layers." + std::to_string(layer) + ".";
@@ -284,11 +285,12 @@ LayerObservation observe_device_layer(const TrainingConfig& config, std::int64_t
   const auto d_o = elements_of<std::uint16_t>(read, of + "observed_d_o", tokens * m.width);
   const auto h = elements_of<std::uint16_t>(read, of + "observed_h", rows * 2 * m.inner);
   const auto p = elements_of<float>(read, of + "observed_p", rows * m.inner);
-  const LayerParameters at = parameters_of_layer(layer);
+  const LayerParameters parameters = parameters_of_layer(layer);
   const std::int64_t matrix = m.experts * m.width * m.inner;
-  const auto w1 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(at.w1), 2 * matrix);
-  const auto w2 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(at.w2), matrix);
-  const Layer computed{{tokens, m.width, m.inner, m.experts}, &config.recipe, GateUp::halves, w1, w2, threads};
+  const auto w1 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w1), 2 * matrix);
+  const auto w2 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w2), matrix);
+  Layer computed{{tokens, m.width, m.inner, m.experts}, &config.recipe, GateUp::halves, w1, w2, threads};
+  computed.random = {config.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
   return observe_layer(computed, x, d_o, routes, {h, p});
 }
 

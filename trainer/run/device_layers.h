@@ -23,8 +23,13 @@ std::string device_recipe(const LayerRecipe& recipe);
 // True if any operand of the recipe's GEMMs is quantized; without one an observation is of loads alone.
 bool quantizes(const LayerRecipe& recipe);
 
-// The observation of layer `layer`; the output's digest is left 0. threads as everywhere.
-LayerObservation observe_device_layer(const TrainingConfig& config, std::int64_t layer, const ReadTensor& read,
+struct LayerOfStep {
+  std::int64_t step = 0;
+  std::int64_t layer = 0;
+};
+
+// The observation of a layer; the output's digest is left 0. threads as everywhere.
+LayerObservation observe_device_layer(const TrainingConfig& config, const LayerOfStep& at, const ReadTensor& read,
                                       int threads);
 
 }  // namespace mxcheck

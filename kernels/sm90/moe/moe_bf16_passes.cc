@@ -5,15 +5,18 @@
 //   backward  d_down: dO, W2 rounded, P. swiglu_backward: P, A', dH. d_w2: dH, A', and dO along tokens.
 //             d_up: dH, dH along tokens, W1 rounded, dX~. d_w1: dH and X along tokens, dX~. d_aggregate: dX~.
 //
-// X, dO and what they are rounded to are copied to the rows of their experts (gather_rows.cu). Without rounding the
-// most is R (2 n + 2 d) bytes forward (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
+// X, dO and what they are rounded to are copied to the rows of their experts (gather_rows.cu). Under NVFP4 a GEMM
+// writes its sums in FP32, and "alpha ..." makes the output of them. Without rounding the most is R (2 n + 2 d) bytes
+// forward (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
 
 #include <algorithm>
 #include <optional>
+#include <variant>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/moe_builder.h"
 #include "kernels/sm90/moe/moe_kernels.h"
+#include "kernels/sm90/moe/two_level_values.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -23,8 +26,49 @@ namespace {
 // An operand of a GEMM, in BF16.
 struct MoeOperand {
   const std::uint16_t* values = nullptr;
-  Part part;  // of the arena, where that holds it
+  Part part;                            // of the arena, where that holds it
+  const std::uint32_t* amax = nullptr;  // of a tensor in NVFP4
+  Part amax_part = {};
+  float unit = 0;  // by which the amax is divided; 0 for others
 };
+
+void drop(MoeBuilder& b, const MoeOperand& x) {
+  b.memory.drop(x.part);
+  b.memory.drop(x.amax_part);
+}
+
+// D of a GEMM.
+struct GemmOutput {
+  const char* gemm = nullptr;
+  void* d = nullptr;
+  std::int64_t count = 0;
+  MatmulOutput type = MatmulOutput::bf16;
+};
+
+// Where the GEMM writes: D itself, or, of operands in NVFP4, the FP32 sums that finish_output makes D of.
+struct GemmSums {
+  void* data = nullptr;
+  MatmulOutput type = MatmulOutput::bf16;
+  bool needs_alpha = false;
+  Part part = {};
+};
+GemmSums sums_for(MoeBuilder& builder, const MoeOperand& a, const MoeOperand& b, const GemmOutput& to) {
+  const bool needs_alpha = a.unit != 0 || b.unit != 0;
+  if (!needs_alpha || to.type == MatmulOutput::fp32) return {to.d, to.type, needs_alpha};
+  const Part part = builder.memory.take(to.count, 4);
+  return {builder.memory.at<void>(part), MatmulOutput::fp32, true, part};
+}
+void finish_output(MoeBuilder& builder, const MoeOperand& a, const MoeOperand& b, const GemmOutput& to,
+                   const GemmSums& sums) {
+  if (!sums.needs_alpha) return;
+  AlphaJob job;
+  job.acc = static_cast<const float*>(sums.data), job.d = to.d;
+  job.to_bf16 = to.type == MatmulOutput::bf16, job.count = to.count;
+  job.amax_a = a.amax, job.amax_b = b.amax, job.unit_a = a.unit, job.unit_b = b.unit;
+  job.header = builder.header();
+  builder.add_alpha(to.gemm, job);
+  builder.memory.drop(sums.part);
+}
 
 std::uint64_t products_of(std::int64_t routed, std::int64_t m, std::int64_t n) { return bytes_of(routed, m, n); }
 
@@ -53,18 +97,21 @@ struct MGroupedGemm {
 void add_m_grouped_gemm(MoeBuilder& builder, const MGroupedGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, c.routed, gemm.n, c.experts, false);
-  MatmulCall matmul = matmul_of(builder, MatmulKind::rows, gemm.output, gemm.a);
-  matmul.b = gemm.b.values, matmul.d = gemm.d;
+  const GemmOutput to{gemm.name, gemm.d, c.routed * gemm.n, gemm.output};
+  const GemmSums sums = sums_for(builder, gemm.a, gemm.b, to);
+  MatmulCall matmul = matmul_of(builder, MatmulKind::rows, sums.type, gemm.a);
+  matmul.b = gemm.b.values, matmul.d = sums.data;
   matmul.m = c.routed, matmul.n = gemm.n, matmul.k = gemm.k;
   const std::uint64_t bytes = bytes_of(c.routed, gemm.k, 2) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
-                              bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
+                              bytes_of(c.routed, gemm.n, sums.type == MatmulOutput::bf16 ? 2 : 4);
   const bool transposed = gemm.transposed;
   MoeGemm facts = described(matmul);
-  facts.b.by_k = transposed;
+  facts.b.by_k = transposed, facts.sums = sums.needs_alpha;
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.n, gemm.k), facts,
                    [matmul, transposed](cudaStream_t stream) {
                      return transposed ? matmul_mn_major_launch(matmul, stream) : matmul_bf16_launch(matmul, stream);
                    });
+  finish_output(builder, gemm.a, gemm.b, to, sums);
 }
 
 // D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n].
@@ -79,21 +126,60 @@ struct KGroupedGemm {
 void add_k_grouped_gemm(MoeBuilder& builder, const KGroupedGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, gemm.m, gemm.n, c.experts, true);
+  const GemmOutput to{gemm.name, gemm.d, c.experts * gemm.m * gemm.n, MatmulOutput::fp32};
+  const GemmSums sums = sums_for(builder, gemm.a, gemm.b, to);
   MatmulCall matmul = matmul_of(builder, MatmulKind::depth, MatmulOutput::fp32, gemm.a);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = c.routed;
   const std::uint64_t bytes = bytes_of(c.routed, gemm.m + gemm.n, 2) + bytes_of(c.experts * gemm.m, gemm.n, 4);
   MoeGemm facts = described(matmul);
-  facts.a.by_k = facts.b.by_k = true;
+  facts.a.by_k = facts.b.by_k = true, facts.sums = sums.needs_alpha;
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n), facts,
                    [matmul](cudaStream_t stream) { return matmul_mn_major_launch(matmul, stream); });
+  finish_output(builder, gemm.a, gemm.b, to, sums);
 }
 
 // ---- Operands: through a block format and back as steps "quantize ...", or, without a rule, as they are ----
 
 enum class Along : std::uint8_t { rows, columns };  // of the tensor as it lies: where 32 neighbours share a scale
 
-using MaybeRule = std::optional<RoundRule>;
+using MaybeRule = std::optional<OperandRule>;
+
+// The tensor of an operand in NVFP4: x, of which the rows that `index` names are the matrix, or all.
+struct TwoLevelSource {
+  const std::uint16_t* x = nullptr;
+  const std::int32_t* index = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t expert_rows = 0;
+  TiledRows tiles;
+};
+
+// One step: the rotation where there is one, the amax, and the values.
+MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& from, Along along,
+                         const TwoLevelRule& rule, RoundedOperand operand) {
+  const MoeCall& c = b.call();
+  MoeOperand out;
+  out.part = b.memory.take(from.rows, 2 * from.cols);
+  out.amax_part = b.memory.take(1, sizeof(std::uint32_t));
+  const Part rotated = b.memory.take(rule.rotates ? from.rows : 0, 2 * from.cols);
+  TwoLevelJob job;
+  job.x = from.x, job.index = from.index, job.cols = from.cols, job.expert_rows = from.expert_rows;
+  job.rows = from.tiles;
+  job.blocks = rule.squares           ? TwoLevelBlocks::squares
+               : along == Along::rows ? TwoLevelBlocks::rows
+                                      : TwoLevelBlocks::columns;
+  job.by_columns = along == Along::columns, job.rule = rule;
+  job.random = {c.seed, 0x80000000U | c.layer << 8 | static_cast<std::uint32_t>(operand), c.step};
+  job.rotated = b.memory.at<std::uint16_t>(rotated);
+  job.values = b.memory.at<std::uint16_t>(out.part), job.amax = b.memory.at<std::uint32_t>(out.amax_part);
+  out.values = job.values, out.amax = job.amax, out.unit = rule.four_over_six ? kFourOverSixUnit : kAmaxUnit;
+  // Each pass over the matrix once: the rotation reads and writes, the amax reads, the values read and write.
+  b.add(name, MoeStepKind::quantize, bytes_of(from.rows, from.cols, rule.rotates ? 10 : 6),
+        [job](cudaStream_t stream) { return launch_two_level(job, stream); });
+  b.memory.drop(rotated);
+  return out;
+}
 
 // rows x cols out of as many rows of x, or of fewer of `source_rows` that are gathered.
 void add_round_trip(MoeBuilder& b, const char* name, const RoundTripJob& job, std::int64_t source_rows) {
@@ -128,14 +214,23 @@ struct TokenNames {
   const char* values;
   const char* copy;
 };
-MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, const MaybeRule& rule) {
+MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, RoundedOperand operand) {
   const MoeCall& c = b.call();
+  const MaybeRule& rule = c.recipe->rule(operand);
   const auto* const values = data_of<const std::uint16_t>(x);
   if (!rule) return gather_tokens(b, names.copy, values);
+  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
+    const TwoLevelSource from{values, nullptr, c.tokens, c.d, 0, b.plain_rows(c.tokens)};
+    const MoeOperand by_token = add_two_level(b, names.values, from, Along::rows, *two_level, operand);
+    MoeOperand rows = gather_tokens(b, names.copy, by_token.values);
+    b.memory.drop(by_token.part);
+    rows.amax = by_token.amax, rows.amax_part = by_token.amax_part, rows.unit = by_token.unit;
+    return rows;
+  }
   const Part part = b.memory.take(c.tokens, 2 * c.d);
   RoundTripJob job;
   job.x = values, job.cols = c.d, job.rows = b.plain_rows(c.tokens);
-  set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), *rule);
+  set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
   add_round_trip(b, names.values, job, c.tokens);
   const MoeOperand gathered = gather_tokens(b, names.copy, job.along_rows);
   b.memory.drop(part);
@@ -143,41 +238,76 @@ MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked&
 }
 
 // The same tensors as rows of experts, rounded along tokens.
-MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundRule rule) {
+MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundedOperand operand) {
   const MoeCall& c = b.call();
+  const OperandRule& rule = *c.recipe->rule(operand);
+  if (const auto* const two_level = std::get_if<TwoLevelRule>(&rule)) {
+    const TwoLevelSource from{data_of<const std::uint16_t>(x),
+                              data_of<const std::int32_t>(c.tensors.row_token),
+                              c.routed,
+                              c.d,
+                              0,
+                              b.routed_rows()};
+    return add_two_level(b, name, from, Along::columns, *two_level, operand);
+  }
   const Part part = b.memory.take(c.routed, 2 * c.d);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(x), job.cols = c.d, job.rows = b.routed_rows();
   job.index = data_of<const std::int32_t>(c.tensors.row_token);
-  set_along(job, Along::columns, b.memory.at<std::uint16_t>(part), rule);
+  set_along(job, Along::columns, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(rule));
   add_round_trip(b, name, job, c.tokens < c.routed ? c.tokens : c.routed);
   return {job.along_columns, part};
 }
 
 // w [experts * rows, cols].
 MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
-                         Along along, const MaybeRule& rule) {
+                         Along along, RoundedOperand operand) {
   const MoeCall& c = b.call();
+  const MaybeRule& rule = c.recipe->rule(operand);
   if (!rule) return {data_of<const std::uint16_t>(w), {}};
+  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
+    const TwoLevelSource from{data_of<const std::uint16_t>(w), nullptr, c.experts * rows, cols, rows,
+                              b.plain_rows(c.experts * rows)};
+    return add_two_level(b, name, from, along, *two_level, operand);
+  }
   const Part part = b.memory.take(c.experts * rows, 2 * cols);
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
   job.rows = b.plain_rows(c.experts * rows);
-  set_along(job, along, b.memory.at<std::uint16_t>(part), *rule);
+  set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
   add_round_trip(b, name, job, c.experts * rows);
   return {b.memory.at<const std::uint16_t>(part), part};
 }
 
+// x [routed, cols] of the arena in NVFP4.
+MoeOperand two_level_of_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
+                               const TwoLevelRule& rule, RoundedOperand operand) {
+  const MoeCall& c = b.call();
+  const TwoLevelSource from{b.memory.at<const std::uint16_t>(x),
+                            nullptr,
+                            c.routed,
+                            cols,
+                            0,
+                            along == Along::rows ? b.plain_rows(c.routed) : b.routed_rows()};
+  return add_two_level(b, name, from, along, rule, operand);
+}
+
 // x [routed, cols] of the arena, which it takes: that is dropped, or becomes the operand.
 MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
-                        const MaybeRule& rule) {
+                        RoundedOperand operand) {
   const MoeCall& c = b.call();
+  const MaybeRule& rule = c.recipe->rule(operand);
   if (!rule) return {b.memory.at<const std::uint16_t>(x), x};
+  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
+    const MoeOperand out = two_level_of_routed(b, name, x, cols, along, *two_level, operand);
+    b.memory.drop(x);
+    return out;
+  }
   const Part part = b.memory.take(c.routed, 2 * cols);
   RoundTripJob job;
   job.x = b.memory.at<const std::uint16_t>(x), job.cols = cols;
   job.rows = along == Along::rows ? b.plain_rows(c.routed) : b.routed_rows();
-  set_along(job, along, b.memory.at<std::uint16_t>(part), *rule);
+  set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
   add_round_trip(b, name, job, c.routed);
   b.memory.drop(x);
   return {b.memory.at<const std::uint16_t>(part), part};
@@ -189,17 +319,27 @@ struct RoundedPair {
   MoeOperand rows;
   MoeOperand columns;
 };
-RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, const MaybeRule& along_rows,
-                       const MaybeRule& along_columns) {
+RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundedOperand rows,
+                       RoundedOperand columns) {
   const MoeCall& c = b.call();
+  const MaybeRule& along_rows = c.recipe->rule(rows);
+  const MaybeRule& along_columns = c.recipe->rule(columns);
   const auto* const values = b.memory.at<const std::uint16_t>(x);
   RoundedPair pair{{values, {}}, {values, x}};
   if (!along_rows && !along_columns) return pair;
+  if (along_rows && along_columns && std::holds_alternative<TwoLevelRule>(*along_rows)) {
+    const auto& of_rows = std::get<TwoLevelRule>(*along_rows);
+    const auto& of_columns = std::get<TwoLevelRule>(*along_columns);
+    pair.rows = two_level_of_routed(b, name, x, cols, Along::rows, of_rows, rows);
+    pair.columns = two_level_of_routed(b, "quantize dH along tokens", x, cols, Along::columns, of_columns, columns);
+    b.memory.drop(x);
+    return pair;
+  }
   RoundTripJob job;
   job.x = values, job.cols = cols, job.rows = b.routed_rows();
-  const auto rounded = [&](Along along, const RoundRule& rule) -> MoeOperand {
+  const auto rounded = [&](Along along, const OperandRule& rule) -> MoeOperand {
     const Part part = b.memory.take(c.routed, 2 * cols);
-    set_along(job, along, b.memory.at<std::uint16_t>(part), rule);
+    set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(rule));
     return {b.memory.at<const std::uint16_t>(part), part};
   };
   if (along_rows) pair.rows = rounded(Along::rows, *along_rows);
@@ -224,61 +364,60 @@ bool shares_d_o(MoeBuilder& b) { return !rule(b, RoundedOperand::d_down_do) && !
 // X W1 to H, which is kept.
 void add_up(MoeBuilder& b) {
   const MoeCall& c = b.call();
-  const MoeOperand x = rows_of_tokens(b, kX, c.tensors.x, rule(b, RoundedOperand::up_x));
+  const MoeOperand x = rows_of_tokens(b, kX, c.tensors.x, RoundedOperand::up_x);
   const MoeOperand w1 =
-      round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::columns, rule(b, RoundedOperand::up_w1));
+      round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::columns, RoundedOperand::up_w1);
   add_m_grouped_gemm(b, {"up", x, w1, true, c.tensors.h.data, 2 * c.n, c.d, MatmulOutput::bf16});
-  b.memory.drop(x.part), b.memory.drop(w1.part);
+  drop(b, x), drop(b, w1);
 }
 
 Part add_down(MoeBuilder& b, const Part& a) {
   const MoeCall& c = b.call();
-  const MoeOperand rounded = round_routed(b, "quantize A", a, c.n, Along::rows, rule(b, RoundedOperand::down_a));
+  const MoeOperand rounded = round_routed(b, "quantize A", a, c.n, Along::rows, RoundedOperand::down_a);
   const MoeOperand w2 =
-      round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::columns, rule(b, RoundedOperand::down_w2));
+      round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::columns, RoundedOperand::down_w2);
   const Part y = b.memory.take(c.routed, 2 * c.d);
   add_m_grouped_gemm(b, {"down", rounded, w2, true, b.memory.at<void>(y), c.d, c.n, MatmulOutput::bf16});
-  b.memory.drop(rounded.part), b.memory.drop(w2.part);
+  drop(b, rounded), drop(b, w2);
   return y;
 }
 
 // dO stays where d_w2 reads it too.
 Part add_d_down(MoeBuilder& b, const MoeOperand& d_o) {
   const MoeCall& c = b.call();
-  const MoeOperand w2 =
-      round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::rows, rule(b, RoundedOperand::d_down_w2));
+  const MoeOperand w2 = round_weights(b, "quantize W2", c.tensors.w2, c.n, c.d, Along::rows, RoundedOperand::d_down_w2);
   const Part p = b.memory.take(c.routed, 4 * c.n);
   add_m_grouped_gemm(b, {"d_down", d_o, w2, false, b.memory.at<void>(p), c.n, c.d, MatmulOutput::fp32});
-  b.memory.drop(w2.part);
-  if (!shares_d_o(b)) b.memory.drop(d_o.part);
+  drop(b, w2);
+  if (!shares_d_o(b)) drop(b, d_o);
   return p;
 }
 
 // X or dO for the gradient of a weight.
 MoeOperand along_tokens(MoeBuilder& b, const char* rounds, const char* copies, const Checked& x,
                         RoundedOperand operand) {
-  if (const MaybeRule& of = rule(b, operand)) return round_gathered(b, rounds, x, *of);
+  if (rule(b, operand)) return round_gathered(b, rounds, x, operand);
   return gather_tokens(b, copies, data_of<const std::uint16_t>(x));
 }
 
 void add_d_w2(MoeBuilder& b, const Part& scaled_a, const MoeOperand& d_o_rows) {
   const MoeCall& c = b.call();
   const MoeOperand a =
-      round_routed(b, "quantize A' along tokens", scaled_a, c.n, Along::columns, rule(b, RoundedOperand::d_w2_a));
+      round_routed(b, "quantize A' along tokens", scaled_a, c.n, Along::columns, RoundedOperand::d_w2_a);
   const MoeOperand d_o = shares_d_o(b) ? d_o_rows
                                        : along_tokens(b, "quantize dO along tokens", "gather dO for dW2", c.tensors.d_o,
                                                       RoundedOperand::d_w2_do);
   add_k_grouped_gemm(b, {"d_w2", a, d_o, data_of<float>(c.tensors.dw2), c.n, c.d});
-  b.memory.drop(a.part), b.memory.drop(d_o.part);
+  drop(b, a), drop(b, d_o);
 }
 
 Part add_d_up(MoeBuilder& b, const MoeOperand& dh) {
   const MoeCall& c = b.call();
   const Part dx = b.memory.take(c.routed, 2 * c.d);
   const MoeOperand w1 =
-      round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::rows, rule(b, RoundedOperand::d_up_w1));
+      round_weights(b, "quantize W1", c.tensors.w1, c.d, 2 * c.n, Along::rows, RoundedOperand::d_up_w1);
   add_m_grouped_gemm(b, {"d_up", dh, w1, false, b.memory.at<void>(dx), c.d, 2 * c.n, MatmulOutput::bf16});
-  b.memory.drop(w1.part), b.memory.drop(dh.part);
+  drop(b, w1), drop(b, dh);
   return dx;
 }
 
@@ -286,7 +425,7 @@ void add_d_w1(MoeBuilder& b, const MoeOperand& dh) {
   const MoeCall& c = b.call();
   const MoeOperand x = along_tokens(b, "quantize X along tokens", kX.copy, c.tensors.x, RoundedOperand::d_w1_x);
   add_k_grouped_gemm(b, {"d_w1", x, dh, data_of<float>(c.tensors.dw1), c.d, 2 * c.n});
-  b.memory.drop(x.part), b.memory.drop(dh.part);
+  drop(b, x), drop(b, dh);
 }
 
 }  // namespace
@@ -304,14 +443,14 @@ MoePlan forward_of_values(const MoeCall& call) {
 MoePlan backward_of_values(const MoeCall& call) {
   MoeBuilder b(call, kBand);
   const Part dh_values = b.memory.take(call.routed, 4 * call.n);  // in front: it outlives what follows
-  const MoeOperand d_o = rows_of_tokens(b, kDO, call.tensors.d_o, rule(b, RoundedOperand::d_down_do));
+  const MoeOperand d_o = rows_of_tokens(b, kDO, call.tensors.d_o, RoundedOperand::d_down_do);
   const Part p = add_d_down(b, d_o);
   const Part a = b.memory.take(call.routed, 2 * call.n);
   add_swiglu_backward(b, kept_h(call), p, {a, dh_values});
   b.memory.drop(p);
   add_d_w2(b, a, d_o);
-  const RoundedPair dh = round_both(b, "quantize dH", dh_values, 2 * call.n, rule(b, RoundedOperand::d_up_dh),
-                                    rule(b, RoundedOperand::d_w1_dh));
+  const RoundedPair dh =
+      round_both(b, "quantize dH", dh_values, 2 * call.n, RoundedOperand::d_up_dh, RoundedOperand::d_w1_dh);
   const Part dx = add_d_up(b, dh.rows);
   add_d_w1(b, dh.columns);
   b.add_aggregate("d_aggregate", dx, call.tensors.dx, false);

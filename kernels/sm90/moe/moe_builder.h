@@ -13,6 +13,7 @@
 #include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/moe/moe_plan.h"
+#include "kernels/sm90/moe/two_level.h"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -77,6 +78,8 @@ class MoeBuilder {
   // products: multiply-adds.
   void add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
                 std::function<cudaError_t(cudaStream_t)> enqueue);
+  // "alpha of GEMM": the output of a GEMM whose sums are there.
+  void add_alpha(std::string gemm, const AlphaJob& job);
   // "aggregate" or "d_aggregate": o of y [routed, d], by the routes' weights if it is weighted.
   void add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted);
 

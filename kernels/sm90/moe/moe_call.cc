@@ -1,5 +1,6 @@
 #include "kernels/sm90/moe/moe_call.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
@@ -29,6 +30,23 @@ constexpr MoeRecipe rounded(std::string_view name, RoundRule value, RoundRule gr
           MoeOperands::values,
           {value, value, value, value, gradient, value, gradient, value, value, gradient, value, gradient}};
 }
+// NVFP4 in the forward pass, the backward pass or both: values in 1x16, weights in 16x16, gradients rounded
+// stochastically, operands along tokens rotated.
+constexpr MoeRecipe two_levels(std::string_view name, bool forward, bool backward, bool four_over_six) {
+  const TwoLevelRule value{.four_over_six = four_over_six};
+  const TwoLevelRule weight{.squares = true, .four_over_six = four_over_six};
+  const TwoLevelRule value_column{.four_over_six = four_over_six, .rotates = true};
+  const TwoLevelRule gradient{.stochastic = true};
+  const TwoLevelRule gradient_column{.rotates = true, .stochastic = true};
+  MoeRecipe recipe{name};
+  if (forward) recipe.rules = {value, weight, value, weight};
+  if (backward) {
+    const std::array<TwoLevelRule, 8> rules{gradient,     weight,          gradient,     weight,
+                                            value_column, gradient_column, value_column, gradient_column};
+    for (std::size_t i = 0; i < rules.size(); ++i) recipe.rules[4 + i] = rules[i];
+  }
+  return recipe;
+}
 constexpr MoeRecipe blocks(std::string_view name, CodeScale scale, bool square_gradients, bool keeps_e5m6) {
   return {name, MoeOperands::blocks, {}, scale, square_gradients, keeps_e5m6};
 }
@@ -43,6 +61,10 @@ constexpr std::array kRecipes{
     blocks("dsv3_pow2", CodeScale::rceil, false, true),
     blocks("dsv3_128x128_grad", CodeScale::fp32, true, false),
     MoeRecipe{"fp8_tensor", MoeOperands::tensors},
+    two_levels("nvfp4", true, true, false),
+    two_levels("nvfp4_forward", true, false, false),
+    two_levels("nvfp4_backward", false, true, false),
+    two_levels("nvfp4_46", true, true, true),
 };
 
 struct NamedFormat {
@@ -53,7 +75,7 @@ constexpr std::array kFormats{NamedFormat{"e4m3", RoundFormat::e4m3}, NamedForma
                               NamedFormat{"e2m1", RoundFormat::e2m1}, NamedFormat{"e2m3", RoundFormat::e2m3},
                               NamedFormat{"e3m2", RoundFormat::e3m2}};
 
-std::optional<RoundRule> rule_of(const std::string& word) {
+std::optional<OperandRule> rule_of(const std::string& word) {
   if (word == "bf16") return std::nullopt;
   const std::size_t dot = word.find('.');
   const std::string scale = dot == std::string::npos ? "" : word.substr(dot + 1);
@@ -94,6 +116,13 @@ const MoeRecipe& kept_recipe(const std::string& text) {
 
 }  // namespace
 
+bool MoeRecipe::stochastic() const {
+  return std::any_of(rules.begin(), rules.end(), [](const std::optional<OperandRule>& rule) {
+    const auto* const two_level = rule ? std::get_if<TwoLevelRule>(&*rule) : nullptr;
+    return two_level != nullptr && two_level->stochastic;
+  });
+}
+
 const MoeRecipe& moe_recipe_named(const char* name) {
   if (name != nullptr && std::string_view(name).starts_with(kWrittenOut)) return kept_recipe(name);
   return entry_named(kRecipes, "recipe", "recipe", name, [](const MoeRecipe&) { return true; });
@@ -117,6 +146,7 @@ const mxcheck_moe_policy& moe_policy(const mxcheck_policy* policy) {
             ", and the recipe says them: must be 0x0");
   }
   require_flag("gate_up", p.gate_up);
+  if (p.layer > 0xFFFF) invalid("policy.layer is " + std::to_string(p.layer) + ": must be below 65536");
   return p;
 }
 
@@ -291,6 +321,7 @@ MoeCall read_moe_call(const mxcheck_call& call, bool backward) {
   c.recipe = &moe_recipe_named(p.policy.recipe);
   c.backward = backward, c.interleaved = p.gate_up == MXCHECK_INTERLEAVED;
   c.tokens = p.policy.rows, c.d = p.policy.cols, c.n = p.inner, c.experts = p.experts, c.routed = p.routed;
+  c.seed = p.seed, c.step = static_cast<std::uint32_t>(p.step), c.layer = p.layer;
   check_widths(c);
   if (call.workspace == nullptr) return c;
   backward ? read_backward(c, call) : read_forward(c, call);

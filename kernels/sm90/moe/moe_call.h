@@ -6,17 +6,19 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <variant>
 
 #include "kernels/candidate_moe.h"
 #include "kernels/common/arguments.h"
 #include "kernels/common/layer/policy.h"
 #include "kernels/sm90/moe/round_trip.h"
+#include "kernels/sm90/moe/two_level.h"
 
 namespace mxcheck_kernels::sm90 {
 
 enum class MoeOperands : std::uint8_t {
-  values,   // BF16, as they are or rounded to a block format with blocks of 32: sm90_bf16+decode decodes, then
-            // multiplies
+  values,   // BF16, as they are or rounded to a block format with blocks of 32, or to NVFP4: sm90_bf16+decode
+            // decodes, then multiplies
   blocks,   // FP8: blocks of 1 x 128, of weights 128 x 128; X is kept as codes
   tensors,  // FP8: a scale for the whole tensor
 };
@@ -37,7 +39,8 @@ enum class RoundedOperand : std::uint8_t {
   d_w1_dh,
 };
 inline constexpr std::size_t kRoundedOperands = 12;
-using RoundRules = std::array<std::optional<RoundRule>, kRoundedOperands>;  // none: the operand stays as it is
+using OperandRule = std::variant<RoundRule, TwoLevelRule>;
+using RoundRules = std::array<std::optional<OperandRule>, kRoundedOperands>;  // none: the operand stays as it is
 
 struct MoeRecipe {
   std::string_view name;
@@ -48,9 +51,11 @@ struct MoeRecipe {
   bool square_gradients = false;  // dO and dH in blocks of 128 x 128 of an expert's rows
   bool keeps_e5m6 = false;        // H
 
-  [[nodiscard]] const std::optional<RoundRule>& rule(RoundedOperand operand) const {
+  [[nodiscard]] const std::optional<OperandRule>& rule(RoundedOperand operand) const {
     return rules[static_cast<std::size_t>(operand)];
   }
+  // True if outputs depend on the seed, the step and the layer.
+  [[nodiscard]] bool stochastic() const;
   [[nodiscard]] bool fp8() const { return operands == MoeOperands::blocks || operands == MoeOperands::tensors; }
   [[nodiscard]] bool keeps_codes() const { return operands == MoeOperands::blocks; }
 };
@@ -80,6 +85,10 @@ struct MoeCall {
   std::int64_t routed = 0;
   std::int64_t slots = 0;
   MoeTensors tensors;  // all without data where there is no workspace
+  // Of stochastic rounding.
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
   void* workspace = nullptr;
   mxcheck_device_report* report = nullptr;
 };

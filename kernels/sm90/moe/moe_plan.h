@@ -42,11 +42,19 @@ struct MoeGemm {
   std::int64_t experts = 0;
   const std::int64_t* offsets = nullptr;  // on the device
   void* d = nullptr;
+  bool sums = false;  // d holds sums in FP32, which a later step multiplies by alpha, maybe in place
 
   [[nodiscard]] std::uint64_t outputs() const {
     const std::int64_t matrices = kind == MatmulKind::depth ? experts : 1;
     return static_cast<std::uint64_t>(matrices) * static_cast<std::uint64_t>(m) * static_cast<std::uint64_t>(n);
   }
+};
+
+// The output of a GEMM of the layer, once it is there.
+struct MoeProduct {
+  std::string gemm;  // its name in docs/layer.md
+  const void* d = nullptr;
+  std::uint64_t bytes = 0;
 };
 
 struct MoeStep {
@@ -55,7 +63,8 @@ struct MoeStep {
   std::uint64_t bytes = 0;     // each input read once and each output written once, from and to memory
   std::uint64_t products = 0;  // multiply-adds of a GEMM
   std::function<cudaError_t(cudaStream_t)> enqueue;
-  std::optional<MoeGemm> gemm;  // where kind is gemm: what its outputs can be compared by
+  std::optional<MoeGemm> gemm;        // where kind is gemm: what its outputs can be compared by
+  std::optional<MoeProduct> product;  // that is complete after this step
 };
 
 struct MoePlan {

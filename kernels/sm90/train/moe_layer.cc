@@ -82,6 +82,7 @@ mxcheck_moe_policy policy_of(const ExpertsShape& s) {
   p.policy.size = sizeof(p);
   p.inner = s.inner, p.experts = s.experts, p.routed = s.routed;
   p.gate_up = MXCHECK_HALVES;
+  p.seed = s.seed, p.step = s.step, p.layer = s.layer;
   return p;
 }
 
@@ -129,10 +130,13 @@ KeptBytes kept_bytes(const ExpertsShape& s) {
 }
 
 // docs/layer.md's.
-constexpr std::array kRecipes{"bf16", "mxfp8",     "mxfp8_floor",       "mxfp8_e5m2_grad", "broken",
-                              "dsv3", "dsv3_pow2", "dsv3_128x128_grad", "fp8_tensor"};
+constexpr std::array kRecipes{"bf16",          "mxfp8",          "mxfp8_floor",       "mxfp8_e5m2_grad", "broken",
+                              "dsv3",          "dsv3_pow2",      "dsv3_128x128_grad", "fp8_tensor",      "nvfp4",
+                              "nvfp4_forward", "nvfp4_backward", "nvfp4_46"};
 
 }  // namespace
+
+bool draws_words(const char* recipe) { return moe_recipe_named(recipe).stochastic(); }
 
 ExpertsBytes experts_bytes(const ExpertsShape& shape, bool backward) {
   ExpertsBytes bytes{kept_bytes(shape), experts_forward(shape, {}, {}).workspace_bytes};
@@ -195,9 +199,8 @@ MoePlan experts_backward(const ExpertsShape& s, const ExpertsTensors& t, const W
 void enqueue(const MoePlan& plan, const GemmCopy& copy, cudaStream_t stream) {
   for (const MoeStep& step : plan.steps) {
     require_success(step.enqueue(stream));
-    if (copy.to == nullptr || !step.gemm || step.name != copy.gemm) continue;
-    const std::uint64_t bytes = step.gemm->outputs() * (step.gemm->output == MatmulOutput::bf16 ? 2 : 4);
-    require_success(cudaMemcpyAsync(copy.to, step.gemm->d, bytes, cudaMemcpyDeviceToDevice, stream));
+    if (copy.to == nullptr || !step.product || step.product->gemm != copy.gemm) continue;
+    require_success(cudaMemcpyAsync(copy.to, step.product->d, step.product->bytes, cudaMemcpyDeviceToDevice, stream));
   }
 }
 

@@ -23,7 +23,14 @@ struct ExpertsShape {
   std::int64_t inner = 0;
   std::int64_t experts = 0;
   std::int64_t routed = 0;
+  // Of the random words of kernels/candidate_moe.h.
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint32_t layer = 0;
 };
+
+// True if a plan of this recipe is of one step: its random words are.
+bool draws_words(const char* recipe);
 
 // kernels/candidate_moe.h, "routes".
 struct RouteTensors {

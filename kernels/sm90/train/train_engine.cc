@@ -239,10 +239,10 @@ void Engine::enqueue_step(std::uint64_t step, bool observe) {
   require_success(launch_digests(tables_.front(), model_.weights, digests_, stream_));
 }
 
-// Under token choice a step is the same work every time, unless it is observed.
+// Under token choice a step is the same work every time, unless it is observed or draws random words.
 void Engine::launch_step(std::uint64_t step, bool observe) {
   if (observe && observed_.empty()) make_observed();
-  if (!launched_ || observe || model_.rule != TokenRoundingRule::none) {
+  if (!launched_ || observe || model_.rule != TokenRoundingRule::none || draws_words(shape_.recipe)) {
     enqueue_step(step, observe);
     launched_ = true;
     return;

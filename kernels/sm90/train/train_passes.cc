@@ -189,13 +189,15 @@ void output_backward(const Pass& p, const BackwardTensors& t) {
 void experts_layer(const Pass& p, const BackwardTensors& t, std::size_t layer, const LayerParameters& at) {
   const LayerActivations& l = p.a.layers[layer];
   MoePlan& plan = p.plans.backward[layer];
-  if (plan.steps.empty() || p.shape.rule != TokenRoundingRule::none) {
+  if (plan.steps.empty() || p.shape.rule != TokenRoundingRule::none || draws_words(p.shape.recipe)) {
     ExpertsTensors tensors;
     tensors.w1 = p.model.weight(at.w1), tensors.w2 = p.model.weight(at.w2);
     tensors.x = l.moe_u, tensors.routes = l.router.routes, tensors.kept = l.kept;
     tensors.d_o = t.rounded, tensors.dx = t.layers[layer].expert_dx, tensors.ds = t.ds;
     tensors.dw1 = p.model.gradient(at.w1), tensors.dw2 = p.model.gradient(at.w2);
-    plan = experts_backward(experts_shape(p.model, p.shape, p.plans.routed[layer]), tensors, p.a.experts);
+    ExpertsShape shape = experts_shape(p.model, p.shape, p.plans.routed[layer]);
+    shape.seed = p.model.config.seed, shape.step = p.step, shape.layer = static_cast<std::uint32_t>(layer);
+    plan = experts_backward(shape, tensors, p.a.experts);
   }
   if (p.observed == nullptr) {
     enqueue(plan, {}, p.stream);

@@ -44,9 +44,9 @@ std::vector<std::string> tensors_of_gemm(const LayerGemmSpec& g, bool a, bool b)
   for (const char* output : {"H", "Y", "P", "dX_rows", "dW2", "dW1"}) {
     if (gemm_tensor(output)->gemm == g.value) names.emplace_back(output);
   }
-  for (const char* part : {"_codes", "_scales"}) {
-    if (a) names.push_back(name + "_a" + part);
-    if (b) names.push_back(name + "_b" + part);
+  for (const auto& [part, value] : kOperandParts) {
+    if (a) names.push_back(name + "_a_" + std::string(part));
+    if (b) names.push_back(name + "_b_" + std::string(part));
   }
   return names;
 }
@@ -94,6 +94,14 @@ void add_operand_families(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
       to.push_back(of_operands(g, side, "scales of recipe " + scales.name + " of " + side.text,
                                [name = scales.name](OperandRule& rule) { rule.scales = name; }));
     }
+    for (const Recipe& scales : two_level_recipes()) {
+      to.push_back(of_operands(g, side, "scales of recipe " + scales.name + " of " + side.text,
+                               [name = scales.name](OperandRule& rule) {
+                                 if (any_recipe_named(rule.scales).has_two_levels()) rule.scales = name;
+                               }));
+    }
+    to.push_back(of_operands(g, side, side.text + " rounded to nearest, not stochastically",
+                             [](OperandRule& rule) { rule.stochastic = false; }));
     for (const Format format : kQuantizedFormats) {
       to.push_back(of_operands(g, side, side.text + " in " + std::string(spec(format).name),
                                [format](OperandRule& rule) { rule.format = format; }));
@@ -133,6 +141,21 @@ void add_contracts(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
   }
 }
 
+// Both operands of a GEMM along tokens as they are, where they are rotated.
+LayerRow not_rotated(const LayerGemmSpec& g) {
+  const SideText both = sides_of(g)[0];
+  return of_operands(g, both, both.text + " not rotated", [](OperandRule& rule) { rule.rotates = false; });
+}
+
+// Other random words.
+LayerRow with_words(std::vector<std::string> tensors, std::string text, void (*change)(LayerRandom&)) {
+  return {std::move(tensors), std::move(text), [change](const LayerData& d, const std::string& t) {
+            LayerData v = d;
+            change(v.random);
+            return is_stochastic(d.recipe) ? made_from_values(v, t) : Bytes();
+          }};
+}
+
 }  // namespace
 
 std::vector<LayerRow> layer_families(const LayerRecipe& own) {
@@ -146,6 +169,10 @@ std::vector<LayerRow> layer_families(const LayerRecipe& own) {
     all.push_back(under(every, "layer recipe " + r.name, [&r](LayerRecipe& to) { to = r; }));
   }
   for (const LayerGemmSpec& g : kLayerGemms) add_operand_families(g, all);
+  for (const LayerGemm g : {LayerGemm::d_w2, LayerGemm::d_w1}) all.push_back(not_rotated(spec(g)));
+  all.push_back(with_words(every, "the random words of seed 0", [](LayerRandom& r) { r.seed = 0; }));
+  all.push_back(with_words(every, "the random words of step 0", [](LayerRandom& r) { r.step = 0; }));
+  all.push_back(with_words(every, "the random words of layer 0", [](LayerRandom& r) { r.layer = 0; }));
   for (const LayerGemmSpec& g : kLayerGemms) add_contracts(g, all);
   return all;
 }
@@ -190,19 +217,20 @@ Bytes other_blocks(const LayerData& d, const std::string& tensor, bool by_rows) 
   LayerData v = d;
   const auto operand = [&](Side side) {
     const OperandRule& rule = rule_of(d.recipe, g.gemm, side);
-    if (!rule.quantized() || rule.of_whole_tensor() || rule.source != OperandSource::values)
+    if (!rule.quantized() || rule.of_whole_tensor() || rule.source != OperandSource::values || rule.rotates ||
+        rule.stochastic)
       throw Error(ErrorKind::usage, "no blocks along tokens");
     const LayerOperand values = gathered_values(d, g.gemm, side);
     const BlockShape block = by_rows ? rule.block : rule.block.transposed();
     LayerOperand x = values;
     x.is_quantized = true;
-    x.quantized = quantize(view(values.values, values.rows, values.cols), rule.format, block, recipe_named(rule.scales),
-                           {}, d.threads);
+    x.quantized = quantize(view(values.values, values.rows, values.cols), rule.format, block,
+                           any_recipe_named(rule.scales), {}, d.threads);
     return x;
   };
   if (!g.is_output) {
     const QuantizedTensor q = operand(g.side).quantized;
-    return g.is_codes ? q.codes.data : q.scales().data;
+    return g.part == OperandPart::codes ? q.codes.data : g.part == OperandPart::scales ? q.scales().data : Bytes();
   }
   const auto spread_operand = [&](Side side) {
     const LayerOperand x = operand(side);

@@ -42,15 +42,14 @@ struct Runner {
   Run run;
 };
 
-LayerOperand weights(const Run& run, const LayerData& d, LayerGemm gemm, const OperandRule& rule) {
+LayerOperand weights(const Run& run, const LayerData& d, LayerGemm gemm) {
   const bool first = gemm == LayerGemm::up || gemm == LayerGemm::d_up;
   const Words& w = first ? d.w1 : d.w2;
   const std::int64_t rows = first ? run.d : run.n;
   const std::int64_t cols = first ? 2 * run.n : run.d;
-  if (gemm == LayerGemm::d_up || gemm == LayerGemm::d_down)
-    return weight_operand(rule, view(w, run.experts * rows, cols), run.experts, d.threads);
+  if (gemm == LayerGemm::d_up || gemm == LayerGemm::d_down) return run.weight(gemm, view(w, run.experts * rows, cols));
   const Words turned = run.transposed(w, rows, cols);
-  return weight_operand(rule, view(turned, run.experts * cols, rows), run.experts, d.threads);
+  return run.weight(gemm, view(turned, run.experts * cols, rows));
 }
 
 TokenRows rows_of(const LayerData& d, LayerGemm gemm, Side side) {
@@ -72,14 +71,14 @@ TokenRows rows_of(const LayerData& d, LayerGemm gemm, Side side) {
 LayerOperand columns(const Run& run, const LayerData& d, LayerGemm gemm, Side side) {
   const OperandRule& rule = rule_of(d.recipe, gemm, side);
   const TokenRows values = rows_of(d, gemm, side);
-  if (rule.source == OperandSource::values) return column_operand(rule, values, run.routed(), d.threads);
+  const bool b = side == Side::b;
+  if (rule.source == OperandSource::values) return run.column(gemm, b, values);
   const LayerGemm from = gemm == LayerGemm::d_w2 ? LayerGemm::d_down
                          : side == Side::a       ? LayerGemm::up
                                                  : LayerGemm::d_up;
   const LayerOperand quantized = operand_as_held(d, from, Side::a);
   const std::vector<float> again = values_of(quantized, d.routes.offsets, d.threads);
-  return column_operand(rule, {view(again, quantized.rows, quantized.cols), quantized.by_token}, run.routed(),
-                        d.threads);
+  return run.column(gemm, b, {view(again, quantized.rows, quantized.cols), quantized.by_token});
 }
 
 Bytes swiglu_tensor(const LayerData& d, const std::string& name) {
@@ -107,11 +106,6 @@ Bytes sum_of_slots(const LayerData& d, bool backward) {
       aggregate({rows, d.rows(), d.shape.width, weights}, {d.routes.token_offsets, d.routes.token_rows}, d.threads));
 }
 
-Bytes part_of(const LayerOperand& x, bool codes) {
-  const QuantizedTensor& q = x.quantized;
-  return codes ? q.codes.data : q.scales().data;
-}
-
 LayerOperand kept_h(const LayerData& d) {
   const Runner r(d);
   return row_operand(d.recipe.kept_h, {view(d.forward.h, d.rows(), 2 * d.shape.inner), false}, r.run.routed(),
@@ -136,13 +130,25 @@ Bytes bytes_of_tensor(LayerData& d, const std::string& name) {
   throw Error(ErrorKind::internal, "no tensor " + name);
 }
 
+Bytes part_of(const LayerOperand& x, OperandPart part) {
+  const QuantizedTensor& q = x.quantized;
+  switch (part) {
+    case OperandPart::codes: return q.codes.data;
+    case OperandPart::scales: return q.scales().data;
+    case OperandPart::outer: return q.levels.size() > 1 ? q.levels[1].scales.data : Bytes();
+    case OperandPart::rotated: break;
+  }
+  return to_bytes(x.rotated);
+}
+
 std::optional<GemmTensor> gemm_tensor(const std::string& name) {
   for (const LayerGemmSpec& g : kLayerGemms) {
     if (name == output_of(g.value)) return GemmTensor{g.value, true};
     for (const Side side : {Side::a, Side::b}) {
       const std::string operand = std::string(g.name) + (side == Side::a ? "_a" : "_b");
-      if (name == operand + "_codes") return GemmTensor{g.value, false, side, true};
-      if (name == operand + "_scales") return GemmTensor{g.value, false, side, false};
+      if (!name.starts_with(operand + "_")) continue;
+      const auto part = value_in(kOperandParts, std::string_view(name).substr(operand.size() + 1));
+      if (part) return GemmTensor{g.value, false, side, *part};
     }
   }
   return std::nullopt;
@@ -159,9 +165,8 @@ OperandRule& rule_of(LayerRecipe& recipe, LayerGemm gemm, Side side) {
 LayerOperand operand_from_values(const LayerData& d, LayerGemm gemm, Side side) {
   const Runner r(d);
   if (along_tokens(gemm)) return columns(r.run, d, gemm, side);
-  const OperandRule& rule = rule_of(d.recipe, gemm, side);
-  if (side == Side::b) return weights(r.run, d, gemm, rule);
-  return row_operand(rule, rows_of(d, gemm, side), r.run.routed(), d.threads);
+  if (side == Side::b) return weights(r.run, d, gemm);
+  return r.run.row(gemm, rows_of(d, gemm, side));
 }
 
 LayerOperand operand_as_held(const LayerData& d, LayerGemm gemm, Side side) {
@@ -183,6 +188,7 @@ Bytes product(const LayerData& d, LayerGemm gemm, const LayerOperand& a, const L
   m.grouping = along_tokens(gemm) ? Grouping::depth : Grouping::rows;
   m.a = operand_of(rule.a, m.contract, a, depth);
   m.b = operand_of(rule.b, m.contract, b, depth, along_tokens(gemm) ? 1 : d.shape.experts);
+  m.alpha = alpha_of(a, b);
   m.gathers = a.by_token && !along_tokens(gemm);
   if (m.gathers) m.row_index = d.routes.row_token;
   const std::int64_t rows = along_tokens(gemm) ? d.shape.experts * m.m() : m.m();
@@ -202,13 +208,14 @@ std::vector<float> values_of_h(const LayerData& d, bool kept) {
 
 Bytes made_again(const LayerData& d, const std::string& name) {
   if (const std::optional<GemmTensor> g = gemm_tensor(name)) {
-    if (!g->is_output) return part_of(operand_from_values(d, g->gemm, g->side), g->is_codes);
+    if (!g->is_output) return part_of(operand_from_values(d, g->gemm, g->side), g->part);
     return product(d, g->gemm, operand_as_held(d, g->gemm, Side::a), operand_as_held(d, g->gemm, Side::b));
   }
   if (name == "A" || name == "A_again" || name == "scaled_A" || name == "dH" || name == "dS")
     return swiglu_tensor(d, name);
   if (name == "O" || name == "dX") return sum_of_slots(d, name == "dX");
-  if (name == "kept_h_codes" || name == "kept_h_scales") return part_of(kept_h(d), name == "kept_h_codes");
+  if (name == "kept_h_codes" || name == "kept_h_scales")
+    return part_of(kept_h(d), name == "kept_h_codes" ? OperandPart::codes : OperandPart::scales);
   throw Error(ErrorKind::internal, name + " is not made of other tensors of the layer");
 }
 

@@ -7,12 +7,15 @@
 //
 // Errors: those of the layer; Error{internal} for a name that the layer has not.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "goldens/layer/layer_data.h"
+#include "numerics/names.h"
 #include "properties/core/definitions.h"
 
 namespace mxcheck {
@@ -23,13 +26,20 @@ enum class Side : std::uint8_t { a, b };
 void set_tensor(LayerData& d, const std::string& name, const Bytes& bytes);
 Bytes bytes_of_tensor(LayerData& d, const std::string& name);
 
-// The GEMM whose D, or operand's codes or scales, the tensor is.
+// The GEMM whose D, or part of an operand, the tensor is: its name ends with the part's.
+enum class OperandPart : std::uint8_t { codes, scales, outer, rotated };
+inline constexpr std::array<Named<OperandPart>, 4> kOperandParts{{{"codes", OperandPart::codes},
+                                                                  {"scales", OperandPart::scales},
+                                                                  {"outer", OperandPart::outer},
+                                                                  {"rotated", OperandPart::rotated}}};
 struct GemmTensor {
   LayerGemm gemm;
   bool is_output = false;
   Side side = Side::a;
-  bool is_codes = false;
+  OperandPart part = OperandPart::codes;
 };
+// The part's bytes; none of one that the operand has not.
+Bytes part_of(const LayerOperand& x, OperandPart part);
 std::optional<GemmTensor> gemm_tensor(const std::string& name);
 
 const OperandRule& rule_of(const LayerRecipe& recipe, LayerGemm gemm, Side side);

@@ -182,6 +182,7 @@ std::shared_ptr<LayerData> run_of(const MoeProblem& p) {
   d->shape = layer.shape, d->recipe = *layer.recipe, d->gate_up = layer.gate_up;
   d->x = p.in.x, d->w1 = p.in.w1, d->w2 = p.in.w2, d->d_o = p.in.d_o, d->routes = p.routes;
   d->has_backward = is_moe_backward(p.c.variant);
+  d->random = p.random;
   compute(*d);
   return d;
 }

@@ -109,6 +109,8 @@ Policy MoeOperation::policy(const Case& c) const {
   p.policy.layout = MXCHECK_COMPACT;
   p.inner = moe_case(c).inner, p.experts = moe_experts(c), p.routed = moe_routed(c);
   p.gate_up = moe_of(c.variant).gate_up;
+  const LayerRandom random = random_of(c);
+  p.seed = random.seed, p.step = random.step, p.layer = random.layer;
   return pack(p);
 }
 
@@ -177,6 +179,8 @@ std::vector<InvalidCall> invalid_policies() {
       invalid_policy<M>("inner disagrees with the weights", [](M& p) { return p.inner += 128, true; }),
       invalid_policy<M>("inner is negative", [](M& p) { return p.inner = -1, true; }),
       invalid_policy<M>("inner is 2^63 - 1", [](M& p) { return p.inner = INT64_MAX, true; }),
+      invalid_policy<M>("layer is 65536",
+                        [](M& p) { return p.layer = 65536, is_stochastic(layer_recipe_named(p.policy.recipe)); }),
       wrapping_policy<M>("inner is 2^32 more", [](M& p) { return p.inner += std::int64_t{1} << 32, true; }),
       invalid_policy<M>("there are more experts than offsets say", [](M& p) { return p.experts += 1, true; }),
       invalid_policy<M>("the number of experts is negative", [](M& p) { return p.experts = -1, true; }),

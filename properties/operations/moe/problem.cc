@@ -77,10 +77,16 @@ class Inputs {
 
 }  // namespace
 
+LayerRandom random_of(const Case& c) {
+  const std::uint64_t word = random_word(c.seed, 0x6D6F65);
+  return {random_word(c.seed, 0x73656564), static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 48)};
+}
+
 MoeProblem::MoeProblem(const Case& from) : MoeProblem(from, expand_moe(from)) {}
 
 MoeProblem::MoeProblem(const Case& from, MoeInputs of)
     : Problem(from), in(std::move(of)), routes(in.slots.routes(moe_experts(from))) {
+  random = random_of(from);
   describe_outputs();
   if (!is_moe_backward(from.variant)) return;
   const LayerRecipe& recipe = layer_recipe_of(from.variant);
@@ -95,6 +101,7 @@ MoeProblem::MoeProblem(const Call& call) : Problem(case_of_moe(call)) {
   const std::int64_t n = policy.inner;
   if (policy.experts < 1 || policy.routed < 0 || policy.policy.rows < 0 || d < 1 || n < 1)
     throw Error(ErrorKind::usage, "an extent of a layer is negative, or none where one is needed");
+  random = {policy.seed, static_cast<std::uint32_t>(policy.step), policy.layer};
   const LayerRecipe& recipe = layer_recipe_of(c.variant);
   Inputs inputs(call);
   (is_moe_backward(c.variant) ? in.d_o : in.x) = inputs.next<std::uint16_t>(c.rows, d);
@@ -140,6 +147,7 @@ Layer MoeProblem::layer() const {
   l.recipe = &layer_recipe_of(c.variant);
   l.gate_up = order_of(c.variant);
   l.w1 = in.w1, l.w2 = in.w2;
+  l.random = random;
   return l;
 }
 

@@ -14,6 +14,9 @@
 
 namespace mxcheck {
 
+// Seed, step and layer of a case's policy: drawn from its seed.
+LayerRandom random_of(const Case& c);
+
 class MoeProblem final : public Problem {
  public:
   explicit MoeProblem(const Case& c);       // drawn
@@ -23,6 +26,7 @@ class MoeProblem final : public Problem {
   MoeInputs in;  // of a call: without slots
   LayerRoutes routes;
   std::vector<KeptTensor> h, x;  // moe_backward: as they were kept
+  LayerRandom random;            // the policy's
 
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;

@@ -22,12 +22,14 @@ namespace {
 // True if operands of these GEMMs have scales that several tokens share.
 bool shares(const Variant& v, bool whole_tensors, bool blocks_of_rows) {
   const LayerRecipe& recipe = layer_recipe_of(v);
+  // The backward pass has H of the forward pass, which up's operand X decides.
   const std::array<LayerGemm, 2> forward{LayerGemm::up, LayerGemm::down};
-  const std::array<LayerGemm, 2> backward{LayerGemm::d_down, LayerGemm::d_up};
-  for (const LayerGemm gemm : is_moe_backward(v) ? backward : forward) {
+  const std::array<LayerGemm, 3> backward{LayerGemm::up, LayerGemm::d_down, LayerGemm::d_up};
+  for (const LayerGemm gemm : is_moe_backward(v) ? std::span<const LayerGemm>(backward) : std::span(forward)) {
     const OperandRule& rule = recipe.gemm(gemm).a;  // X, A, dO, dH: rows of tokens
     if (!rule.quantized()) continue;
-    if (whole_tensors && rule.of_whole_tensor()) return true;
+    if (rule.stochastic) return true;  // its words go by the place of the element
+    if (whole_tensors && has_scale_of_tensor(rule)) return true;
     if (blocks_of_rows && rule.block.rows > 1) return true;
   }
   return false;
@@ -289,14 +291,16 @@ void experts_added(const Law& law, const Case& c) {
 }
 
 bool is_any(const Variant&) { return true; }
+// Random words go by the number of a row, which experts in another order change.
+bool has_rows_in_any_order(const Variant& v) { return !is_moe_backward(v) || !is_stochastic(layer_recipe_of(v)); }
 
 }  // namespace
 
 std::vector<Statement> moe_expert_law_statements() {
   return {
       moe_law("permuting_experts_permutes_the_gradients_of_their_weights_and_nothing_else",
-              "O, H, dX and dS are the same where experts have other numbers, and dW1 and dW2 go with them", is_any,
-              experts_permuted),
+              "O, H, dX and dS are the same where experts have other numbers, and dW1 and dW2 go with them",
+              has_rows_in_any_order, experts_permuted),
       moe_law("an_expert_without_tokens_changes_nothing_and_has_gradients_of_zero",
               "further experts that no token is routed to change no output, and their dW1 and dW2 are +0", is_any,
               experts_added),
@@ -313,7 +317,7 @@ namespace {
 // True if a scale is that of the same elements in any order of the operand's rows: 2n of W1 in up and of dH in d_w1,
 // whose rows, as the GEMM reads them, are those columns.
 bool is_free_of_order(const OperandRule& rule) {
-  return !rule.quantized() || rule.block.rows == 1 || rule.of_whole_tensor();
+  return !rule.quantized() || (!rule.stochastic && (rule.block.rows == 1 || rule.of_whole_tensor()));
 }
 
 bool has_h_in_any_order(const LayerRecipe& recipe) { return is_free_of_order(recipe.gemm(LayerGemm::up).b); }

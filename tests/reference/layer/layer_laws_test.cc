@@ -40,6 +40,7 @@ TEST(LayerLaws, permuting_experts_with_their_weights_permutes_their_gradients_an
     const LayerRun a = run(t, recipe);
     const LayerRun b = run(other, recipe);
     EXPECT_EQ(a.forward.o, b.forward.o) << recipe.name;
+    if (is_stochastic(recipe)) continue;  // its words go by the number of the row
     EXPECT_EQ(a.backward.dx, b.backward.dx) << recipe.name;
     EXPECT_EQ(moved(a.backward.dw1, place), b.backward.dw1) << recipe.name;
     EXPECT_EQ(moved(a.backward.dw2, place), b.backward.dw2) << recipe.name;
@@ -111,7 +112,8 @@ TEST(LayerRecipe, built_in_ones_can_be_and_have_names_of_their_own) {
     EXPECT_FALSE(recipe.meaning.empty());
   }
   EXPECT_EQ(names, (std::set<std::string>{"bf16", "mxfp8", "mxfp8_floor", "mxfp8_e5m2_grad", "dsv3", "dsv3_pow2",
-                                          "dsv3_128x128_grad", "fp8_tensor", "broken"}));
+                                          "dsv3_128x128_grad", "fp8_tensor", "nvfp4", "nvfp4_forward", "nvfp4_backward",
+                                          "nvfp4_46", "broken"}));
 }
 
 TEST(LayerRecipe, says_what_its_name_says) {
@@ -135,6 +137,25 @@ TEST(LayerRecipe, says_what_its_name_says) {
   EXPECT_TRUE(pow2.keeps_quantized_x);
   EXPECT_EQ(layer_recipe_named("dsv3_128x128_grad").gemm(LayerGemm::d_up).a.block, (BlockShape{128, 128}));
   EXPECT_FALSE(layer_recipe_named("bf16").gemm(LayerGemm::up).a.quantized());
+  const LayerRecipe& nvfp4 = layer_recipe_named("nvfp4");
+  OperandRule gradient{Format::e2m1, {1, 16}, "nvfp4_te"};
+  gradient.stochastic = true;
+  EXPECT_EQ(nvfp4.gemm(LayerGemm::up).a, (OperandRule{Format::e2m1, {1, 16}, "nvfp4_te"}));
+  EXPECT_EQ(nvfp4.gemm(LayerGemm::down).b, (OperandRule{Format::e2m1, {16, 16}, "nvfp4_te"}));
+  EXPECT_EQ(nvfp4.gemm(LayerGemm::d_up).a, gradient);
+  gradient.rotates = true;
+  EXPECT_EQ(nvfp4.gemm(LayerGemm::d_w1).b, gradient);
+  gradient.stochastic = false;
+  EXPECT_EQ(nvfp4.gemm(LayerGemm::d_w1).a, gradient);
+  const LayerRecipe& forward = layer_recipe_named("nvfp4_forward");
+  const LayerRecipe& backward = layer_recipe_named("nvfp4_backward");
+  for (const LayerGemmSpec& gemm : kLayerGemms) {
+    const bool is_forward = gemm.value == LayerGemm::up || gemm.value == LayerGemm::down;
+    const GemmRule& bf16 = layer_recipe_named("bf16").gemm(gemm.value);
+    EXPECT_EQ(forward.gemm(gemm.value), is_forward ? nvfp4.gemm(gemm.value) : bf16) << gemm.name;
+    EXPECT_EQ(backward.gemm(gemm.value), is_forward ? bf16 : nvfp4.gemm(gemm.value)) << gemm.name;
+  }
+  EXPECT_EQ(layer_recipe_named("nvfp4_46").gemm(LayerGemm::d_up).b.scales, "nvfp4_46");
 }
 
 GemmRule& gemm_of(LayerRecipe& r, LayerGemm g) { return r.gemms[static_cast<std::size_t>(g)]; }
@@ -188,6 +209,23 @@ TEST(LayerRecipe, that_cannot_be_is_refused_with_the_reason) {
        "H kept: a block of 128x128"},
       {"dsv3_pow2", [](auto& r) { r.kept_h.format = Format::fp16; }, "H kept: element format fp16"},
       {"mxfp8", [](auto& r) { gemm_of(r, LayerGemm::d_up).contract = "sm90_bf16+decode+from_c"; }, "there is none"},
+      {"nvfp4", [](auto& r) { gemm_of(r, LayerGemm::up).a.rotates = true; },
+       "GEMM up: is rotated: only the operands of d_w2 and d_w1 are"},
+      {"nvfp4", [](auto& r) { gemm_of(r, LayerGemm::d_w2).b.rotates = false; },
+       "GEMM d_w2: one operand is rotated and the other is not"},
+      {"nvfp4", [](auto& r) { gemm_of(r, LayerGemm::d_w2).b.source = OperandSource::requantized; },
+       "a rotated operand is quantized, in blocks, from values"},
+      {"nvfp4_46", [](auto& r) { gemm_of(r, LayerGemm::up).a.stochastic = true; },
+       "operand X: recipe nvfp4_46 chooses between two scales by their errors"},
+      {"nvfp4",
+       [](auto& r) {
+         r.keeps_quantized_x = true, gemm_of(r, LayerGemm::d_w1) = layer_recipe_named("dsv3").gemm(LayerGemm::d_w1);
+       },
+       "X kept: two levels of scales"},
+      {"bf16", [](auto& r) { r.kept_h = layer_recipe_named("nvfp4").gemm(LayerGemm::up).a; },
+       "H kept: two levels of scales"},
+      {"dsv3", [](auto& r) { gemm_of(r, LayerGemm::up).a.scales = "nvfp4_te"; },
+       "scales of operand a are e4m3: contract sm90_fp8+promote128 takes e8m0 or fp32"},
   };
   for (const Impossible& c : cases) {
     LayerRecipe recipe = layer_recipe_named(c.from);
@@ -243,7 +281,8 @@ double rms_of_difference(const std::vector<T>& a, const std::vector<T>& b) {
 
 // Relative RMS differences to BF16, printed. An E4M3 code has a relative error of at most 2^-4, and some of what is
 // near the smallest code is lost, so outputs of a sound recipe lie within 0.2 of BF16's; the broken one's gradients of
-// the up-projection are all but gone.
+// the up-projection are all but gone. An E2M1 code is off by at most 2^-2, and by 2^-1 where it is rounded
+// stochastically: 0.5 is allowed.
 TEST(LayerOnRealTensors, runs_every_recipe_and_only_the_broken_one_loses_its_gradients) {
   for (const std::string layer : {"layer0.", "layer3."}) {
     const TestLayer t = real_layer(layer);
@@ -257,11 +296,12 @@ TEST(LayerOnRealTensors, runs_every_recipe_and_only_the_broken_one_loses_its_gra
       const double ds = rms_of_difference(r.backward.ds, bf16.backward.ds);
       std::cout << layer << " " << recipe.name << ": O " << o << ", dX " << dx << ", dW1 " << dw1 << ", dW2 " << dw2
                 << ", dS " << ds << "\n";
-      EXPECT_LE(o, 0.2) << recipe.name;
+      const double most = recipe.name.starts_with("nvfp4") ? 0.5 : 0.2;
+      EXPECT_LE(o, most) << recipe.name;
       if (recipe.name == "broken") {
         EXPECT_GE(dx, 0.2);
       } else {
-        EXPECT_LE(std::max({dx, dw1, dw2, ds}), 0.2) << recipe.name;
+        EXPECT_LE(std::max({dx, dw1, dw2, ds}), most) << recipe.name;
       }
     }
   }
@@ -281,7 +321,8 @@ TEST(LayerSpeed, forward_and_backward_of_1024_tokens_take_less_than_ten_seconds)
     const double cpu_seconds = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::cout << recipe.name << ": " << seconds.count() << " s, of processors " << cpu_seconds << " s\n";
-    EXPECT_LE(std::min(seconds.count(), cpu_seconds), 10) << recipe.name;
+    // Four Over Six quantizes twice, and adds up the errors of both.
+    EXPECT_LE(std::min(seconds.count(), cpu_seconds), recipe.name == "nvfp4_46" ? 20 : 10) << recipe.name;
   }
 }
 

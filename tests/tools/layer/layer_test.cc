@@ -58,6 +58,19 @@ TEST_F(LayerTool, shows_a_recipe_from_a_file) {
   expect_contains(text, {"A   e4m3 1x32 floor", "\nforward\n"});
 }
 
+TEST_F(LayerTool, shows_rotation_and_stochastic_rounding) {
+  const std::string text = mxcheck("layer --recipe nvfp4 --show").out;
+  expect_contains(text,
+                  {"W1  e2m1 16x16 nvfp4_te ", "X   e2m1 1x16 nvfp4_te rotated", "dH  e2m1 1x16 nvfp4_te stochastic",
+                   "dH  e2m1 1x16 nvfp4_te rotated stochastic", "rotated: the Hadamard transform of 16 tokens"});
+  write_file(dir / "mine.json", R"({"base": "nvfp4", "name": "mine", "gemms": [
+      {"name": "d_up", "a": {"stochastic": false}}]})");
+  expect_contains(mxcheck("layer --recipe mine.json --show").out, "dH  e2m1 1x16 nvfp4_te  ");
+  write_file(dir / "bad.json", R"({"base": "nvfp4", "name": "bad", "gemms": [
+      {"name": "d_w1", "a": {"rotates": false}}]})");
+  expect_refused(2, "one operand is rotated and the other is not", "layer --recipe bad.json --show");
+}
+
 TEST_F(LayerTool, takes_the_recipe_of_its_page) {
   const std::string page = read_file(MXCHECK_SOURCE_DIR "/docs/layer.md");
   const std::size_t begin = page.find("```json\n") + 8;
@@ -138,7 +151,8 @@ class LayerOnFiles : public ToolTest {
   }
   // Runs, and expects the tensors of `right`.
   void expect_right(const std::string& arguments) {
-    const Answer a = mxcheck("layer " + arguments + " --recipe mxfp8 --backward --d-o dO -o out.safetensors");
+    const Answer a =
+        mxcheck("layer " + arguments + " --recipe " + right.recipe.name + " --backward --d-o dO -o out.safetensors");
     ASSERT_EQ(a.code, 0) << arguments << "\n" << a.err;
     const SafetensorsFile file = read_safetensors(dir / "out.safetensors");
     for (const LayerTensor& one : tensors_of(right)) {
@@ -155,6 +169,28 @@ class LayerOnFiles : public ToolTest {
 TEST_F(LayerOnFiles, writes_the_layer_of_one_file) {
   expect_right("l.safetensors --logits logits --top-k 2");
   expect_right("l.safetensors --logits logits --top-k 2 --threads 1");
+}
+
+TEST_F(LayerOnFiles, rounds_stochastically_by_the_words_that_are_given) {
+  right.recipe = layer_recipe_named("nvfp4");
+  right.random = {5, 6, 7};
+  compute(right);
+  right.d_logits = logits_gradient();
+  const std::string run = "l.safetensors --logits logits --top-k 2 ";
+  expect_right(run + "--random-seed 5 --random-step 6 --random-layer 7");
+  const SafetensorsFile file = read_safetensors(dir / "out.safetensors");
+  EXPECT_EQ(file.metadata.at("random_step"), "6");
+  EXPECT_EQ(file.metadata.at("d_w1.b.rotates"), "true");
+  const auto named = [&](const char* name) {
+    return std::any_of(file.tensors.begin(), file.tensors.end(), [&](const Tensor& t) { return t.name == name; });
+  };
+  EXPECT_TRUE(named("up_a_outer") && named("d_w1_b_rotated") && !named("up_a_rotated"));
+  expect_refused(2, "are of recipes that round stochastically; mxfp8 does not",
+                 "layer " + run + "--recipe mxfp8 --random-seed 5 -o o.h5");
+  expect_refused(2, "--random-step is 4294967296: must be below 2^32",
+                 "layer " + run + "--recipe nvfp4 --random-step 4294967296 -o o.h5");
+  expect_refused(2, "--random-layer is 65536: must be below 65536",
+                 "layer " + run + "--recipe nvfp4 --random-layer 65536 -o o.h5");
 }
 
 TEST_F(LayerOnFiles, takes_routes_from_mxcheck_route_and_from_its_own_file) {

@@ -337,19 +337,19 @@ TEST(DeviceLayers, an_observation_is_the_references) {
   put("layers.1.token_rows", routes.token_rows, 64);
   put("weights_bf16.13", w1, 0), put("weights_bf16.14", w2, 0);  // 1 + 7 + w1 and w2 of docs/training.md's list
   const ReadTensor read = [&](const std::string& name) { return tensors.at(name); };
-  EXPECT_EQ(observe_device_layer(config, 1, read, 1), expected);
+  EXPECT_EQ(observe_device_layer(config, {0, 1}, read, 1), expected);
   EXPECT_EQ(expected.operands.size(), 12U);
 
   for (auto& [name, bytes] : tensors) {
     const std::vector<std::byte> whole = bytes;
     bytes.resize(4);
-    EXPECT_THROW(observe_device_layer(config, 1, read, 1), Error) << name;
+    EXPECT_THROW(observe_device_layer(config, {0, 1}, read, 1), Error) << name;
     bytes = whole;
   }
   LayerRoutes wrong = routes;
   wrong.offsets.back() = std::int64_t{1} << 60;
   put("layers.1.offsets", wrong.offsets, 0);
-  EXPECT_THROW(observe_device_layer(config, 1, read, 1), Error);
+  EXPECT_THROW(observe_device_layer(config, {0, 1}, read, 1), Error);
 }
 
 }  // namespace

@@ -79,6 +79,12 @@ TEST_F(Sm90TrainStep, recipes_of_blocks_of_32) {
   for (const char* const recipe : {"mxfp8_floor", "mxfp8_e5m2_grad", "broken"}) expect_same_steps(tiny(recipe), 2);
 }
 
+// The random words are those of each step: after the second one too, from which on other recipes have a graph.
+TEST_F(Sm90TrainStep, recipes_of_two_levels) {
+  for (const char* const recipe : {"nvfp4", "nvfp4_forward", "nvfp4_backward", "nvfp4_46"})
+    expect_same_steps(tiny(recipe), 5);
+}
+
 // Each operand by a rule of its own, and GEMMs as they are: both GEMMs of dO and both directions of dH share or do not.
 TEST_F(Sm90TrainStep, recipes_written_out) {
   const OperandRule plain;
@@ -317,7 +323,7 @@ void expect_same_observations(const TrainingConfig& config) {
     const StepOutcome expected = training_step(config, state, data, observe);
     ASSERT_TRUE(agree(found, expected)) << config.recipe.name << ", step " << s;
     for (std::size_t l = 0; observe && l < expected.layers.size(); ++l) {
-      LayerObservation observation = observe_device_layer(config, static_cast<std::int64_t>(l), read, 0);
+      LayerObservation observation = observe_device_layer(config, {s, static_cast<std::int64_t>(l)}, read, 0);
       observation.output_digest = found.layer_digests[l];
       EXPECT_EQ(observation, expected.layers[l]) << config.recipe.name << ", step " << s << ", layer " << l;
       EXPECT_EQ(observation.operands.empty(), !quantizes(config.recipe));

@@ -80,6 +80,8 @@ void keep(const MoeProblem& p, const Run& run, const LayerForward& f, FaultyAnsw
 Layer faulty_layer(const MoeProblem& p, const LayerRecipe& recipe) {
   Layer l = p.layer();
   l.recipe = &recipe;
+  if (has("step_left_out_of_the_random_words")) l.random.step = 0;
+  if (has("layer_left_out_of_the_random_words")) l.random.layer = 0;
   return l;
 }
 
@@ -94,9 +96,9 @@ FaultyAnswer faulty_forward(const MoeProblem& p) {
   LayerForward f;
   const Words x = faulty_gather(p.in.x, d);
   const TokenRows tokens{view(x, run.tokens, d), true};
-  f.up_a = row_operand(run.rule(LayerGemm::up).a, tokens, run.routed(), 0);
+  f.up_a = run.row(LayerGemm::up, tokens);
   const Words w1 = run.transposed(weights_of_filled(run, layer.w1), d, 2 * n);
-  f.up_b = weight_operand(run.rule(LayerGemm::up).b, view(w1, run.experts * 2 * n, d), run.experts, 0);
+  f.up_b = run.weight(LayerGemm::up, view(w1, run.experts * 2 * n, d));
   f.h.resize(static_cast<std::size_t>(run.rows * 2 * n));
   faulty_product(run, LayerGemm::up, f.up_a, f.up_b, f.h.data());
   if (has("last_row_of_an_expert_is_another_token_s")) {
@@ -116,10 +118,10 @@ FaultyAnswer faulty_forward(const MoeProblem& p) {
   const TokenRows rows = has("a_not_rounded_to_bf16") && run.rule(LayerGemm::down).a.quantized()
                              ? TokenRows{view(a, run.rows, n), false}
                              : TokenRows{view(f.a, run.rows, n), false};
-  f.down_a = row_operand(run.rule(LayerGemm::down).a, rows, run.routed(), 0);
+  f.down_a = run.row(LayerGemm::down, rows);
   Words w2 = run.transposed(weights_of_filled(run, layer.w2), n, d);
   if (has("w2_not_transposed_where_square") && n == d) w2.assign(layer.w2.begin(), layer.w2.end());
-  f.down_b = weight_operand(run.rule(LayerGemm::down).b, view(w2, run.experts * d, n), run.experts, 0);
+  f.down_b = run.weight(LayerGemm::down, view(w2, run.experts * d, n));
   f.y.resize(static_cast<std::size_t>(run.rows * d));
   faulty_product(run, LayerGemm::down, f.down_a, f.down_b, f.y.data());
   f.o = faulty_aggregate(run, f.y, true);
@@ -186,12 +188,10 @@ void differentiate(const Run& run, const std::vector<float>& h, LayerBackward& b
 // dS as the product of dO and Y, computed again from the H that was kept.
 void ds_from_y(const Run& run, std::span<const std::uint16_t> d_o, LayerBackward& b) {
   if (!has("ds_from_y") || run.rows == 0) return;
-  const LayerOperand a = row_operand(run.rule(LayerGemm::down).a, {view(b.a, run.rows, run.n), false}, run.routed(), 0);
+  const LayerOperand a = run.row(LayerGemm::down, {view(b.a, run.rows, run.n), false});
   const Words w2 = run.transposed(run.layer.w2, run.n, run.d);
   Words y(static_cast<std::size_t>(run.rows * run.d));
-  run.multiply(LayerGemm::down, a,
-               weight_operand(run.rule(LayerGemm::down).b, view(w2, run.experts * run.d, run.n), run.experts, 0),
-               y.data());
+  run.multiply(LayerGemm::down, a, run.weight(LayerGemm::down, view(w2, run.experts * run.d, run.n)), y.data());
   for (std::int64_t r = 0; r < run.rows; ++r) {
     std::vector<float> products;
     for (std::int64_t j = 0; j < run.d; ++j)
@@ -258,16 +258,19 @@ FaultyAnswer faulty_backward(const MoeProblem& p) {
   LayerBackward b;
   const Words d_o = faulty_gather(p.in.d_o, run.d);
   const TokenRows gradient{view(d_o, run.tokens, run.d), true};
-  b.d_down_a = row_operand(run.rule(LayerGemm::d_down).a, gradient, run.routed(), 0);
+  b.d_down_a = run.row(LayerGemm::d_down, gradient);
   const Words w2 = weights_of_filled(run, layer.w2);
-  b.d_down_b = weight_operand(run.rule(LayerGemm::d_down).b, view(w2, run.experts * run.n, run.d), run.experts, 0);
+  b.d_down_b = run.weight(LayerGemm::d_down, view(w2, run.experts * run.n, run.d));
   b.p.resize(static_cast<std::size_t>(run.rows * run.n));
   faulty_product(run, LayerGemm::d_down, b.d_down_a, b.d_down_b, b.p.data());
   differentiate(run, stale(values_of(kept.h, run.routes.offsets, 0)), b);
   ds_from_y(run, p.in.d_o, b);
-  b.d_up_a = row_operand(run.rule(LayerGemm::d_up).a, {view(b.dh, run.rows, 2 * run.n), false}, run.routed(), 0);
-  b.d_up_b =
-      weight_operand(run.rule(LayerGemm::d_up).b, view(layer.w1, run.experts * run.d, 2 * run.n), run.experts, 0);
+  b.d_up_a = run.row(LayerGemm::d_up, {view(b.dh, run.rows, 2 * run.n), false});
+  if (has("dh_has_the_random_words_of_do")) {
+    b.d_up_a = row_operand(run.rule(LayerGemm::d_up).a, {view(b.dh, run.rows, 2 * run.n), false}, run.routed(), 0,
+                           words_of(layer.random, LayerGemm::d_down, false));
+  }
+  b.d_up_b = run.weight(LayerGemm::d_up, view(layer.w1, run.experts * run.d, 2 * run.n));
   b.dx_rows.resize(static_cast<std::size_t>(run.rows * run.d));
   faulty_product(run, LayerGemm::d_up, b.d_up_a, b.d_up_b, b.dx_rows.data());
   differentiate_weights(run, kept, gradient, b);

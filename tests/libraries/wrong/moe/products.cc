@@ -81,6 +81,11 @@ void faulty_product(const Run& run, LayerGemm gemm, const LayerOperand& a, const
     const Run other(run.layer, routes, "X", static_cast<std::size_t>(run.tokens * run.d));
     return other.multiply(gemm, a, b, out);
   }
+  if (has("alpha_of_w2_left_out_in_down") && gemm == LayerGemm::down) {
+    LayerOperand without = b;
+    without.quantized.levels.resize(1);
+    return run.multiply(gemm, a, without, out);
+  }
   if (!has("k_of_d_down_split_in_two") || gemm != LayerGemm::d_down || a.cols < 2) return run.multiply(gemm, a, b, out);
   std::vector<float> second(static_cast<std::size_t>(run.rows * run.n));
   run.multiply(gemm, columns_alone(a, 0, a.cols / 2), b, out);
@@ -97,7 +102,8 @@ void faulty_product_along_tokens(const Run& run, LayerGemm gemm, const LayerOper
   if (gemm == LayerGemm::d_w1) clear_rows_beyond_those_counted(run, left);
   const bool shifts = (has("next_expert_s_row_in_dw1") && gemm == LayerGemm::d_w1) ||
                       (has("next_expert_s_row_in_dw2") && gemm == LayerGemm::d_w2);
-  if (shifts && decodes(run, gemm)) return product_of_values(run, gemm, left, b, one_row_on(run.routes), out);
+  if (shifts && decodes(run, gemm) && !has_scale_of_tensor(run.rule(gemm).a))
+    return product_of_values(run, gemm, left, b, one_row_on(run.routes), out);
   run.multiply_along_tokens(gemm, left, b, out);
 }
 
@@ -107,7 +113,7 @@ LayerOperand faulty_columns(const Run& run, LayerGemm gemm, bool is_a, const Tok
                        (has("blocks_of_dh_along_tokens_cross_experts") && gemm == LayerGemm::d_w1 && !is_a);
   const bool by_rows = (has("scaled_a_along_tokens_has_scales_of_rows") && gemm == LayerGemm::d_w2 && is_a) ||
                        (has("dh_along_tokens_has_scales_of_rows") && gemm == LayerGemm::d_w1 && !is_a);
-  const bool applies = decodes(run, gemm) && rule.quantized() && !rule.of_whole_tensor() && !x.by_token;
+  const bool applies = decodes(run, gemm) && rule.quantized() && !has_scale_of_tensor(rule) && !x.by_token;
   if (applies && (crosses || by_rows)) {
     // The operand is made of the values that the wrong codes stand for: right codes of them, block by block.
     const std::vector<std::int64_t> all{0, run.rows};
@@ -117,7 +123,7 @@ LayerOperand faulty_columns(const Run& run, LayerGemm gemm, bool is_a, const Tok
     const LayerOperand values = decoded(wrong, all);
     return column_operand(rule, {view(values.values, run.rows, x.values.cols), false}, run.routed(), 0);
   }
-  return column_operand(rule, x, run.routed(), 0);
+  return run.column(gemm, !is_a, x);
 }
 
 Words faulty_aggregate(const Run& run, const Words& y, bool weighted) {

@@ -31,15 +31,26 @@ void change_operands(LayerRecipe& r, bool backward) {
   OperandRule& x = rule(r, LayerGemm::d_w1).a;
   if (has("kept_x_not_requantized") && backward) x.source = OperandSource::values, r.keeps_quantized_x = false;
   OperandRule& d_o = rule(r, LayerGemm::d_w2).b;
-  if (has("do_along_tokens_requantized") && d_o.quantized()) d_o.source = OperandSource::requantized;
+  if (has("do_along_tokens_requantized") && d_o.quantized() && !d_o.rotates) d_o.source = OperandSource::requantized;
   OperandRule& dh = rule(r, LayerGemm::d_w1).b;
-  if (has("dh_along_tokens_requantized") && dh.quantized()) dh.source = OperandSource::requantized;
+  if (has("dh_along_tokens_requantized") && dh.quantized() && !dh.rotates) dh.source = OperandSource::requantized;
   OperandRule& a = rule(r, LayerGemm::down).a;
   if (has("a_in_blocks_of_128") && a.block == BlockShape{1, 32}) a.block = {1, 128};
   OperandRule& gradient = rule(r, LayerGemm::d_up).a;
   if (has("dh_in_e4m3_where_e5m2_is_meant") && gradient.format == Format::e5m2) gradient.format = Format::e4m3;
   if (has("scaled_a_along_tokens_in_e5m2") && rule(r, LayerGemm::d_w2).a.format == Format::e4m3)
     rule(r, LayerGemm::d_w2).a.format = Format::e5m2;
+}
+
+// Of NVFP4.
+void change_two_levels(LayerRecipe& r) {
+  OperandRule& w1 = rule(r, LayerGemm::up).b;
+  if (has("w1_of_up_in_blocks_of_1x16") && w1.block == BlockShape{16, 16}) w1.block = {1, 16};
+  if (has("x_and_dh_not_rotated")) rule(r, LayerGemm::d_w1).a.rotates = rule(r, LayerGemm::d_w1).b.rotates = false;
+  if (has("dh_rounded_to_nearest")) rule(r, LayerGemm::d_up).a.stochastic = false;
+  if (has("do_along_tokens_rounded_to_nearest")) rule(r, LayerGemm::d_w2).b.stochastic = false;
+  OperandRule& a = rule(r, LayerGemm::down).a;
+  if (has("four_over_six_left_out_of_a") && a.scales == "nvfp4_46") a.scales = "nvfp4_te";
 }
 
 void change_contracts(LayerRecipe& r) {
@@ -66,7 +77,7 @@ std::int64_t low_bits(std::int64_t index, int bits) { return index & ((std::int6
 
 LayerRecipe faulty_recipe(const LayerRecipe& recipe, bool backward) {
   LayerRecipe r = recipe;
-  change_scales(r), change_operands(r, backward), change_contracts(r);
+  change_scales(r), change_operands(r, backward), change_two_levels(r), change_contracts(r);
   return r;
 }
 
