@@ -101,10 +101,10 @@ MXCHECK_EITHER float code_value_of(float x, float factor, std::uint32_t word) {
   return float_of(bits_of(product(count, step)) | (bits_of(v) & 0x80000000));
 }
 
-// The error of an element's value under Four Over Six, added to those before it.
-MXCHECK_EITHER float with_error(float sum, float x, float value, const TensorScale& outer) {
+// The square of the error of an element's value under Four Over Six.
+MXCHECK_EITHER float squared_error(float x, float value, const TensorScale& outer) {
   const float error = sum_of(x, -quotient(product(value, outer.amax), kFourOverSixUnit));
-  return sum_of(sum, product(error, error));
+  return product(error, error);
 }
 
 }  // namespace mxcheck_kernels::sm90

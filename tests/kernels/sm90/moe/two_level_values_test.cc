@@ -91,7 +91,7 @@ TEST_P(TwoLevelValues, round_every_element_as_defined) {
   }
 }
 
-TEST_P(TwoLevelValues, add_errors_as_defined) {
+TEST_P(TwoLevelValues, have_errors_as_defined) {
   if (!four) return;
   const std::uint32_t amax = 0x4123;
   const sm90::TensorScale outer = sm90::tensor_scale_of(true, amax);
@@ -99,7 +99,7 @@ TEST_P(TwoLevelValues, add_errors_as_defined) {
     const float x = of_bf16(word);
     const float value = 3 * 448.0F;
     const float in_place = value * of_bf16(amax) / 1536.0F;
-    ASSERT_TRUE(same(sm90::with_error(0.25F, x, value, outer), 0.25F + (x - in_place) * (x - in_place))) << word;
+    ASSERT_TRUE(same(sm90::squared_error(x, value, outer), (x - in_place) * (x - in_place))) << word;
   }
 }
 
