@@ -61,6 +61,8 @@ def _parts(answer: Any) -> Sequence[Any]:
     """The tensors of an answer; what mxcheck.quantize and mxcheck.route return has two."""
     if isinstance(answer, Quantized):
         require_compact(answer, "the box's answer")
+        if answer.tensor_scale is not None:
+            raise UsageError("the box's answer has two levels of scales, which identify_dump names: mxcheck.identify_dump(x=x, codes=f(x))")
         return answer.codes, answer.scales
     if isinstance(answer, Routes):
         return answer.experts, answer.weights

@@ -517,9 +517,9 @@ TEST(TwoLevels, refuses_extras_that_a_recipe_has_no_use_for) {
   };
   const std::vector<float> two{1, 2};
   const std::vector<std::uint32_t> words(63);
-  expect_contains(refusal("rceil", {.outer = two}), "recipe rceil has one level of scales: it takes no outer scale");
-  expect_contains(refusal("rceil", {.outer_of_rows = true}), "it takes no outer scale");
-  expect_contains(refusal("nvfp4", {.outer = two}), "2 outer scales given, where 1 must be");
+  expect_contains(refusal("rceil", {.outer = two}), "recipe rceil has one level of scales: it takes no tensor_scale");
+  expect_contains(refusal("rceil", {.outer_of_rows = true}), "it takes no tensor_scale");
+  expect_contains(refusal("nvfp4", {.outer = two}), "2 tensor_scales given, where 1 must be");
   expect_contains(refusal("nvfp4", {.outer_of_rows = true, .outer = two}), "where 4, one for each row, must be");
   expect_contains(refusal("nvfp4", {.outer_of_rows = true}, {16, 16}), "needs blocks of one row");
   expect_contains(refusal("nvfp4", {.words = words}), "it takes no random words");
