@@ -198,12 +198,15 @@ void check_request(const MatrixView& input, Format element, BlockShape block, st
 
 void check_outer(const MatrixView& input, const Recipe& recipe, BlockShape block, const QuantizeExtras& extras) {
   if (!recipe.has_two_levels()) {
-    if (extras.outer_of_rows || !extras.outer.empty())
+    if (extras.outer_of_rows || !extras.outer.empty() || extras.whole != nullptr)
       refuse(recipe, " has one level of scales: it takes no tensor_scale");
     return;
   }
   if (extras.outer_of_rows && block.rows != 1) {
     refuse(recipe, " in blocks of " + to_text(block) + ": a tensor_scale for each row needs blocks of one row");
+  }
+  if (extras.whole != nullptr && (extras.outer_of_rows || !extras.outer.empty())) {
+    refuse(recipe, ": magnitudes of the whole matrix given beside a tensor_scale");
   }
   const std::int64_t count = extras.outer_of_rows ? input.rows : 1;
   if (!extras.outer.empty() && std::cmp_not_equal(extras.outer.size(), count)) {
