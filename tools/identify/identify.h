@@ -11,6 +11,7 @@
 #include "numerics/format/format.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
+#include "tools/common/hadamard_options.h"
 #include "tools/common/output.h"
 #include "tools/common/process_limits.h"
 
@@ -34,6 +35,7 @@ struct IdentifyOptions {
   std::int64_t scale_k = 0;
   std::string x, codes, scales, words, format, block;  // a cast's, a quantization's
   std::string tensor_scale;                            // of two levels of scales: a number, or where it is
+  HadamardOptions hadamard;                            // of x, before it was quantized
   std::string logits, experts, weights;                // a router's
   std::string candidate, op, only;                     // a library
   ProcessLimits limits;
@@ -62,6 +64,9 @@ void write_picture(const IdentifyOptions& options, const SumTree& tree, const st
 // A file's tensor as words, one an element; as numbers.
 
 std::vector<std::uint32_t> words_of(const Tensor& tensor);
+
+// x as it was quantized: transformed where --hadamard says so. Errors: those of hadamard, of x.
+Tensor quantized_input(const IdentifyOptions& options);
 
 // The values of a tensor of F32, BF16 or F16, and its type. Error{input} for others.
 std::vector<float> values_of(const Tensor& tensor, const std::string& location, Format& type);

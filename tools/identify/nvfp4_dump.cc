@@ -120,7 +120,7 @@ std::vector<ScalesForm> forms_of(const IdentifyOptions& o, const Tensor& scales,
 int identify_nvfp4_dump(const IdentifyOptions& o) {
   if (o.scales.empty()) throw Error(ErrorKind::usage, "--scales is needed with --tensor-scale");
   if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
-  const Tensor x = tensor_at(o.x);
+  const Tensor x = quantized_input(o);
   const MatrixShape shape = matrix_shape(x, o.x);
   Nvfp4Dump dump;
   dump.rows = shape.rows, dump.cols = shape.cols;

@@ -231,7 +231,7 @@ int identify_blocks_dump(const IdentifyOptions& o) {
   if (!o.tensor_scale.empty() || (!o.scales.empty() && tensor_at(o.scales).format == Format::e4m3)) {
     return identify_nvfp4_dump(o);
   }
-  const Tensor x = tensor_at(o.x);
+  const Tensor x = quantized_input(o);
   const Tensor codes = tensor_at(o.codes);
   const Stack shape = matrix_of(x, o.x);
   const Stack of_codes = matrix_of(codes, o.codes);
