@@ -235,9 +235,52 @@ class TakenByOthers(command_line.Refusing):
         rows = mxcheck.quantize(F, recipe="nvfp4_te", tensor_scale="row")
         self.refused(("one of the whole tensor", "Values(fp32 33"), mxcheck.identify_dump, x=F, codes=rows)
 
-    def test_a_box_is_told_what_to_ask_instead(self):
-        self.refused(("identify_dump(x=x, codes=f(x))",), mxcheck.identify, lambda x: mxcheck.quantize(x, recipe="nvfp4"), "quantize", format="e2m1",
-                     block="1x16", arrays="values")
+    def test_a_box_is_named_by_what_it_gives(self):
+        def identify(f, **options):
+            return mxcheck.identify(f, "quantize", levels=2, arrays="values", **options)
+
+        for recipe in mxcheck.recipes(2):
+            found = identify(lambda x: mxcheck.quantize(x, recipe=recipe))
+            self.assertEqual(found.names, [recipe])
+            self.assertEqual(found.compared, 4 * (8192 + 512))
+        for block in ("16x16", "16x1"):
+            found = identify(lambda x: mxcheck.quantize(x, recipe="nvfp4_te", block=block), block=block)
+            self.assertEqual(found.names, ["nvfp4_te"])
+        self.assertIn("nvfp4_te", identify(lambda x: mxcheck.quantize(x, recipe="nvfp4_te"), dtype="bf16").names)
+
+        def packed(x):
+            q = mxcheck.quantize(x, recipe="nvfp4_mslk", packed=True)
+            return q.codes, q.scales, q.tensor_scale
+
+        self.assertEqual(identify(packed).names, ["nvfp4_mslk"])
+        self.assertEqual(identify(packed, names=["nvfp4_mslk", "nvfp4"]).names, ["nvfp4_mslk"])
+        self.assertFalse(identify(packed, names=["nvfp4_te"]))
+
+        def ties_away(x):
+            q = mxcheck.quantize(x, recipe="nvfp4_te")
+            q.codes.data[1000] ^= 1
+            return q
+
+        found = identify(ties_away)
+        self.assertFalse(found)
+        self.assertTrue(found.closest)
+
+        def of_two_kinds(x):
+            return mxcheck.quantize(x, recipe="nvfp4_te" if x.tolist()[0][0] > 2 else "nvfp4_torchao")
+
+        found = identify(of_two_kinds)
+        self.assertFalse(found)
+        self.assertIn("all of them by none: nvfp4_te; nvfp4_torchao; nvfp4_te; nvfp4_torchao", str(found))
+
+    def test_boxes_that_fit_no_question(self):
+        of_two = lambda x: mxcheck.quantize(x, recipe="nvfp4")  # noqa: E731
+        self.refused(("two levels", "levels=2"), mxcheck.identify, of_two, "quantize", format="e2m1", block="1x16", arrays="values")
+        for options, words in ((dict(format="e4m3"), ("format is 'e4m3'", "e2m1")), (dict(block="1x32"), ("1x32", "1x16")),
+                               (dict(dtype="e4m3"), ("dtype", "fp32")), (dict(names=[]), ("names is empty",))):
+            self.refused(words, mxcheck.identify, of_two, "quantize", levels=2, arrays="values", **options)
+        self.refused(("levels is 3",), mxcheck.identify, of_two, "quantize", levels=3)
+        self.refused(("one level of scales", "levels=1"), mxcheck.identify, lambda x: mxcheck.quantize(x), "quantize", levels=2, arrays="values")
+        self.refused(("codes, scales and the tensor's scale",), mxcheck.identify, lambda x: (x, x), "quantize", levels=2, arrays="values")
 
     def test_assert_quantized(self):
         q = self.q

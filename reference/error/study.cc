@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "numerics/format/codec.h"
 #include "reference/common/parallel.h"
@@ -122,8 +123,9 @@ void StudyMeter::measure_row(const QuantizedTensor& q, std::size_t row_of_blocks
   const std::int64_t width = block_.width(q.cols());
   for (std::int64_t b = 0, col = 0; b < q.scale_cols(); ++b, col += width) {
     const std::size_t s = row_of_blocks * static_cast<std::size_t>(q.scale_cols()) + static_cast<std::size_t>(b);
-    const auto [times, over] = q.outer_scale(r, col);
-    const double scale = q.scale(s) * times;
+    const std::pair<double, double> outer = q.outer_scale(r, col);
+    const double scale = q.scale(s) * outer.first;
+    const double over = outer.second;
     const auto from = static_cast<std::size_t>(col);
     const auto count = static_cast<std::size_t>(std::min(width, q.cols() - col));
     const Segment segment{row.subspan(from, count), largest_ * scale / over};
