@@ -335,8 +335,11 @@ double bits_of(const Combination& what, std::int64_t rows, std::int64_t cols) {
   return spec(what.format).bits + spec(what.recipe.scale_format()).bits / block;
 }
 
+bool is_norm(const Scored& one) { return one.what.recipe.name == "rceil" || one.what.recipe.name == "nvfp4"; }
+
 // What two levels of scales cost: the best such recipe beside the best one with E8M0 scales of every format and block
-// (with FP32 scales, where none has E8M0). Nothing where there is only one kind.
+// (with FP32 scales, where none has E8M0). Of equal figures the norm has the word. Nothing where there is only one
+// kind.
 std::string cost_text(const std::vector<Scored>& place, std::int64_t rows, std::int64_t cols) {
   const bool has_e8m0 = std::ranges::any_of(place, [](const Scored& s) { return s.what.recipe.has_e8m0_scales(); });
   std::vector<const Scored*> best;  // first that of two levels
@@ -349,7 +352,10 @@ std::string cost_text(const std::vector<Scored>& place, std::int64_t rows, std::
     });
     if (found == best.end()) {
       best.push_back(&one);
-    } else if (one.sqnr_db > (*found)->sqnr_db) {
+    } else if (is_norm(one) && same_place(one.what, (*found)->what) &&
+               decibels(one.sqnr_db) == decibels((*found)->sqnr_db)) {
+      *found = &one;
+    } else if (one.sqnr_db > (*found)->sqnr_db && decibels(one.sqnr_db) != decibels((*found)->sqnr_db)) {
       *found = &one;
     }
   }

@@ -191,6 +191,9 @@ TEST_F(RecipesTool, measures_nvfp4_beside_mx) {
   EXPECT_EQ(pair["products"][0]["recipes"].size(), 1 + two_level_recipes().size());
   EXPECT_EQ(pair["products"][0]["recipes"][0]["recipe"], "rceil");
   EXPECT_TRUE(has_finding(pair, "cost", "nvfp4", "; rceil (e4m3 1x32): "));
+  // ceil's product is better by less than the figures show.
+  EXPECT_TRUE(has_finding(recipes("--pair real:layer0.x real:layer0.w1"), "cost",
+                          "nvfp4_46 (e2m1 1x16): ", "; rceil (e4m3 1x32): "));
   EXPECT_FALSE(has_finding(recipes("real:layer0.x --recipe 'nvfp4*'"), "cost", "", ""));
 }
 
@@ -527,7 +530,7 @@ TEST_F(RecipesPage, shows_nvfp4_beside_mx) {
   expect_contains(
       page, {"<b>nvfp4_te, nvfp4_cutlass, nvfp4 e2m1 1x16</b>", "<h3>Scale bytes in E4M3</h3>", "<h3>Scale bytes</h3>",
              "<strong class=\"good\">rceil e4m3 1x32</strong>",
-             " (e2m1 1x16): 20.56 dB with 4.5 bits an element; rceil (e4m3 1x32): 31.49 dB with 8.25 bits"});
+             "nvfp4 (e2m1 1x16): 20.56 dB with 4.5 bits an element; rceil (e4m3 1x32): 31.49 dB with 8.25 bits"});
   ASSERT_EQ(mxcheck("recipes real:layer0.x --recipe rceil --html p.html").code, 0);
   EXPECT_EQ(read_file(dir / "p.html").find("Scale bytes in E4M3"), std::string::npos);
 }
