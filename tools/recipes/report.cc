@@ -335,7 +335,12 @@ double bits_of(const Combination& what, std::int64_t rows, std::int64_t cols) {
   return spec(what.format).bits + spec(what.recipe.scale_format()).bits / block;
 }
 
-bool is_norm(const Scored& one) { return one.what.recipe.name == "rceil" || one.what.recipe.name == "nvfp4"; }
+// By the figure that is shown; a norm beside others of the same.
+bool is_better(const Scored& one, const Scored& than) {
+  if (decibels(one.sqnr_db) != decibels(than.sqnr_db)) return one.sqnr_db > than.sqnr_db;
+  const bool is_norm = one.what.recipe.name == "rceil" || one.what.recipe.name == "nvfp4";
+  return is_norm && same_place(one.what, than.what);
+}
 
 // What two levels of scales cost: the best such recipe beside the best one with E8M0 scales of every format and block
 // (with FP32 scales, where none has E8M0). Of equal figures the norm has the word. Nothing where there is only one
@@ -352,10 +357,7 @@ std::string cost_text(const std::vector<Scored>& place, std::int64_t rows, std::
     });
     if (found == best.end()) {
       best.push_back(&one);
-    } else if (is_norm(one) && same_place(one.what, (*found)->what) &&
-               decibels(one.sqnr_db) == decibels((*found)->sqnr_db)) {
-      *found = &one;
-    } else if (one.sqnr_db > (*found)->sqnr_db && decibels(one.sqnr_db) != decibels((*found)->sqnr_db)) {
+    } else if (is_better(one, **found)) {
       *found = &one;
     }
   }

@@ -315,9 +315,6 @@ TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
     for (const char* recipe : {"rceil", "fp32"}) all.push_back({Format::e4m3, block, recipe_named(recipe)});
   }
   all.push_back({Format::e5m6, {1, 0}, recipe_named("floor")});
-  for (const char* recipe : {"nvfp4", "nvfp4_te", "nvfp4_46"}) {
-    all.push_back({Format::e2m1, {1, 16}, any_recipe_named(recipe)});
-  }
   for (const int threads : {1, 3}) {
     Progress progress("test");
     const TensorReport report = study_tensor({dir / "x.npy", std::nullopt, ""}, all, threads, progress);
@@ -334,6 +331,27 @@ TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
       EXPECT_EQ(s.scales, want.scales) << i;
       EXPECT_EQ(s.distinct_scales, want.distinct_scales) << i;
     }
+  }
+}
+
+// The last panel has the largest magnitude, below which the first one's blocks lie too.
+TEST_F(TensorStudyTest, quantizes_every_panel_below_the_scale_of_the_tensor) {
+  std::vector<std::uint16_t> x = words();
+  x[static_cast<std::size_t>(399 * kCols + 5)] = 0x4400;  // 512
+  write_npy(dir / "x.npy", {"", Format::bf16, {kRows, kCols}, to_bytes(x)});
+  const MatrixView view{Format::bf16, std::as_bytes(std::span(x)).data(), kRows, kCols, kCols};
+  std::vector<Combination> all;
+  for (const char* recipe : {"nvfp4", "nvfp4_te", "nvfp4_compressed_tensors", "nvfp4_46"}) {
+    all.push_back({Format::e2m1, {1, 16}, any_recipe_named(recipe)});
+  }
+  Progress progress("test");
+  const TensorReport report = study_tensor({dir / "x.npy", std::nullopt, ""}, all, 3, progress);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Study want = study(view, all[i].format, all[i].block, all[i].recipe);
+    EXPECT_EQ(report.lines[i].study.error.sqnr_db, want.error.sqnr_db) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.error.median_relative, want.error.median_relative) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.error.flushed, want.error.flushed) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.scales, want.scales) << all[i].recipe.name;
   }
 }
 
