@@ -27,17 +27,6 @@ std::vector<std::string> hadamard_sizes() {
   return sizes;
 }
 
-// Contracts that multiply BF16: what a GEMM with the matrix may follow.
-std::vector<std::string> hadamard_sums() {
-  std::vector<std::string> sums{"exact", "butterfly"};
-  for (const Contract& contract : all_contracts()) {
-    const bool takes_bf16 = std::ranges::count(contract.operands, Format::bf16) != 0;
-    const bool is_fp32 = contract.arithmetic != Arithmetic::fused || contract.step.output.c == Format::fp32;
-    if (takes_bf16 && is_fp32 && contract.name != "exact") sums.emplace_back(contract.name);
-  }
-  return sums;
-}
-
 [[noreturn]] void refuse_signs(const std::string& text, int size) {
   refuse_usage(
       fmt::format("--signs '{}': must be 0x and up to {} hexadecimal digits, of which bit i is element i of "
@@ -87,7 +76,17 @@ std::string sum_text(const Hadamard& t) {
 
 }  // namespace
 
-void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& group) {
+std::vector<std::string> hadamard_sums() {
+  std::vector<std::string> sums{"exact", "butterfly"};
+  for (const Contract& contract : all_contracts()) {
+    const bool takes_bf16 = std::ranges::count(contract.operands, Format::bf16) != 0;
+    const bool is_fp32 = contract.arithmetic != Arithmetic::fused || contract.step.output.c == Format::fp32;
+    if (takes_bf16 && is_fp32 && contract.name != "exact") sums.emplace_back(contract.name);
+  }
+  return sums;
+}
+
+void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& group, const std::string& usual) {
   sub.option("--hadamard", o.size, "Transform groups of this many consecutive columns of every row first")
       .one_of(hadamard_sizes())
       .in_group(group);
@@ -95,8 +94,10 @@ void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& g
              "Elements of a group that change their signs before: 0xHEX, bit i for element i; or a seed, whose word j "
              "(Philox4x32-10 of the counter j) is of the elements from 32 j on. Default: none")
       .in_group(group);
-  sub.option("--hadamard-sum", o.sum,
-             "exact (default), butterfly (FP32, stages of 1, 2, 4 ...), or a contract: a GEMM with the matrix in BF16")
+  sub.option(
+         "--hadamard-sum", o.sum,
+         "exact, butterfly (FP32, stages of 1, 2, 4 ...), or a contract: a GEMM with the matrix in BF16. Default: " +
+             usual)
       .completes(hadamard_sums())
       .in_group(group);
   sub.option("--hadamard-result", o.result, "Type that the sums are rounded to (default: the matrix's)")

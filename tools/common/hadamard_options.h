@@ -1,7 +1,7 @@
 #pragma once
 // The Hadamard transform of a command's matrix, along its rows: --hadamard, --signs, --hadamard-sum, --hadamard-result.
 //
-//   add_hadamard_options(sub, o->hadamard, "Hadamard transform");
+//   add_hadamard_options(sub, o->hadamard, "Hadamard transform", "exact");
 //   const std::optional<Hadamard> transform = hadamard_of(o.hadamard, Format::bf16);
 //   described(*transform)                // {{"hadamard", "16"}, {"hadamard_signs", "0x2d4b"}, ...}
 //
@@ -24,7 +24,11 @@ struct HadamardOptions {
   std::string result;  // empty: the matrix's type
 };
 
-void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& group);
+// usual: what is done without --hadamard-sum, as "exact"
+void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& group, const std::string& usual);
+
+// What --hadamard-sum may be: exact, butterfly, and the contracts that multiply BF16.
+std::vector<std::string> hadamard_sums();
 
 // The transform of a matrix of this type; none without --hadamard.
 std::optional<Hadamard> hadamard_of(const HadamardOptions& o, Format matrix);

@@ -90,7 +90,8 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--block", o.block, "Block of a scale (1x32 ...), where the shapes leave a choice")
       .completes(names_in(kBlockShapes))
       .in_group(blocks);
-  add_hadamard_options(sub, o.hadamard, "A Hadamard transform of x, before it was quantized (docs/nvfp4.md)");
+  add_hadamard_options(sub, o.hadamard, "A Hadamard transform of x, before it was quantized (docs/nvfp4.md)",
+                       "each is tried");
   const char* routes = "A router";
   sub.option("--logits", o.logits, "tokens x experts, in F32, BF16 or F16").in_group(routes);
   sub.option("--experts", o.experts, "What it chose, best first: tokens x k, in I32 or I64").in_group(routes);

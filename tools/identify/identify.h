@@ -48,11 +48,13 @@ struct IdentifyOptions {
 
 int identify_product_dump(const IdentifyOptions& options);
 int identify_blocks_dump(const IdentifyOptions& options);
-int identify_nvfp4_dump(const IdentifyOptions& options);  // with E4M3 scales: two levels
 int identify_routes_dump(const IdentifyOptions& options);
 int identify_candidate(const IdentifyOptions& options);
 int identify_box(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
+
+// With E4M3 scales, two levels: what names the recipe.
+Match match_nvfp4_dump(const IdentifyOptions& options);
 
 // 0 where a definition explains every bit, else 1.
 int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});

@@ -117,7 +117,7 @@ std::vector<ScalesForm> forms_of(const IdentifyOptions& o, const Tensor& scales,
 
 }  // namespace
 
-int identify_nvfp4_dump(const IdentifyOptions& o) {
+Match match_nvfp4_dump(const IdentifyOptions& o) {
   if (o.scales.empty()) throw Error(ErrorKind::usage, "--scales is needed with --tensor-scale");
   if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
   const Tensor x = quantized_input(o);
@@ -137,7 +137,7 @@ int identify_nvfp4_dump(const IdentifyOptions& o) {
     if (match.explained() || closer) best = std::move(match);
     if (best.explained()) break;
   }
-  return answer(o, best);
+  return best;
 }
 
 }  // namespace mxcheck

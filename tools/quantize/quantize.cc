@@ -288,7 +288,7 @@ void add_quantize(Command& app) {
   sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
   sub.flag("--json", o->json, "Print what was done as JSON");
   add_policy_options(sub, o);
-  add_hadamard_options(sub, o->hadamard, "Hadamard transform, before quantization (docs/nvfp4.md)");
+  add_hadamard_options(sub, o->hadamard, "Hadamard transform, before quantization (docs/nvfp4.md)", "exact");
   sub.footer(
       "codes are U8 of the input's shape (U16 for e5m6). scales are U8, or F32 for rules with FP32 scales, of shape\n"
       "[ceil(rows / block rows), ceil(cols / block cols)]; with layout tcgen05 flat U8 (column blocks: of the\n"

@@ -177,6 +177,21 @@ TEST_F(HadamardTool, ms_eden_refuses_other_choices) {
   refused("layout deepgemm", "real.safetensors:layer0.x --seed 1 --layout deepgemm");
 }
 
+// FP32 loses the 1 between 2^30 and -2^30, and E5M6 has room for it beside 2^31.
+TEST_F(HadamardTool, identify_says_which_sums_give_every_bit) {
+  std::vector<float> values(32);
+  values[0] = 0x1p30F, values[1] = 1, values[2] = -0x1p30F;
+  write_npy(dir / "x.npy", make_tensor("x", Format::fp32, {1, 32}, values));
+  const std::string dump =
+      "identify --x x.npy --codes q.safetensors:codes --scales q.safetensors:scales --format e5m6 ";
+  for (const std::string sum : {"butterfly", "exact"}) {
+    expect_output("quantize x.npy -o q.safetensors --format e5m6 --rule fp32 --hadamard 16 --hadamard-sum " + sum, 0);
+    expect_contains(mxcheck(dump + "--hadamard 16").out, {"explained by  fp32, every bit", "--hadamard-sum " + sum});
+    expect_contains(mxcheck(dump + "--hadamard 16 --hadamard-sum " + (sum == "exact" ? "butterfly" : "exact")).out,
+                    "none of the definitions");
+  }
+}
+
 TEST_F(HadamardTool, identify_takes_the_same_options) {
   const std::string dump =
       "identify --x real.safetensors:layer0.x --codes q.safetensors:codes --scales q.safetensors:scales ";
@@ -188,6 +203,8 @@ TEST_F(HadamardTool, identify_takes_the_same_options) {
   const SafetensorsFile file = quantized("--rule nvfp4_46 " + transform);
   expect_contains(mxcheck(dump + "--tensor-scale q.safetensors:tensor_scale " + transform).out,
                   "explained by  nvfp4_46, every bit");
+  expect_contains(mxcheck(dump + "--tensor-scale q.safetensors:tensor_scale --hadamard 16 --signs 0x2d4b").out,
+                  {"explained by  nvfp4_46, every bit", "butterfly"});
   expect_refused(2, "--signs '0x12345'", dump + "--hadamard 16 --signs 0x12345");
   expect_refused(2, "are of --hadamard, which is missing", dump + "--signs 0x1");
   expect_refused(2, "--hadamard is of a quantization", "identify --a a.npy --b a.npy --d a.npy --hadamard 16");
