@@ -111,7 +111,7 @@ int32_t mxcheck_c_describe(const char* what, const char* name, char* text, int64
     if (kind == "contract") return give_text(contract_lines(parse_matmul_contract(of)), text, capacity, size);
     if (kind != "recipe") refuse("'" + std::string(kind) + "' cannot be described: format, recipe and contract can");
     std::string lines;
-    for (const auto& [key, value] : describe(recipe_named(of))) lines += line(key, value);
+    for (const auto& [key, value] : describe(any_recipe_named(of))) lines += line(key, value);
     give_text(lines, text, capacity, size);
   });
 }

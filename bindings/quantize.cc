@@ -1,19 +1,21 @@
-// Blocks: reference/quantize behind C, and the SIMD library where it offers the same.
+// Blocks: reference/quantize behind C, and the SIMD library where it offers the same; two levels of scales, packed
+// codes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/at_speed.h"
 #include "bindings/guard.h"
 #include "bindings/mxcheck_c.h"
 #include "numerics/bytes.h"
-#include "reference/matmul/matmul.h"
+#include "numerics/format/packing.h"
+#include "numerics/scale/two_level.h"
 #include "reference/quantize/scale_layout.h"
-#include "reference/router/token_rounding.h"
 
 namespace mxcheck::c {
 namespace {
@@ -22,8 +24,10 @@ struct Request {
   Format format = Format::e4m3;
   BlockShape block;
   ScaleLayout layout = ScaleLayout::compact;
-  bool fp32_scales = false;
+  ScaleRule rule = ScaleRule::rceil;
   std::span<const std::int64_t> offsets;
+
+  [[nodiscard]] bool has_fp32_scales() const { return rule == ScaleRule::fp32; }
 };
 
 void check(const Request& r, std::int64_t rows, std::int64_t cols) {
@@ -33,32 +37,34 @@ void check(const Request& r, std::int64_t rows, std::int64_t cols) {
   }
   check_offsets(r.offsets, rows);
   if (r.layout == ScaleLayout::compact) return;
-  if (r.fp32_scales) refuse("FP32 scales have layout compact alone");
+  if (r.has_fp32_scales()) refuse("FP32 scales have layout compact alone");
+  if (r.rule == ScaleRule::e4m3 && r.layout == ScaleLayout::deepgemm) {
+    refuse("layout deepgemm holds E8M0 bytes; E4M3 scales have the layouts compact and tcgen05");
+  }
   if (!has_layout(r.layout, r.block)) {
     refuse("layout " + std::string(to_text(r.layout)) + " is of blocks of one row or one column, not of " +
            to_text(r.block));
   }
 }
 
-Request request_of(const char* format, const char* block, const char* layout, bool fp32_scales,
+Request request_of(const char* format, const char* block, const char* layout, ScaleRule rule,
                    std::span<const std::int64_t> offsets) {
   return {element_of(text_of(format, "format")), block_shape_named(text_of(block, "block")),
-          entry_named(kScaleLayouts, "layout", text_of(layout, "layout")).value, fp32_scales, offsets};
+          entry_named(kScaleLayouts, "layout", text_of(layout, "layout")).value, rule, offsets};
 }
 
 // Shapes of scales without codes.
 QuantizedTensor shape_of(const Request& r, std::int64_t rows, std::int64_t cols) {
   const std::int64_t width = r.block.width(cols);
   const std::int64_t scale_cols = cols / width + (cols % width != 0 ? 1 : 0);
-  const ScaleRule rule = r.fp32_scales ? ScaleRule::fp32 : ScaleRule::rceil;
   return {{"", r.format, {rows, cols}, {}},
           {{r.block,
-            rule,
-            {"", format_of_scales(rule), {count_scale_rows(rows, r.block.rows, r.offsets), scale_cols}, {}}}}};
+            r.rule,
+            {"", format_of_scales(r.rule), {count_scale_rows(rows, r.block.rows, r.offsets), scale_cols}, {}}}}};
 }
 
 std::int64_t scale_bytes(const Request& r, const QuantizedTensor& q) {
-  if (r.fp32_scales) return q.scale_rows() * q.scale_cols() * 4;
+  if (r.has_fp32_scales()) return q.scale_rows() * q.scale_cols() * 4;
   return layout_bytes(r.layout, scale_shape(q, r.offsets));
 }
 
@@ -81,7 +87,7 @@ void quantize_to(const MatrixView& x, const Recipe& recipe, const Request& r, st
   const QuantizedTensor q = quantize(x, r.format, r.block, recipe, r.offsets, threads);
   check_pointer(scales, scale_bytes(r, q), "scales");
   copy(q.codes.data, codes);
-  if (r.fp32_scales) return copy(q.scales().data, scales);
+  if (r.has_fp32_scales()) return copy(q.scales().data, scales);
   copy(to_layout(r.layout, scale_shape(q, r.offsets), q.scales().as<std::uint8_t>(), pad), scales);
 }
 
@@ -92,7 +98,7 @@ QuantizedTensor quantized_of(const Request& r, const void* codes, const void* sc
   read(q.codes.data, codes, rows * cols * static_cast<std::int64_t>(size_of(r.format)), "codes");
   std::vector<std::byte>& bytes = q.scales().data;
   read(bytes, scales, scale_bytes(r, q), "scales");
-  if (r.fp32_scales || r.layout == ScaleLayout::compact) return q;
+  if (r.has_fp32_scales() || r.layout == ScaleLayout::compact) return q;
   bytes = to_bytes(from_layout(r.layout, scale_shape(q, r.offsets), values_in<std::uint8_t>(bytes)));
   return q;
 }
@@ -125,7 +131,7 @@ bool quantize_at_speed(const MatrixView& x, const Recipe& recipe, const Request&
 bool dequantize_at_speed(const Request& r, std::int64_t rows, std::int64_t cols, std::int32_t threads, Engine engine,
                          const void* codes, const void* scales, Format type, void* values) {
   if (engine == Engine::reference) return false;
-  if (r.fp32_scales || !offers_simd_values(type, r.format, r.block)) {
+  if (r.has_fp32_scales() || !offers_simd_values(type, r.format, r.block)) {
     if (engine == Engine::simd) refuse_simd();
     return false;
   }
@@ -139,10 +145,26 @@ bool dequantize_at_speed(const Request& r, std::int64_t rows, std::int64_t cols,
   return true;
 }
 
-bool is_fp32(std::string_view scale_type) {
-  if (scale_type == "fp32") return true;
+// By which scales of this type may have been made: dequantizing asks for no more.
+ScaleRule rule_of(std::string_view scale_type) {
+  if (scale_type == "fp32") return ScaleRule::fp32;
   if (scale_type != "e8m0") refuse("there is no scale_type '" + std::string(scale_type) + "': e8m0 and fp32 are");
-  return false;
+  return ScaleRule::rceil;
+}
+
+void give_values(const QuantizedTensor& q, const Request& r, Format type, std::int32_t threads, void* values) {
+  check_pointer(values, q.rows() * q.cols(), "values");
+  if (type == Format::fp32) {
+    copy(dequantize(q, r.offsets, threads), values);
+  } else {
+    copy(dequantize_bf16(q, r.offsets, threads), values);
+  }
+}
+
+Format values_type_of(const char* to) {
+  const Format type = value_format_of(text_of(to, "to"));
+  if (type == Format::fp16) refuse("values are given as fp32 or bf16, not as fp16");
+  return type;
 }
 
 }  // namespace
@@ -156,8 +178,8 @@ int32_t mxcheck_c_quantize_sizes(const char* format, const char* recipe, const c
                                  int64_t* sizes) {
   return guarded([&] {
     check_pointer(sizes, 4, "sizes");
-    const bool fp32 = !recipe_named(text_of(recipe, "recipe")).has_e8m0_scales();
-    const Request r = request_of(format, block, layout, fp32, offsets_of(offsets, offset_count));
+    const ScaleRule rule = any_recipe_named(text_of(recipe, "recipe")).rule;
+    const Request r = request_of(format, block, layout, rule, offsets_of(offsets, offset_count));
     check(r, rows, cols);
     const QuantizedTensor q = shape_of(r, rows, cols);
     sizes[0] = rows * cols * (spec(r.format).bits > 8 ? 2 : 1);
@@ -202,7 +224,7 @@ int32_t mxcheck_c_quantize(const char* from, const void* values, int64_t rows, i
   return guarded([&] {
     const Engine by = engine_of(text_of(engine, "engine"));
     const Recipe of = recipe_named(text_of(recipe, "recipe"));
-    const Request r = request_of(format, block, layout, !of.has_e8m0_scales(), offsets_of(offsets, offset_count));
+    const Request r = request_of(format, block, layout, of.rule, offsets_of(offsets, offset_count));
     const MatrixView x{value_format_of(text_of(from, "from")), static_cast<const std::byte*>(values), rows, cols,
                        row_stride};
     check_matrix(x);
@@ -217,241 +239,117 @@ int32_t mxcheck_c_dequantize(const char* format, const char* block, const char* 
                              int64_t offset_count, int32_t threads, const char* engine, const char* to, void* values) {
   return guarded([&] {
     const Engine by = engine_of(text_of(engine, "engine"));
-    const Request r = request_of(format, block, layout, is_fp32(text_of(scale_type, "scale_type")),
+    const Request r = request_of(format, block, layout, rule_of(text_of(scale_type, "scale_type")),
                                  offsets_of(offsets, offset_count));
-    const Format type = value_format_of(text_of(to, "to"));
-    if (type == Format::fp16) refuse("values are given as fp32 or bf16, not as fp16");
+    const Format type = values_type_of(to);
     threads_of(threads);
     if (dequantize_at_speed(r, rows, cols, threads, by, codes, scales, type, values)) return;
-    const QuantizedTensor q = quantized_of(r, codes, scales, rows, cols);
-    check_pointer(values, rows * cols, "values");
-    if (type == Format::fp32) {
-      copy(dequantize(q, r.offsets, threads), values);
-    } else {
-      copy(dequantize_bf16(q, r.offsets, threads), values);
-    }
+    give_values(quantized_of(r, codes, scales, rows, cols), r, type, threads, values);
   });
 }
 
-// Products: reference/matmul behind C.
+// Two levels of scales.
 
 namespace mxcheck::c {
 namespace {
 
-constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max() / 16;
+Recipe two_level_recipe_of(const char* name) {
+  Recipe recipe = any_recipe_named(text_of(name, "recipe"));
+  if (!recipe.has_two_levels()) refuse("recipe " + recipe.name + " has one level of scales: it has no tensor's scale");
+  return recipe;
+}
 
-void check_extents(const mxcheck_c_operand& x, const std::string& name) {
-  if (x.rows < 0 || x.cols < 0) refuse(name + ": rows and cols must be 0 or more");
-  if (x.cols != 0 && x.rows > kMostElements / x.cols) {
-    refuse(name + ": " + std::to_string(x.rows) + " x " + std::to_string(x.cols) +
-           " elements are more than 63 bits can count");
+// Whether tensor_scale says that each row has a scale of its own.
+bool is_of_rows(std::string_view tensor_scale) {
+  if (tensor_scale != "tensor" && tensor_scale != "row") {
+    refuse("there is no tensor_scale '" + std::string(tensor_scale) + "': tensor and row are");
   }
+  return tensor_scale == "row";
 }
 
-// A code wider than its format would be read as another: of those that leave bits of a byte free.
-void check_codes(const mxcheck_c_operand& x, int bits, const std::string& name) {
-  if (bits >= 8) return;
-  const auto* codes = static_cast<const std::uint8_t*>(x.codes);
-  for (std::int64_t i = 0; i < x.rows * x.cols; ++i) {
-    if (codes[i] >> bits == 0) continue;
-    throw Error(ErrorKind::input, name + ": code " + std::to_string(codes[i]) + " at place " + std::to_string(i) +
-                                      ": " + x.format + " codes are 0 to " + std::to_string((1 << bits) - 1) +
-                                      ", one a byte");
-  }
+// The second level, as quantize makes it.
+ScaleLevel outer_level_of(const Recipe& recipe, const QuantizedTensor& q, bool of_rows) {
+  const std::int64_t rows = of_rows ? q.rows() : std::min<std::int64_t>(q.rows(), 1);
+  ScaleLevel level{of_rows ? BlockShape{1, 0} : BlockShape{0, 0}, ScaleRule::fp32,
+                   make_tensor(Format::fp32, {rows, std::min<std::int64_t>(q.cols(), 1)}, "tensor_scales"),
+                   recipe.two_level.stored};
+  if (level.stored == StoredScale::amax) level.unit = recipe.two_level.limit * largest_value(q.element());
+  return level;
 }
 
-Format scale_format_of(std::string_view type) {
-  if (type == "fp32") return Format::fp32;
-  if (type == "e8m0") return Format::e8m0;
-  if (type == "e4m3") return Format::e4m3;  // UE4M3
-  refuse("there is no scale_type '" + std::string(type) + "': e8m0, e4m3 (UE4M3) and fp32 are");
-}
-
-MatmulOperand operand_of(const mxcheck_c_operand* given, const char* name) {
-  const auto& x = struct_of(given, name);
-  check_extents(x, name);
-  check_pointer(x.codes, x.rows * x.cols, name);
-  const bool transposed = x.transposed != 0;
-  MatmulOperand m;
-  m.format = format_of(text_of(x.format, "format"));
-  m.codes = x.codes;
-  m.rows = transposed ? x.cols : x.rows;
-  m.depth = transposed ? x.rows : x.cols;
-  m.row_stride = transposed ? 1 : x.cols;
-  m.depth_stride = transposed ? x.cols : 1;
-  check_codes(x, spec(m.format).bits, name);
-  if (text_of(x.block, "block") == "none") return m;
-  const BlockShape shape = block_of(x.block);
-  const BlockShape block{shape.height(x.rows), shape.width(x.cols)};
-  const Format type = scale_format_of(text_of(x.scale_type, "scale_type"));
-  check_pointer(x.scales, x.rows * x.cols, "scales");
-  m.block = transposed ? block.transposed() : block;
-  m.scale_format = type;
-  m.scales = x.scales;
-  m.scale_row_stride = transposed ? 1 : x.scale_cols;
-  m.scale_depth_stride = transposed ? x.scale_cols : 1;
-  return m;
-}
-
-Grouping grouping_of(std::string_view name) {
-  if (name == "none") return Grouping::none;
-  if (name == "rows") return Grouping::rows;
-  if (name == "depth") return Grouping::depth;
-  refuse("there are no groups '" + std::string(name) + "': none, rows and depth are");
-}
-
-void set_groups(Matmul& m, const mxcheck_c_product& p) {
-  m.grouping = grouping_of(text_of(p.groups, "groups"));
-  if (m.grouping == Grouping::none) return;
-  m.offsets = offsets_of(p.offsets, p.offset_count);
-  if (m.offsets.size() < 2) refuse("groups need offsets: where each expert begins, and the end");
-  if (m.grouping == Grouping::depth) {
-    if (p.a->transposed == 0 || p.b->transposed == 0) {
-      refuse("groups along depth sum over tokens, the rows of both operands: both are transposed");
-    }
-    return;
-  }
-  if (p.a->transposed != 0 || p.b->transposed != 0 || m.b.rows % m.experts() != 0) {
-    refuse("groups along rows: b holds the weights of " + std::to_string(m.experts()) +
-           " experts, one below another, and neither operand is transposed");
-  }
-  m.b.rows /= m.experts();
-}
-
-Matmul matmul_of(const mxcheck_c_product* given) {
-  const auto& p = struct_of(given, "product");
-  Matmul m;
-  m.contract = parse_matmul_contract(text_of(p.contract, "contract"));
-  m.a = operand_of(p.a, "a");
-  m.b = operand_of(p.b, "b");
-  m.output = value_format_of(text_of(p.output, "output"));
-  m.alpha = fp32_of(p.alpha, "alpha");
-  m.c = p.c;
-  m.threads = threads_of(p.threads);
-  set_groups(m, p);
-  return m;
+void refuse_packing_of(std::string_view format) {
+  if (element_of(format) != Format::e2m1)
+    refuse("codes of " + std::string(format) + " are not packed: those of e2m1 are");
 }
 
 }  // namespace
 }  // namespace mxcheck::c
 
-using namespace mxcheck;
-using namespace mxcheck::c;
-
-int32_t mxcheck_c_matmul(const mxcheck_c_product* product, void* d) {
+int32_t mxcheck_c_quantize_two_levels(const char* from, const void* values, int64_t rows, int64_t cols,
+                                      int64_t row_stride, const char* format, const char* recipe, const char* block,
+                                      const char* layout, const int64_t* offsets, int64_t offset_count, uint8_t pad,
+                                      int32_t threads, const char* engine, const char* tensor_scale, const void* given,
+                                      void* codes, void* scales, void* tensor_scales) {
   return guarded([&] {
-    const Matmul m = matmul_of(product);
-    const std::int64_t rows = m.rows_of_d();
-    if (m.b.rows != 0 && rows > kMostElements / m.b.rows) refuse("d has more elements than 63 bits can count");
-    check_pointer(d, rows * m.b.rows, "d");
-    // Written only when all is computed.
-    std::vector<std::byte> out(static_cast<std::size_t>(rows * m.b.rows * spec(m.output).bits / 8));
-    matmul(m, out.data());
-    if (!out.empty()) std::memcpy(d, out.data(), out.size());
+    const Recipe of = two_level_recipe_of(recipe);
+    const Request r = request_of(format, block, layout, of.rule, offsets_of(offsets, offset_count));
+    if (engine_of(text_of(engine, "engine")) == Engine::simd) refuse_simd();
+    const MatrixView x{value_format_of(text_of(from, "from")), static_cast<const std::byte*>(values), rows, cols,
+                       row_stride};
+    check_matrix(x);
+    threads_of(threads);
+    check(r, rows, cols);
+    const bool of_rows = is_of_rows(text_of(tensor_scale, "tensor_scale"));
+    std::vector<float> outer;
+    if (given != nullptr) read(outer, given, of_rows ? rows : 1, "given");
+    const QuantizedTensor q =
+        quantize(x, r.format, r.block, of, {.outer_of_rows = of_rows, .outer = outer}, r.offsets, threads);
+    check_pointer(codes, rows * cols, "codes");
+    check_pointer(scales, scale_bytes(r, q), "scales");
+    check_pointer(tensor_scales, static_cast<std::int64_t>(q.levels[1].scales.size()), "tensor_scales");
+    copy(q.codes.data, codes);
+    copy(to_layout(r.layout, scale_shape(q, r.offsets), q.scales().as<std::uint8_t>(), pad), scales);
+    copy(q.levels[1].scales.data, tensor_scales);
   });
 }
 
-int32_t mxcheck_c_explain(const mxcheck_c_product* product, int64_t expert, int64_t i, int64_t j, char* text,
-                          int64_t capacity, int64_t* size) {
+int32_t mxcheck_c_dequantize_two_levels(const char* format, const char* recipe, const char* block, const char* layout,
+                                        const void* codes, const void* scales, const char* tensor_scale,
+                                        const void* tensor_scales, int64_t rows, int64_t cols, const int64_t* offsets,
+                                        int64_t offset_count, int32_t threads, const char* engine, const char* to,
+                                        void* values) {
   return guarded([&] {
-    std::string lines;
-    for (const std::string& line : explain_output(matmul_of(product), expert, i, j).lines) lines += line + '\n';
-    give_text(lines, text, capacity, size);
+    const Recipe of = two_level_recipe_of(recipe);
+    const Request r = request_of(format, block, layout, of.rule, offsets_of(offsets, offset_count));
+    if (engine_of(text_of(engine, "engine")) == Engine::simd) refuse_simd();
+    const Format type = values_type_of(to);
+    threads_of(threads);
+    QuantizedTensor q = quantized_of(r, codes, scales, rows, cols);
+    const bool of_rows = is_of_rows(text_of(tensor_scale, "tensor_scale"));
+    ScaleLevel outer = outer_level_of(of, q, of_rows);
+    read(outer.scales.data, tensor_scales, std::ssize(outer.scales.data), "tensor_scales");
+    q.levels.push_back(std::move(outer));
+    give_values(q, r, type, threads, values);
   });
 }
 
-// Routers and token rounding: reference/router behind C.
-
-namespace mxcheck::c {
-namespace {
-
-struct RouterRequest {
-  Router router;
-  MatrixView logits;
-  int threads = 0;
-};
-
-NanLogits nan_of(std::string_view name) {
-  if (name == "refuse") return NanLogits::refuse;
-  if (name == "last") return NanLogits::last;
-  refuse("nan is '" + std::string(name) + "': refuse and last are offered");
-}
-
-RouterRequest router_request_of(const mxcheck_c_router* given) {
-  const auto& r = struct_of(given, "router");
-  RouterRequest request;
-  Router& router = request.router;
-  router.variant = &router_variant_named(text_of(r.variant, "variant"));
-  router.top_k = r.top_k;
-  router.groups = r.groups, router.groups_kept = r.groups_kept;
-  router.nan = nan_of(text_of(r.nan, "nan"));
-  router.scale = fp32_of(r.scale, "scale");
-  if (r.bias != nullptr) router.bias = {r.bias, static_cast<std::size_t>(check_count(r.experts, "experts"))};
-  request.logits = {value_format_of(text_of(r.from, "from")), static_cast<const std::byte*>(r.logits), r.tokens,
-                    r.experts, r.row_stride};
-  check_matrix(request.logits);
-  request.threads = threads_of(r.threads);
-  return request;
-}
-
-TokenRounding rounding_of(const mxcheck_c_rounding* given) {
-  const auto& r = struct_of(given, "rounding");
-  if (r.layer < 0 || r.layer > std::numeric_limits<std::uint32_t>::max()) {
-    refuse("layer is " + std::to_string(r.layer) + ": it must fit 32 bits without a sign");
-  }
-  TokenRounding rounding;
-  rounding.rule = token_rounding_rule_named(text_of(r.rule, "rule"));
-  rounding.tile = r.tile, rounding.capacity = r.capacity;
-  rounding.renormalize = r.renormalize != 0;
-  rounding.seed = r.seed, rounding.step = r.step;
-  rounding.layer = static_cast<std::uint32_t>(r.layer);
-  return rounding;
-}
-
-template <class T>
-void router_copy(const std::vector<T>& from, void* to, const char* name) {
-  check_pointer(to, static_cast<std::int64_t>(from.size()), name);
-  if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
-}
-
-}  // namespace
-}  // namespace mxcheck::c
-
-using namespace mxcheck;
-using namespace mxcheck::c;
-
-int32_t mxcheck_c_route(const mxcheck_c_router* router, void* chosen, void* weights) {
+int32_t mxcheck_c_pack(const char* format, const void* codes, int64_t count, void* packed) {
   return guarded([&] {
-    const RouterRequest r = router_request_of(router);
-    const Routes routes = route(r.router, r.logits, r.threads);
-    check_pointer(weights, static_cast<std::int64_t>(routes.weights.size()), "weights");
-    router_copy(routes.experts, chosen, "chosen");
-    router_copy(routes.weights, weights, "weights");
+    refuse_packing_of(text_of(format, "format"));
+    std::vector<std::uint8_t> plain;
+    read(plain, codes, check_count(count, "count"), "codes");
+    check_pointer(packed, count, "packed");
+    copy(pack_e2m1(plain), packed);
   });
 }
 
-int32_t mxcheck_c_round_capacity(const mxcheck_c_router* router, const mxcheck_c_rounding* rounding, int64_t* rows) {
+int32_t mxcheck_c_unpack(const char* format, const void* packed, int64_t count, void* codes) {
   return guarded([&] {
-    check_pointer(rows, 1, "rows");
-    const RouterRequest r = router_request_of(router);
-    *rows = token_rounding_capacity(r.router, rounding_of(rounding), r.logits.rows, r.logits.cols);
-  });
-}
-
-int32_t mxcheck_c_round(const mxcheck_c_router* router, const mxcheck_c_rounding* rounding, void* chosen, void* offsets,
-                        void* row_token, void* row_weight, void* token_offsets, void* token_rows) {
-  return guarded([&] {
-    const RouterRequest r = router_request_of(router);
-    const RoundedTokens rows = round_tokens(r.router, rounding_of(rounding), r.logits, r.threads);
-    // All before the first is written.
-    const auto capacity = static_cast<std::int64_t>(rows.row_token.size());
-    for (const void* out : {row_token, row_weight, token_rows}) check_pointer(out, capacity, "an output");
-    for (const void* out : {chosen, offsets, token_offsets}) check_pointer(out, 1, "an output");
-    router_copy(rows.chosen, chosen, "chosen");
-    router_copy(rows.offsets, offsets, "offsets");
-    router_copy(rows.row_token, row_token, "row_token");
-    router_copy(rows.row_weight, row_weight, "row_weight");
-    router_copy(rows.token_offsets, token_offsets, "token_offsets");
-    router_copy(rows.token_rows, token_rows, "token_rows");
+    refuse_packing_of(text_of(format, "format"));
+    std::vector<std::uint8_t> pairs;
+    check_count(count, "count");
+    read(pairs, packed, count / 2 + count % 2, "packed");
+    check_pointer(codes, count, "codes");
+    copy(unpack_e2m1(pairs, static_cast<std::size_t>(count)), codes);
   });
 }

@@ -236,6 +236,7 @@ std::map<std::string, std::string> metadata_of(const QuantizedFile& file, const 
   const QuantizedTensor& q = file.matrix;
   std::map<std::string, std::string> metadata;
   for (const auto& [key, value] : describe(recipe)) metadata[key] = value;
+  for (const auto& [key, value] : file.made_with) metadata[key] = value;
   metadata["mxcheck_file"] = "quantized";
   metadata["file_version"] = "1";
   metadata["format"] = spec(q.element()).name;

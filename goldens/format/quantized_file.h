@@ -15,7 +15,7 @@
 //   tensor_scale  two levels: F32 [1, 1], or [rows, 1] where each row has one
 //   __metadata__  mxcheck_file = "quantized", file_version = "1", format, block, layout, pad_byte, rows, cols,
 //                 scale_rows, scale_cols, offsets, source_dtype, and every field of the recipe
-//                 (numerics/scale/recipe_words.h); two levels: tensor_scale_of, "tensor" or "row"
+//                 (numerics/scale/recipe_words.h); two levels: tensor_scale_of, "tensor" or "row"; made_with
 //
 // The same matrix and options give the same bytes: no time, no path, no version of the tool. Errors besides those
 // stated below: those of write_safetensors, GoldenWriter and check_offsets.
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "goldens/io/tensor_file.h"
@@ -40,6 +41,8 @@ struct QuantizedFile {
   std::vector<std::int64_t> offsets;          // expert offsets that the matrix was quantized with; empty: none
   ScaleLayout layout = ScaleLayout::compact;  // of the scales in the file
   std::uint8_t pad_byte = 0;                  // what the padding of tcgen05 and deepgemm holds
+  // Further metadata, by key: what was done to the matrix before, as a Hadamard transform. Reading leaves it out.
+  std::vector<std::pair<std::string, std::string>> made_with = {};
 };
 
 // A format that matrices are quantized to; Error{usage} that lists them for any other name.

@@ -21,7 +21,8 @@ _WIDTHS = {**{name: _BYTES[format_] for name, format_ in _FORMATS.items()}, "e5m
            "uint64": 8, "int64": 8, "float64": 8, "fp64": 8}
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 _TAKEN = "numpy arrays, torch tensors on the CPU, lists of numbers, what has __dlpack__ and mxcheck.Values are taken"
-_TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}
+PACKED = "float4_e2m1fn_x2"  # torch's name: two codes a byte, the even column in the low nibble
+_TORCH_CODES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu", PACKED: PACKED}
 
 
 @dataclass
@@ -158,7 +159,7 @@ def _rows(x: Any, shape: Tuple[int, ...], strides: Optional[Sequence[int]], what
     return strides[0]
 
 
-def _torch_view(x: Any, what: str, codes: bool) -> View:
+def _torch_view(x: Any, what: str, codes: bool, packed: bool) -> View:
     torch = sys.modules["torch"]
     if x.device.type != "cpu":
         raise UsageError(f"{what} is on {x.device}: the reference computes on the CPU; give {what}.cpu()")
@@ -167,9 +168,9 @@ def _torch_view(x: Any, what: str, codes: bool) -> View:
     if x.layout != torch.strided:
         raise UsageError(f"{what} is {x.layout}: a dense tensor is needed")
     name = str(x.dtype).rsplit(".", 1)[-1]
-    if name == "float4_e2m1fn_x2":
-        raise UsageError(f"{what} is {x.dtype}, two codes in a byte, which libraries pack in different ways: give one code a byte, as uint8 with "
-                         "format e2m1 or as mxcheck.Values")
+    if name == PACKED and not packed:
+        raise UsageError(f"{what} is {x.dtype}, two codes in a byte: give one code a byte, as uint8 with format e2m1, as mxcheck.Values, or as "
+                         "unpacked() of a mxcheck.Quantized has")
     return View(x.data_ptr(), tuple(x.shape), name if codes else _value_format(name, what), _rows(x, tuple(x.shape), x.stride(), what),
                 "torch", x, x.numel() * x.element_size())
 
@@ -197,10 +198,10 @@ def _value_format(name: str, what: str) -> str:
     return _FORMATS[name]
 
 
-def view_of(x: Any, what: str = "x", codes: bool = False, is_read: bool = True) -> View:
+def view_of(x: Any, what: str = "x", codes: bool = False, is_read: bool = True, packed: bool = False) -> View:
     """A tensor's memory. `codes`: of any type; otherwise of FP32, BF16 or FP16. is_read: what does not begin at a multiple of its
-    elements' size is copied; otherwise, and where it can't be, it is refused."""
-    view = _view_of(x, what, codes)
+    elements' size is copied; otherwise, and where it can't be, it is refused. packed: of two codes a byte too."""
+    view = _view_of(x, what, codes, packed)
     width = _WIDTHS.get(view.format, 1)
     if view.pointer % width == 0 or count_of(view.shape) == 0:
         return view
@@ -211,12 +212,12 @@ def view_of(x: Any, what: str = "x", codes: bool = False, is_read: bool = True) 
         copied = x.clone() if view.kind == "torch" else x.copy()
     if copied is None:
         raise UsageError(f"{what} begins at an address that is no multiple of {width}, its elements' size: give a copy")
-    return _view_of(copied, what, codes)
+    return _view_of(copied, what, codes, packed)
 
 
-def _view_of(x: Any, what: str, codes: bool) -> View:
+def _view_of(x: Any, what: str, codes: bool, packed: bool) -> View:
     if _is_a(x, "torch", "Tensor"):
-        return _torch_view(x, what, codes)
+        return _torch_view(x, what, codes, packed)
     if _is_a(x, "numpy", "ndarray"):
         return _numpy_view(x, what, codes)
     if isinstance(x, Values):
@@ -232,7 +233,7 @@ def _view_of(x: Any, what: str, codes: bool) -> View:
         return View(pointer, shape, name if codes else _value_format(name, what), _rows(x, shape, strides, what), "values", capsule,
                     count_of(shape) * _WIDTHS.get(name, 1))
     if isinstance(x, (list, tuple)):
-        return _view_of(_of_list(x, what, codes), what, codes)
+        return _view_of(_of_list(x, what, codes), what, codes, packed)
     if type(x).__module__ == "mxcheck._quantize":
         raise UsageError(f"{what} is a mxcheck.Quantized: its tensors are .codes and .scales")
     raise UsageError(f"{what} is a {type(x).__module__}.{type(x).__name__}: {_TAKEN}")

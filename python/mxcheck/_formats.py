@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union, overload
 from ._arrays import Values, count_of, new_buffer, result, view_of
 from ._errors import UsageError
 from ._library import call, text
-from ._names import encoded, format_name, number
+from ._names import encoded, format_name, number, told
 
 
 @functools.lru_cache(maxsize=256)
@@ -61,9 +61,12 @@ def formats(name: Any = None) -> Union[FormatInfo, List[FormatInfo]]:
     return [_info(one) for one in text("mxcheck_c_names", b"formats").splitlines()]
 
 
-def recipes() -> List[str]:
-    """Names of the recipes: what decides the bytes of a quantized block (docs/numerics.md)."""
-    return text("mxcheck_c_names", b"recipes").splitlines()
+def recipes(levels: int = 1) -> List[str]:
+    """Names of the recipes: what decides the bytes of a quantized block (docs/numerics.md). levels: 2 for those with a tensor's scale above
+    the blocks' (docs/nvfp4.md)."""
+    if levels not in (1, 2):
+        raise UsageError(f"levels is {told(levels)}: 1 or 2 is needed, the levels of scales")
+    return text("mxcheck_c_names", b"recipes" if levels == 1 else b"two_level_recipes").splitlines()
 
 
 def recipe(name: str) -> Dict[str, str]:

@@ -15,7 +15,7 @@ def identify(f: Callable[..., Any], op: str = "matmul", **options: Any) -> Ident
     """Identifies what f computes, from calls alone: an Identified, true where a known name explains every output that was compared.
 
     op: "matmul": f(a, b), options formats, shape, arrays, names, tree, output, scales, blocks; "cast": f(x), options format, arrays; "quantize": f(x), options
-    format, block, dtype, arrays, names; "route": f(logits), options experts, top_k, dtype, arrays. mxcheck.identifying has each as a
+    format, block, dtype, arrays, names, levels (2: NVFP4); "route": f(logits), options experts, top_k, dtype, arrays. mxcheck.identifying has each as a
     function of its own. arrays: what f is called with, "numpy", "torch" or "values" (mxcheck.Values); without it numpy where that is installed.
     UsageError for answers of another shape or type; what f raises is not caught. The program mxcheck asks and compares:
     EnvironmentError without it.

@@ -3,6 +3,7 @@
 Whatever is wrong with one is a UsageError that says what it is, and what would be right.
 """
 
+import dataclasses
 import difflib
 import functools
 import operator
@@ -163,8 +164,9 @@ def require_options(given: Mapping[str, Any], names: Iterable[str], what: str) -
 
 
 class InALine:
-    """A dataclass whose repr is one line: its tensors by type, shape and first values."""
+    """A dataclass whose repr is one line, without the fields that have their default: its tensors by type, shape and first values."""
 
     def __repr__(self) -> str:
-        fields: List[str] = [f"{name}={told(value)}" for name, value in vars(self).items() if value is not None]
+        defaults = {one.name: one.default for one in dataclasses.fields(self)}  # type: ignore[arg-type]
+        fields: List[str] = [f"{name}={told(value)}" for name, value in vars(self).items() if value is not defaults.get(name)]
         return f"{type(self).__name__}({', '.join(fields)})"

@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ._arrays import View, count_of, matrix_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _lines, check_bytes, formats
+from ._formats import check_bytes, formats
 from ._library import call
 from ._names import block_name, encoded, known, one_of, told, whole
-from ._quantize import Quantized, _offsets_of
+from ._quantize import Quantized, _offsets_of, scale_format_of
 
 # The formats that integers hold where nothing is said: as the command line has them.
 _UNSIGNED = {"uint8": "e4m3", "uint16": "bf16", "int16": "bf16", "uint32": "fp32"}
@@ -91,12 +91,16 @@ def scale_layout(scales: Any, shape: Tuple[int, int], block: Any = "1x32", layou
 
 
 def _quantized(q: Quantized, name: str, transposed: bool) -> Side:
+    if scale_format_of(q.recipe) == "e4m3":
+        raise UsageError(f"{name} has two levels of scales, of which a contract has the blocks' alone: give {name}.unpacked().codes with "
+                         f"scale_{name}={name}.scales, and the tensors' scales as alpha")
+    q = q.unpacked() if q.format == "e2m1" else q
     codes = view_of(q.codes, f"{name}.codes", codes=True)
     scales = view_of(q.scales, f"{name}.scales", codes=True)
     rows, cols = matrix_of(codes.shape, f"{name}.codes")
     pointer, count = _offsets_of(q.offsets)
     info = formats(q.format)
-    fp32 = _lines("recipe", q.recipe)["rule"] == "fp32"
+    fp32 = scale_format_of(q.recipe) == "fp32"
     if fp32 and q.layout != "compact":
         raise UsageError(f"{name} has FP32 scales in layout {q.layout}: they are compact alone")
     sizes = scale_sizes(q.block, q.layout, (rows, cols), pointer, count)

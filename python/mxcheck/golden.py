@@ -236,7 +236,7 @@ def verify(candidate: Union[_Path, Mapping[str, Any], Quantized], golden: _Path,
             raise UsageError(f"only is {told(only)}: names of the golden's outputs are needed")
         arguments += ["--only", ",".join(names)]
     if isinstance(candidate, Quantized):
-        candidate = {"codes": candidate.codes, "scales": candidate.scales}
+        candidate = {"codes": candidate.unpacked().codes, "scales": candidate.scales}
     if not isinstance(candidate, (str, os.PathLike, Mapping)):
         raise UsageError(f"candidate is {told(candidate)}: a path is needed, or tensors by name, as {{'codes': q.codes, 'scales': q.scales}}")
     if not isinstance(candidate, Mapping):

@@ -13,7 +13,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 from ._arrays import Values, count_of, view_of
 from ._errors import UsageError
 from ._formats import _refuse_gaps, decode, formats
-from ._quantize import quantize
+from ._names import told
+from ._packed import is_packed_type, unpack
+from ._quantize import Quantized, quantize, scale_format_of
 
 __all__ = ["assert_bits_equal", "assert_quantized"]
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -72,14 +74,36 @@ def assert_bits_equal(actual: Any, expected: Any, what: str = "actual", format: 
                          f"{show[1]}; last at {_place(places[-1], wanted)}")
 
 
-def assert_quantized(x: Any, codes: Any, scales: Any, format: Any = "e4m3", recipe: str = "rceil", block: Any = "1x32", layout: str = "compact",
-                     offsets: Optional[Sequence[int]] = None, pad: int = 0) -> None:
+def assert_quantized(x: Any, codes: Any, scales: Any = None, format: Any = None, recipe: str = "rceil", block: Any = None, layout: str = "compact",
+                     offsets: Optional[Sequence[int]] = None, pad: int = 0, tensor_scale: Any = None) -> None:
     """AssertionError unless codes and scales are what the reference makes of x, bit for bit. Scales first: of a wrong one all codes differ.
 
-    Arguments are those of mxcheck.quantize, in its order; codes and scales of x's shape and of the layout's.
+    Arguments are those of mxcheck.quantize, in its order; codes and scales of x's shape and of the layout's. E2M1 codes may be two a byte,
+    the even column in the low nibble. tensor_scale: what the kernel was given, or gave; None: that of x's amax. codes may be a
+    mxcheck.Quantized, whose scales, tensor's scale and policy are its own.
     """
-    q = quantize(x, format, recipe, block, layout, offsets, pad, engine="reference")
-    is_e8m0 = not str(getattr(q.scales, "dtype", "")).endswith(("float32", "fp32"))
-    how = f"by recipe {recipe}, blocks {q.block}"
-    assert_bits_equal(scales, q.scales, f"scales ({how})", "e8m0" if is_e8m0 else "fp32")
-    assert_bits_equal(codes, q.codes, f"codes ({how})", q.format)
+    if isinstance(codes, Quantized):
+        _refuse_beside(codes, scales=scales, format=format, block=block, offsets=offsets, tensor_scale=tensor_scale)
+        scales, format, recipe, block, layout = codes.scales, codes.format, codes.recipe, codes.block, codes.layout
+        offsets, tensor_scale, codes = codes.offsets, codes.tensor_scale, codes.unpacked().codes
+    if scales is None:
+        raise UsageError("scales is missing: those that lie beside the codes are needed, or codes as a mxcheck.Quantized")
+    q = quantize(x, format, recipe, block, layout, offsets, pad, engine="reference", tensor_scale=tensor_scale, packed=False)
+    how = f"by recipe {recipe}, blocks {q.block}" + ("" if q.tensor_scale is None else f", tensor_scale {told(q.tensor_scale)}")
+    assert_bits_equal(scales, q.scales, f"scales ({how})", scale_format_of(recipe))
+    assert_bits_equal(_one_a_byte(codes, q), q.codes, f"codes ({how})", q.format)
+
+
+def _refuse_beside(q: Quantized, **others: Any) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise UsageError(f"{name} is given, and codes is a mxcheck.Quantized, which has its own: leave {name} out")
+
+
+def _one_a_byte(codes: Any, q: Quantized) -> Any:
+    """Codes that are two a byte, by their type or by half of the columns, unpacked."""
+    if q.format != "e2m1":
+        return codes
+    view, wanted = view_of(codes, "codes", codes=True, packed=True), tuple(view_of(q.codes, codes=True).shape)
+    halves = wanted[-1] % 2 == 0 and wanted[-1] > 0 and tuple(view.shape) == (*wanted[:-1], wanted[-1] // 2)
+    return unpack(codes) if is_packed_type(codes) or (halves and view.format == "uint8") else codes

@@ -78,11 +78,16 @@ def run(*arguments):
 
 def quantize(values, **options):
     """Codes and scales of `mxcheck quantize`, as bytes, and of `mxcheck dequantize`."""
+    tensors, back = quantized(values, **options)
+    return tensors["codes"], tensors["scales"], back
+
+
+def quantized(values, **options):
+    """All tensors of `mxcheck quantize` by name, as bytes, and those of `mxcheck dequantize`."""
     with tempfile.TemporaryDirectory() as folder:
         source, target, back = Path(folder) / "x.safetensors", Path(folder) / "q.safetensors", Path(folder) / "y.npy"
         write_safetensors(source, values)
         flags = [part for name, value in options.items() for part in ("--" + name.replace("_", "-"), str(value))]
         run("quantize", f"{source}:x", "-o", str(target), *flags)
-        tensors = read_safetensors(target)
         run("dequantize", str(target), "-o", str(back))
-        return tensors["codes"], tensors["scales"], npy(back)
+        return read_safetensors(target), npy(back)

@@ -26,7 +26,7 @@ C_TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "uint8_t": ctyp
 USER = """import mxcheck
 x = mxcheck.Values(bytes(256), (2, 32), "fp32")
 q = mxcheck.quantize(x, "e4m3", recipe="te", block=(1, 32))
-print(q.codes, q.dequantize(), mxcheck.matmul(q, q, "sm90_fp8+promote128"), mxcheck.route(x, top_k=2).experts)
+print(q.codes, q.dequantize(), mxcheck.quantize(x, recipe="nvfp4_te", packed=True).unpacked().tensor_scale, mxcheck.matmul(q, q, "sm90_fp8+promote128"), mxcheck.route(x, top_k=2).experts)
 mxcheck.testing.assert_quantized(x, q.codes, q.scales)
 print(mxcheck.formats("e4m3").max, [one.name for one in mxcheck.formats()])
 @mxcheck.candidate("quantize", recipes=["rceil"], formats=["e4m3"], blocks=["1x32"])

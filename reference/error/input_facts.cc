@@ -112,7 +112,7 @@ std::vector<double> values_of(const MatrixView& m, Round round) {
 }
 
 // code * scale, which a double holds exactly (reference/quantize/scale_layout.cc), without dequantize's rounding to
-// FP32.
+// FP32. Below an amax or an inverse as the tensor's scale it is a quotient, rounded to double.
 std::vector<double> quantized_values(const MatrixView& m, Format element, BlockShape block, const Recipe& recipe) {
   const QuantizedTensor q = quantize(m, element, block, recipe, {}, 1);
   const std::vector<std::int64_t> starts = block_row_starts(q.rows(), block.rows, {});
@@ -124,8 +124,8 @@ std::vector<double> quantized_values(const MatrixView& m, Format element, BlockS
       for (std::int64_t c = 0; c < q.cols(); ++c) {
         const auto at = static_cast<std::size_t>(r * q.cols() + c);
         const std::size_t s = i * static_cast<std::size_t>(q.scale_cols()) + static_cast<std::size_t>(c / block_cols);
-        const double scale = q.scale(s);
-        out[at] = decode(element, q.codes.code(at)) * scale;
+        const auto [times, over] = q.outer_scale(r, c);
+        out[at] = decode(element, q.codes.code(at)) * q.scale(s) * times / over;
       }
     }
   }

@@ -8,7 +8,7 @@
 //   |computed - exact| <= gamma_K * (|X| |W|),   gamma_K = K u / (1 - K u),   u = 2^-53
 // elementwise and for any order of summation (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 // That is 2e-12 for K = 16384; the quantization error is about 1e-2. Code * FP32 scale has up to 32 bits, so that its
-// products may round once more: the bound with K + 1.
+// products may round once more: the bound with K + 1; with quotients of two levels of scales K + 3.
 //
 // Measures, over Y (exact) and Z (of the quantized operands):
 //   sqnr_db        10 * log10(sum Y^2 / sum (Z - Y)^2); +Inf without error, -Inf for error without signal

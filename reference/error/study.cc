@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "numerics/format/codec.h"
 #include "reference/common/parallel.h"
@@ -80,14 +81,18 @@ void count_segment(const Segment& s, const Code* codes, const std::uint8_t* kind
 
 // A float holds code * scale to one rounding, which is what dequantize() gives.
 template <class Code>
-void dequantize_segment(const Code* codes, const double* values, double scale, std::span<float> to) {
+void dequantize_segment(const Code* codes, const double* values, double scale, double divisor, std::span<float> to) {
+  if (divisor != 1) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(values[codes[i]] * scale / divisor);
+    return;
+  }
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(values[codes[i]] * scale);
 }
 
 void count_scales(const QuantizedTensor& q, std::size_t first, std::size_t count, StudyMeter::Part& part) {
   for (std::size_t at = first; at < first + count; ++at) {
     const std::uint32_t code = q.scales().code(at);
-    if (q.scales().format == Format::e8m0) {
+    if (q.scales().format != Format::fp32) {
       ++part.counts.scales[code];
     } else {
       part.distinct_scales.push_back(std::bit_cast<float>(code));
@@ -107,6 +112,7 @@ StudyMeter::StudyMeter(Format element, BlockShape block, const Recipe& recipe)
     const double magnitude = std::fabs(value);
     values_.push_back(value);
     kinds_.push_back(value == 0 ? kZero : magnitude >= largest_ && !std::isinf(magnitude) ? kLargest : 0);
+    zeros_.push_back(kZero);
   }
 }
 
@@ -117,14 +123,17 @@ void StudyMeter::measure_row(const QuantizedTensor& q, std::size_t row_of_blocks
   const std::int64_t width = block_.width(q.cols());
   for (std::int64_t b = 0, col = 0; b < q.scale_cols(); ++b, col += width) {
     const std::size_t s = row_of_blocks * static_cast<std::size_t>(q.scale_cols()) + static_cast<std::size_t>(b);
-    const double scale = q.scale(s);
+    const std::pair<double, double> outer = q.outer_scale(r, col);
+    const double scale = q.scale(s) * outer.first;
+    const double over = outer.second;
     const auto from = static_cast<std::size_t>(col);
     const auto count = static_cast<std::size_t>(std::min(width, q.cols() - col));
-    const Segment segment{row.subspan(from, count), largest_ * scale};
+    const Segment segment{row.subspan(from, count), largest_ * scale / over};
+    const auto& kinds = scale == 0 ? zeros_ : kinds_;
     const auto each = [&](const auto* codes) {
-      dequantize_segment(codes, values_.data(), scale, back.subspan(from, count));
+      dequantize_segment(codes, values_.data(), scale, over, back.subspan(from, count));
       if (error_.is_first_pass())
-        count_segment(segment, codes, kinds_.data(), part, blocks[static_cast<std::size_t>(b)]);
+        count_segment(segment, codes, kinds.data(), part, blocks[static_cast<std::size_t>(b)]);
     };
     const std::int64_t code = r * q.cols() + col;
     size_of(q.element()) == 1 ? each(q.codes.as<std::uint8_t>().data() + code)

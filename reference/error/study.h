@@ -29,12 +29,13 @@ struct Study {
   double zeroed_share = 0;           // error.flushed of the finite nonzero inputs; 0 where there are none
   std::uint64_t blocks = 0;          // all of them
   std::uint64_t zero_blocks = 0;     // every input is a zero
-  std::uint64_t dead_blocks = 0;     // some inputs are nonzero, and all of those have the code of a zero
+  std::uint64_t dead_blocks = 0;     // some inputs are nonzero, and all of those have the value of a zero
   std::uint64_t clamped_blocks = 0;  // 0 < amax < recipe.amax_min
   float amax_lowest = 0;             // over the blocks with a nonzero amax; 0 where there are none
   float amax_highest = 0;
   std::uint64_t distinct_scales = 0;
-  // Blocks by E8M0 byte. FP32 scales count under their exponent field: the byte of the power of two at or below them.
+  // Blocks by E8M0 or E4M3 byte (two levels: the block's scale). FP32 scales count under their exponent field: the byte
+  // of the power of two at or below them.
   std::array<std::uint64_t, 256> scales{};
 };
 
@@ -54,7 +55,7 @@ class StudyMeter {
     ErrorMeter::Part error;
     Study counts;
     std::uint64_t finite_nonzero = 0;
-    std::vector<float> distinct_scales;  // FP32 scales; E8M0 ones are counted by their byte
+    std::vector<float> distinct_scales;  // FP32 scales; others are counted by their byte
   };
   // Facts of one block, gathered while its rows pass by.
   struct BlockTally {
@@ -82,6 +83,7 @@ class StudyMeter {
   float amax_min_;
   std::vector<double> values_;       // of every code
   std::vector<std::uint8_t> kinds_;  // of every code: kZero, kLargest
+  std::vector<std::uint8_t> zeros_;  // the same below a scale of 0
   double largest_ = 0;
   ErrorMeter error_;
   Study counts_;

@@ -198,22 +198,25 @@ void check_request(const MatrixView& input, Format element, BlockShape block, st
 
 void check_outer(const MatrixView& input, const Recipe& recipe, BlockShape block, const QuantizeExtras& extras) {
   if (!recipe.has_two_levels()) {
-    if (extras.outer_of_rows || !extras.outer.empty())
-      refuse(recipe, " has one level of scales: it takes no outer scale");
+    if (extras.outer_of_rows || !extras.outer.empty() || extras.whole != nullptr)
+      refuse(recipe, " has one level of scales: it takes no tensor_scale");
     return;
   }
   if (extras.outer_of_rows && block.rows != 1) {
-    refuse(recipe, " in blocks of " + to_text(block) + ": an outer scale for each row needs blocks of one row");
+    refuse(recipe, " in blocks of " + to_text(block) + ": a tensor_scale for each row needs blocks of one row");
+  }
+  if (extras.whole != nullptr && (extras.outer_of_rows || !extras.outer.empty())) {
+    refuse(recipe, ": magnitudes of the whole matrix given beside a tensor_scale");
   }
   const std::int64_t count = extras.outer_of_rows ? input.rows : 1;
   if (!extras.outer.empty() && std::cmp_not_equal(extras.outer.size(), count)) {
-    refuse(recipe, ": " + std::to_string(extras.outer.size()) + " outer scales given, where " + std::to_string(count) +
+    refuse(recipe, ": " + std::to_string(extras.outer.size()) + " tensor_scales given, where " + std::to_string(count) +
                        (extras.outer_of_rows ? ", one for each row, must be" : " must be"));
   }
   const bool is_amax = recipe.two_level.stored == StoredScale::amax;
   for (const float scale : extras.outer) {
     if (std::isfinite(scale) && (scale > 0 || (is_amax && scale == 0 && !std::signbit(scale)))) continue;
-    refuse(recipe, ": an outer scale of " + fmt::format("{:g}", scale) + " given: it must be finite and " +
+    refuse(recipe, ": a tensor_scale of " + fmt::format("{:g}", scale) + " given: it must be finite and " +
                        (is_amax ? "0 or more, the largest magnitude" : "greater than 0"));
   }
 }

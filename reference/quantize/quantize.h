@@ -40,11 +40,24 @@ void check_quantized_format(Format element);
 QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                          std::span<const std::int64_t> offsets = {}, int threads = 0);
 
+// What a tensor's amax is found from, by a recipe's TensorAmax.
+struct Magnitudes {
+  float finite = 0;  // the largest
+  bool has_inf = false;
+  bool has_nan = false;
+
+  void add(float x);
+  void add(const Magnitudes& other);
+  [[nodiscard]] float amax(TensorAmax policy) const;
+};
+Magnitudes magnitudes_of(const MatrixView& input, int threads = 0);
+
 // Inputs of some recipes beside the matrix.
 struct QuantizeExtras {
   bool outer_of_rows = false;            // two levels: an outer scale for each row; blocks must have one row
   std::span<const float> outer;          // two levels: the outer scales as they are stored, given: one, or one a row
   std::span<const std::uint32_t> words;  // stochastic rounding: a random word for each element, row-major
+  const Magnitudes* whole = nullptr;     // two levels: of the matrix that the input is a part of, in place of its own
 };
 
 // The same with these. Error{usage} for extras that the recipe has no use for, other numbers of them, a stochastic

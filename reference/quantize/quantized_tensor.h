@@ -65,6 +65,18 @@ struct QuantizedTensor {
   [[nodiscard]] std::int64_t scale_rows() const { return scales().rows(); }
   [[nodiscard]] std::int64_t scale_cols() const { return scales().cols(); }
   [[nodiscard]] double scale(std::size_t i) const { return levels.front().scale(i); }
+  // All further levels at an element: code * scale is multiplied by the first and divided by the second, which is 1
+  // where there is one level.
+  [[nodiscard]] std::pair<double, double> outer_scale(std::int64_t row, std::int64_t col) const {
+    double times = 1, over = 1;
+    for (std::size_t i = 1; i < levels.size(); ++i) {
+      const ScaleLevel& level = levels[i];
+      const std::int64_t at = row / level.block.height(rows()) * level.scales.cols() + col / level.block.width(cols());
+      const auto [multiplier, divisor] = level.multiplier_and_divisor(static_cast<std::size_t>(at));
+      times *= multiplier, over *= divisor;
+    }
+    return {times, over};
+  }
 };
 
 // Zeros of these sizes, with one level of scales. Errors: those of make_tensor.

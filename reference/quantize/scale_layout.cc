@@ -201,16 +201,8 @@ namespace {
 // quotient the double nearest to the exact one: no midpoint of FP32 or BF16 lies between the two, since a quotient of
 // 34 bits by 24 that is no midpoint of 25 bits differs from it by more than 2^-50 of itself.
 double with_outer_scales(const QuantizedTensor& q, std::int64_t row, std::int64_t col, double product) {
-  double divisor = 1;
-  for (std::size_t i = 1; i < q.levels.size(); ++i) {
-    const ScaleLevel& level = q.levels[i];
-    const std::int64_t at =
-        row / level.block.height(q.rows()) * level.scales.cols() + col / level.block.width(q.cols());
-    const auto [times, over] = level.multiplier_and_divisor(static_cast<std::size_t>(at));
-    product *= times;
-    divisor *= over;
-  }
-  return product / divisor;
+  const auto [times, over] = q.outer_scale(row, col);
+  return product * times / over;
 }
 
 // One value for every code, by the definition.

@@ -20,34 +20,30 @@
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
+
+void Magnitudes::add(float x) {
+  if (std::isnan(x)) {
+    has_nan = true;
+  } else if (std::isinf(x)) {
+    has_inf = true;
+  } else {
+    finite = std::max(finite, std::fabs(x));
+  }
+}
+
+void Magnitudes::add(const Magnitudes& other) {
+  finite = std::max(finite, other.finite);
+  has_inf |= other.has_inf;
+  has_nan |= other.has_nan;
+}
+
+float Magnitudes::amax(TensorAmax policy) const {
+  if (policy == TensorAmax::finite) return finite;
+  if (policy == TensorAmax::propagates && has_nan) return std::numeric_limits<float>::quiet_NaN();
+  return has_inf ? std::numeric_limits<float>::infinity() : finite;
+}
+
 namespace {
-
-// Largest magnitudes of a row, or of the matrix.
-struct Magnitudes {
-  float finite = 0;
-  bool has_inf = false;
-  bool has_nan = false;
-
-  void add(float x) {
-    if (std::isnan(x)) {
-      has_nan = true;
-    } else if (std::isinf(x)) {
-      has_inf = true;
-    } else {
-      finite = std::max(finite, std::fabs(x));
-    }
-  }
-  void add(const Magnitudes& other) {
-    finite = std::max(finite, other.finite);
-    has_inf |= other.has_inf;
-    has_nan |= other.has_nan;
-  }
-  [[nodiscard]] float amax(TensorAmax policy) const {
-    if (policy == TensorAmax::finite) return finite;
-    if (policy == TensorAmax::propagates && has_nan) return std::numeric_limits<float>::quiet_NaN();
-    return has_inf ? std::numeric_limits<float>::infinity() : finite;
-  }
-};
 
 std::vector<Magnitudes> magnitudes_of_rows(const MatrixView& input, int threads) {
   std::vector<Magnitudes> rows(static_cast<std::size_t>(input.rows));
@@ -59,6 +55,12 @@ std::vector<Magnitudes> magnitudes_of_rows(const MatrixView& input, int threads)
     }
   });
   return rows;
+}
+
+Magnitudes sum_of(const std::vector<Magnitudes>& rows) {
+  Magnitudes all;
+  for (const Magnitudes& row : rows) all.add(row);
+  return all;
 }
 
 // A matrix's second level of scales, and what it stands for.
@@ -81,11 +83,12 @@ Outer outer_of(const MatrixView& input, const Recipe& recipe, Format element, co
     for (const float stored : outer.stored) outer.scales.push_back(outer_scale_of_stored(levels, vmax, stored));
     return outer;
   }
-  std::vector<Magnitudes> found = magnitudes_of_rows(input, threads);
-  if (!extras.outer_of_rows) {
-    Magnitudes all;
-    for (const Magnitudes& row : found) all.add(row);
-    found = {all};
+  std::vector<Magnitudes> found;
+  if (extras.whole != nullptr) {
+    found = {*extras.whole};
+  } else {
+    found = magnitudes_of_rows(input, threads);
+    if (!extras.outer_of_rows) found = {sum_of(found)};
   }
   for (const Magnitudes& m : found) {
     const float amax = m.amax(levels.amax);
@@ -171,6 +174,8 @@ void read_block(const MatrixView& input, std::int64_t first_row, std::int64_t en
 }
 
 }  // namespace
+
+Magnitudes magnitudes_of(const MatrixView& input, int threads) { return sum_of(magnitudes_of_rows(input, threads)); }
 
 void detail::quantize_two_levels(const MatrixView& input, const Recipe& recipe, const QuantizeExtras& extras,
                                  std::span<const std::int64_t> offsets, int threads, QuantizedTensor& out) {

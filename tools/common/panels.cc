@@ -138,7 +138,7 @@ PanelQuantizer::PanelQuantizer(Format source, Format element, BlockShape block, 
 void PanelQuantizer::quantize(const MatrixView& panel, std::span<const std::int64_t> starts, std::size_t number,
                               std::span<const std::int64_t> offsets, int threads, QuantizedTensor& q) const {
   if (!simd_) {
-    q = mxcheck::quantize(panel, element_, block_, recipe_, offsets, threads);
+    q = mxcheck::quantize(panel, element_, block_, recipe_, {.whole = whole_ ? &*whole_ : nullptr}, offsets, threads);
     return;
   }
   q.codes.format = element_;

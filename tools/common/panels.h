@@ -88,6 +88,8 @@ bool is_checked(std::size_t row_of_blocks);
 class PanelQuantizer {
  public:
   PanelQuantizer(Format source, Format element, BlockShape block, const Recipe& recipe);
+  // Two levels of scales: the matrix's, of which the panels are parts.
+  void set_magnitudes(const Magnitudes& whole) { whole_ = whole; }
 
   // Writes quantize(panel, element, block, recipe, offsets, threads) to q, whose memory is used again. The panel
   // is the matrix rows from starts.front() to starts.back(), those of its rows of blocks (block_row_starts); the first
@@ -101,6 +103,7 @@ class PanelQuantizer {
   BlockShape block_;
   Recipe recipe_;
   bool simd_;
+  std::optional<Magnitudes> whole_;
 };
 
 }  // namespace mxcheck

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "goldens/data/embedded.h"
 #include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
@@ -16,6 +17,7 @@
 #include "properties/identify/reveal.h"
 #include "properties/process/candidate_process.h"
 #include "reference/common/matrix.h"
+#include "reference/quantize/hadamard.h"
 #include "tools/common/output.h"
 #include "tools/subcommands.h"
 
@@ -48,6 +50,9 @@ int run(const IdentifyOptions& o) {
                 "--candidate or --box; mxcheck identify --help says more");
   }
   if (!o.svg.empty() && !chosen->has_tree) throw Error(ErrorKind::usage, "--svg draws a product's order of summation");
+  if (chosen->answers != identify_blocks_dump &&
+      !(o.hadamard.size + o.hadamard.signs + o.hadamard.sum + o.hadamard.result).empty())
+    throw Error(ErrorKind::usage, "--hadamard is of a quantization: --x, --codes and --scales");
   check_picture(o);
   return chosen->answers(o);
 }
@@ -85,6 +90,8 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
   sub.option("--block", o.block, "Block of a scale (1x32 ...), where the shapes leave a choice")
       .completes(names_in(kBlockShapes))
       .in_group(blocks);
+  add_hadamard_options(sub, o.hadamard, "A Hadamard transform of x, before it was quantized (docs/nvfp4.md)",
+                       "each is tried");
   const char* routes = "A router";
   sub.option("--logits", o.logits, "tokens x experts, in F32, BF16 or F16").in_group(routes);
   sub.option("--experts", o.experts, "What it chose, best first: tokens x k, in I32 or I64").in_group(routes);
@@ -252,6 +259,18 @@ std::vector<std::uint32_t> words_of(const Tensor& t) {
   std::vector<std::uint32_t> words(t.data.size() / width);
   for (std::size_t i = 0; i < words.size(); ++i) std::memcpy(&words[i], t.data.data() + i * width, width);
   return words;
+}
+
+Tensor quantized_input(const IdentifyOptions& o) {
+  Tensor x = tensor_at(o.x);
+  if (x.shape.size() != 2 || !spec(x.format).is_value) return x;  // refused where it is read
+  const std::optional<Hadamard> transform = hadamard_of(o.hadamard, x.format);
+  if (!transform) return x;
+  Tensor transformed;
+  in_place(o.x, [&] {
+    transformed = hadamard({x.format, x.data.data(), x.rows(), x.cols(), x.cols()}, *transform, Along::rows);
+  });
+  return transformed;
 }
 
 std::vector<float> values_of(const Tensor& t, const std::string& location, Format& type) {

@@ -11,6 +11,7 @@
 #include "numerics/format/format.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/product.h"
+#include "tools/common/hadamard_options.h"
 #include "tools/common/output.h"
 #include "tools/common/process_limits.h"
 
@@ -34,6 +35,7 @@ struct IdentifyOptions {
   std::int64_t scale_k = 0;
   std::string x, codes, scales, words, format, block;  // a cast's, a quantization's
   std::string tensor_scale;                            // of two levels of scales: a number, or where it is
+  HadamardOptions hadamard;                            // of x, before it was quantized
   std::string logits, experts, weights;                // a router's
   std::string candidate, op, only;                     // a library
   ProcessLimits limits;
@@ -46,11 +48,13 @@ struct IdentifyOptions {
 
 int identify_product_dump(const IdentifyOptions& options);
 int identify_blocks_dump(const IdentifyOptions& options);
-int identify_nvfp4_dump(const IdentifyOptions& options);  // with E4M3 scales: two levels
 int identify_routes_dump(const IdentifyOptions& options);
 int identify_candidate(const IdentifyOptions& options);
 int identify_box(const IdentifyOptions& options);
 int draw_tree(const IdentifyOptions& options);
+
+// With E4M3 scales, two levels: what names the recipe.
+Match match_nvfp4_dump(const IdentifyOptions& options);
 
 // 0 where a definition explains every bit, else 1.
 int answer(const IdentifyOptions& options, const Match& match, const std::optional<TreeReport>& order = {});
@@ -62,6 +66,9 @@ void write_picture(const IdentifyOptions& options, const SumTree& tree, const st
 // A file's tensor as words, one an element; as numbers.
 
 std::vector<std::uint32_t> words_of(const Tensor& tensor);
+
+// x as it was quantized: transformed where --hadamard says so. Errors: those of hadamard, of x.
+Tensor quantized_input(const IdentifyOptions& options);
 
 // The values of a tensor of F32, BF16 or F16, and its type. Error{input} for others.
 std::vector<float> values_of(const Tensor& tensor, const std::string& location, Format& type);

@@ -117,10 +117,10 @@ std::vector<ScalesForm> forms_of(const IdentifyOptions& o, const Tensor& scales,
 
 }  // namespace
 
-int identify_nvfp4_dump(const IdentifyOptions& o) {
+Match match_nvfp4_dump(const IdentifyOptions& o) {
   if (o.scales.empty()) throw Error(ErrorKind::usage, "--scales is needed with --tensor-scale");
   if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
-  const Tensor x = tensor_at(o.x);
+  const Tensor x = quantized_input(o);
   const MatrixShape shape = matrix_shape(x, o.x);
   Nvfp4Dump dump;
   dump.rows = shape.rows, dump.cols = shape.cols;
@@ -137,7 +137,7 @@ int identify_nvfp4_dump(const IdentifyOptions& o) {
     if (match.explained() || closer) best = std::move(match);
     if (best.explained()) break;
   }
-  return answer(o, best);
+  return best;
 }
 
 }  // namespace mxcheck

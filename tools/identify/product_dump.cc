@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -224,14 +225,18 @@ std::vector<std::uint32_t> random_words(const IdentifyOptions& o, const Stack& x
               fmt::format("{}: is {} x {}, and x {} x {}", o.words, shape.rows, shape.cols, x.rows, x.cols));
 }
 
-}  // namespace
+// Of a cast and of two levels of scales a match, of other quantizations one with parts.
+struct BlocksMatch {
+  QuantizeMatch found;
+  bool has_parts = false;
+};
 
-int identify_blocks_dump(const IdentifyOptions& o) {
+BlocksMatch match_blocks_dump(const IdentifyOptions& o) {
   need({{"--x", o.x}, {"--codes", o.codes}}, "a cast, or with --scales a quantization,");
   if (!o.tensor_scale.empty() || (!o.scales.empty() && tensor_at(o.scales).format == Format::e4m3)) {
-    return identify_nvfp4_dump(o);
+    return {{match_nvfp4_dump(o)}};
   }
-  const Tensor x = tensor_at(o.x);
+  const Tensor x = quantized_input(o);
   const Tensor codes = tensor_at(o.codes);
   const Stack shape = matrix_of(x, o.x);
   const Stack of_codes = matrix_of(codes, o.codes);
@@ -247,7 +252,7 @@ int identify_blocks_dump(const IdentifyOptions& o) {
     Match match = match_cast(o.codes, call.format, call.x, words_of(codes), shape.cols, words);
     if (!match.explained() && words.empty())
       match.remarks.push_back(without_scales(o.codes, "those of a cast", "--scales"));
-    return answer(o, match);
+    return {{match}};
   }
   if (!o.words.empty()) throw Error(ErrorKind::usage, "--words are of a cast, without --scales");
   const Tensor scales = tensor_at(o.scales);
@@ -255,7 +260,39 @@ int identify_blocks_dump(const IdentifyOptions& o) {
     throw Error(ErrorKind::input, o.scales + ": scales are U8, F8_E8M0 or F32");
   call.block = block_of(o, shape, matrix_of(scales, o.scales));
   const QuantizeAnswer given{words_of(codes), words_of(scales), scales.format == Format::fp32};
-  return answer(o, match_quantize(o.codes, call, given));
+  return {match_quantize(o.codes, call, given), true};
+}
+
+// How many words the best definition has.
+std::int64_t closeness(const Match& match) {
+  return match.explained() ? match.compared : match.closest.empty() ? 0 : match.closest.front().equal;
+}
+
+// A transform whose order of the sum is not said: that which explains most, and all that explain as much.
+BlocksMatch match_every_sum(IdentifyOptions o) {
+  BlocksMatch best;
+  std::vector<std::string> sums;
+  for (const std::string& sum : hadamard_sums()) {
+    o.hadamard.sum = sum;
+    BlocksMatch match = match_blocks_dump(o);
+    const std::int64_t more = closeness(match.found.match) - closeness(best.found.match);
+    if (sums.empty() || more > 0) {
+      best = std::move(match);
+      sums = {sum};
+    } else if (more == 0) {
+      sums.push_back(sum);
+    }
+  }
+  best.found.match.remarks.push_back("--hadamard-sum " + join(sums));
+  return best;
+}
+
+}  // namespace
+
+int identify_blocks_dump(const IdentifyOptions& o) {
+  const bool is_any_sum = !o.hadamard.size.empty() && o.hadamard.sum.empty();
+  const BlocksMatch match = is_any_sum ? match_every_sum(o) : match_blocks_dump(o);
+  return match.has_parts ? answer(o, match.found) : answer(o, match.found.match);
 }
 
 int identify_routes_dump(const IdentifyOptions& o) {

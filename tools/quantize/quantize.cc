@@ -22,6 +22,10 @@
 #include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
+#include "numerics/text.h"
+#include "reference/quantize/hadamard.h"
+#include "reference/quantize/ms_eden.h"
+#include "tools/common/hadamard_options.h"
 #include "tools/common/output.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
@@ -31,6 +35,7 @@ namespace mxcheck {
 namespace {
 
 constexpr const char* kDefaultRecipe = "rceil";
+constexpr const char* kMsEden = "ms_eden";
 
 struct Options {
   std::string input, output;
@@ -39,6 +44,7 @@ struct Options {
   std::string rule, preset;
   std::string tensor_scale;
   std::optional<std::uint64_t> seed;
+  HadamardOptions hadamard;
   std::string layout = "compact";
   int pad_byte = 0;
   std::string offsets;
@@ -57,6 +63,41 @@ Recipe chosen_recipe(const Options& o) {
   if (rule.name != preset.name)
     refuse_usage("--rule " + o.rule + " and --preset " + o.preset + " contradict; give one of them");
   return rule;
+}
+
+// MS-EDEN (reference/quantize/ms_eden.h) as a file's metadata has it: a recipe but for the rounding of its scales.
+Recipe ms_eden_recipe(const MsEden& p) {
+  Recipe r = any_recipe_named("nvfp4");
+  r.name = kMsEden;
+  r.checked_against = "";
+  r.nan = NanPolicy::refuse;
+  r.two_level.limit = p.scale_max;
+  r.two_level.block = BlockQuotient::quotient_over_decode;
+  r.two_level.element = ElementQuotient::over_product;
+  r.two_level.of_zero_scale = 0x38;  // 1
+  r.two_level.zero = ZeroTest::none;
+  return r;
+}
+
+// --rounding ms_eden: a definition of its own, which leaves nothing to choose but the transform, the seed and the
+// layout.
+void take_ms_eden(const Options& o, QuantizeRequest& request) {
+  const std::pair<const char*, bool> others[] = {
+      {"--rule or --preset", !o.rule.empty() || !o.preset.empty()},
+      {"--tensor-scale", !o.tensor_scale.empty()},
+      {"--offsets", !o.offsets.empty()},
+      {"--nan, --inf, --amax-min, --overflow or --op",
+       !o.nan.empty() || !o.inf.empty() || o.amax_min || !o.overflow.empty() || !o.op.empty()},
+      {"--format other than e2m1", !o.format.empty() && o.format != "e2m1"},
+      {"--block other than 1x16", !o.block.empty() && o.block != "1x16"}};
+  for (const auto& [name, is_given] : others) {
+    if (is_given) refuse_usage(std::string("--rounding ms_eden is a recipe of its own: it takes no ") + name);
+  }
+  if (!o.seed) refuse_usage("--rounding ms_eden needs --seed");
+  MsEden& eden = request.ms_eden.emplace();
+  if (!o.hadamard.size.empty()) eden.group = parse_number<std::int64_t>(o.hadamard.size).value();
+  request.recipe = ms_eden_recipe(eden);
+  request.element = Format::e2m1, request.block = {1, 16};
 }
 
 // The recipe with the policies that flags replace. A replaced policy writes the bytes that the flag's help states.
@@ -82,7 +123,7 @@ Recipe recipe_of(const Options& o) {
   }
   if (!o.rounding.empty()) r.rounding = value_in(kRoundings, o.rounding).value();
   if ((r.rounding == Rounding::stochastic) != o.seed.has_value()) {
-    refuse_usage(o.seed ? "--seed is of --rounding stochastic" : "--rounding stochastic needs --seed");
+    refuse_usage(o.seed ? "--seed is of --rounding stochastic and ms_eden" : "--rounding stochastic needs --seed");
   }
   if (!o.overflow.empty()) r.overflow = value_in(kOverflows, o.overflow).value();
   if (!o.op.empty()) {
@@ -132,13 +173,14 @@ std::string outer_text(const QuantizedTensor& q) {
   return fmt::format("tensor_scale ({}): {} = {:g}\n", stored, hexfloat(level.scale(0)), level.scale(0));
 }
 
-std::string report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source) {
+std::string report(const Options& o, const QuantizedFile& file, const Recipe& recipe, Format source,
+                   const std::optional<Hadamard>& hadamard) {
   const QuantizedTensor& q = file.matrix;
   if (!o.json) {
     return fmt::format("{}: {} x {} {} as {}, block {}, {} scales {} x {} by {}, layout {}\n", o.output, q.rows(),
                        q.cols(), spec(source).name, spec(q.element()).name, to_text(q.block()),
                        upper(spec(recipe.scale_format()).name), q.scale_rows(), q.scale_cols(), recipe.name, o.layout) +
-           outer_text(q);
+           outer_text(q) + (hadamard ? to_text(*hadamard) + "\n" : "");
   }
   Json json{{"input", o.input},
             {"output", o.output},
@@ -153,30 +195,43 @@ std::string report(const Options& o, const QuantizedFile& file, const Recipe& re
             {"scale_cols", q.scale_cols()},
             {"offsets", file.offsets}};
   for (const auto& [key, value] : describe(recipe)) json["policy"][key] = value;
+  for (const auto& [key, value] : file.made_with) json["policy"][key] = value;
   return to_text(json) + "\n";
 }
 
-int run(const Options& o) {
+// What is quantized, and how; the transform waits for the matrix's type.
+QuantizeRequest request_of(const Options& o) {
   QuantizeRequest request;
+  request.seed = o.seed;
+  if (o.rounding == kMsEden) {
+    take_ms_eden(o, request);
+    return request;
+  }
   request.recipe = recipe_of(o);
   const bool nested = request.recipe.has_two_levels();
   request.element = element_format_named(!o.format.empty() ? o.format : nested ? "e2m1" : "e4m3");
   request.block = block_shape_named(!o.block.empty() ? o.block : nested ? "1x16" : "1x32");
   take_tensor_scale(o, request);
-  request.seed = o.seed;
+  return request;
+}
+
+int run(const Options& o) {
+  QuantizeRequest request = request_of(o);
   request.layout = find_scale_layout(o.layout).value();
   request.pad_byte = static_cast<std::uint8_t>(o.pad_byte);
   check_layout(request.layout, request.element, request.block, request.recipe.rule);
   check_output(o.output, OutputKinds::safetensors_or_hdf5, {o.input});
   request.offsets = offsets_of(o.offsets);
+  static_cast<void>(hadamard_of(o.hadamard, Format::fp32));  // refused before anything is read
 
   std::optional<Progress> progress(std::in_place, "reading " + o.input);
   MatrixPanels matrix({o.input, o.index, o.dtype});
+  request.hadamard = hadamard_of(o.hadamard, matrix.head().dtype);
   in_place("--offsets", [&] { check_offsets(request.offsets, matrix.head().rows); });
   in_place_of_input(o.input, o.output, [&] {
     quantize_stream(matrix, request, o.output, *progress, [&](const QuantizedFile& file) {
       progress.reset();
-      print_at_once(report(o, file, request.recipe, matrix.head().dtype));
+      print_at_once(report(o, file, request.recipe, matrix.head().dtype, request.hadamard));
     });
   });
   return 0;
@@ -192,8 +247,12 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   add("--inf", o->inf, {"nan", "saturate"},
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
-  add("--rounding", o->rounding, names_in(kRoundings), "Rounding of the elements; stochastic takes words from --seed");
-  sub.option("--seed", o->seed, "Stochastic rounding: the key of Philox4x32-10, whose word i is element i's")
+  std::vector<std::string> roundings = names_in(kRoundings);
+  roundings.emplace_back(kMsEden);
+  add("--rounding", o->rounding, roundings,
+      "Rounding of the elements; stochastic takes words from --seed. ms_eden: a recipe, whose scales are rounded so");
+  sub.option("--seed", o->seed,
+             "Stochastic rounding: the key of Philox4x32-10, whose word i is element i's; of ms_eden block i's")
       .in_group(group);
   add("--overflow", o->overflow, names_in(kOverflows), "How to store elements above the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
@@ -229,17 +288,23 @@ void add_quantize(Command& app) {
   sub.option("--dtype", o->dtype, "Take unsigned 16-bit integers as the bits of this").one_of({"bf16", "fp16"});
   sub.flag("--json", o->json, "Print what was done as JSON");
   add_policy_options(sub, o);
+  add_hadamard_options(sub, o->hadamard, "Hadamard transform, before quantization (docs/nvfp4.md)", "exact");
   sub.footer(
       "codes are U8 of the input's shape (U16 for e5m6). scales are U8, or F32 for rules with FP32 scales, of shape\n"
       "[ceil(rows / block rows), ceil(cols / block cols)]; with layout tcgen05 flat U8 (column blocks: of the\n"
       "transpose), with deepgemm flat U32. The file's metadata records every policy; dequantize needs no flags.\n"
-      "Recipes of two levels (nvfp4, nvfp4_te, ...) add tensor_scale, F32: docs/nvfp4.md.\n\n"
+      "Recipes of two levels (nvfp4, nvfp4_te, ...) add tensor_scale, F32: docs/nvfp4.md. --rounding ms_eden rounds\n"
+      "E2M1 codes to nearest and their E4M3 scales stochastically, so that products are unbiased; its groups are "
+      "those\n"
+      "of --hadamard, else 128. Values of a transformed matrix stay transformed when they are dequantized.\n\n"
       "Examples:\n"
       "  mxcheck quantize x.npy -o q.safetensors\n"
       "  mxcheck quantize model.safetensors:layers.0.w1 -o q.safetensors --index 3 --block 32x1 --layout tcgen05\n"
       "  mxcheck quantize x.h5:/x -o q.safetensors --format e5m2 --preset te --nan refuse\n"
       "  mxcheck quantize tokens.npy -o q.safetensors --block 128x1 --rule fp32 --op multiply --offsets 0,300,512\n"
-      "  mxcheck quantize w.npy -o q.safetensors --preset nvfp4_te --block 16x16 --layout tcgen05");
+      "  mxcheck quantize w.npy -o q.safetensors --preset nvfp4_te --block 16x16\n"
+      "  mxcheck quantize g.npy -o q.safetensors --preset nvfp4_te --hadamard 16 --signs 0x2d4b\n"
+      "  mxcheck quantize g.npy -o q.safetensors --rounding ms_eden --hadamard 128 --signs 7 --seed 1");
   sub.runs([o] { return run(*o); });
 }
 
@@ -318,20 +383,46 @@ class Stream {
   std::future<void> written_;  // last: it uses all the others
 };
 
-// By the reference, of a matrix that is held whole, or that has nothing to read.
-void quantize_whole(const MatrixView& view, const QuantizeRequest& request, const std::string& output,
-                    const std::function<void(const QuantizedFile&)>& before_it_appears) {
-  std::vector<std::uint32_t> words;
-  if (request.seed) {
-    words.resize(static_cast<std::size_t>(view.rows * view.cols));
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      words[i] = philox_word(*request.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0);
-    }
+// Word i of a seed, for each element, or for each block of MS-EDEN.
+std::vector<std::uint32_t> random_words(const QuantizeRequest& request, const MatrixView& view) {
+  if (!request.seed) return {};
+  const std::int64_t each = request.ms_eden ? request.block.cols : 1;
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(view.rows * view.cols / each));
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = philox_word(*request.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0);
   }
+  return words;
+}
+
+// What the file's metadata says beside the recipe.
+std::vector<std::pair<std::string, std::string>> made_with(const QuantizeRequest& request) {
+  std::vector<std::pair<std::string, std::string>> found;
+  if (request.hadamard) found = described(*request.hadamard);
+  if (request.seed) found.emplace_back("seed", std::to_string(*request.seed));
+  if (request.ms_eden) {
+    found.emplace_back("scale_rounding", "stochastic");
+    found.emplace_back("code_max", hexfloat(request.ms_eden->code_max));
+    found.emplace_back("group", std::to_string(request.ms_eden->group));
+  }
+  return found;
+}
+
+// By the reference, of a matrix that is held whole, or that has nothing to read.
+void quantize_whole(const MatrixView& given, const QuantizeRequest& request, const std::string& output,
+                    const std::function<void(const QuantizedFile&)>& before_it_appears) {
+  MatrixView view = given;
+  Tensor transformed;
+  if (request.hadamard) {
+    transformed = hadamard(given, *request.hadamard, Along::rows);
+    view = {transformed.format, transformed.data.data(), given.rows, given.cols, given.cols};
+  }
+  const std::vector<std::uint32_t> words = random_words(request, view);
   const QuantizeExtras extras{request.outer_of_rows, request.outer, words};
-  const QuantizedFile file{quantize(view, request.element, request.block, request.recipe, extras, request.offsets),
-                           request.offsets, request.layout, request.pad_byte};
-  write_quantized(output, to_safetensors(file, request.recipe, view.dtype), [&] {
+  const QuantizedFile file{
+      request.ms_eden ? ms_eden(view, *request.ms_eden, words)
+                      : quantize(view, request.element, request.block, request.recipe, extras, request.offsets),
+      request.offsets, request.layout, request.pad_byte, made_with(request)};
+  write_quantized(output, to_safetensors(file, request.recipe, given.dtype), [&] {
     if (before_it_appears) before_it_appears(file);
   });
 }
@@ -344,7 +435,7 @@ void quantize_stream(MatrixPanels& matrix, const QuantizeRequest& request, const
   if (head.rows == 0 || head.cols == 0) {
     return quantize_whole({head.dtype, nullptr, head.rows, head.cols, head.cols}, request, output, before_it_appears);
   }
-  if (request.recipe.has_two_levels() || request.seed) {
+  if (request.recipe.has_two_levels() || request.seed || request.hadamard) {
     std::vector<std::byte> x;
     const MatrixView view = matrix.next(head.rows, x);
     progress.now(fmt::format("quantizing {} x {}", head.rows, head.cols));

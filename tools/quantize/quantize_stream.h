@@ -9,6 +9,8 @@
 
 #include "goldens/format/quantized_stream.h"
 #include "numerics/scale/recipe.h"
+#include "reference/quantize/hadamard.h"
+#include "reference/quantize/ms_eden.h"
 #include "tools/common/output.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
@@ -26,9 +28,12 @@ struct QuantizeRequest {
   bool outer_of_rows = false;
   std::vector<float> outer;
   std::optional<std::uint64_t> seed;  // of the random words
+  std::optional<MsEden> ms_eden;      // in place of the recipe, which then is what the file's metadata says
+  std::optional<Hadamard> hadamard;   // of the matrix, along its rows, before all else
 };
 
-// Two levels of scales: the matrix and its codes are held whole, since the outer scale comes first.
+// Two levels of scales: the matrix and its codes are held whole, since the outer scale comes first. So they are with a
+// seed, and for a transform.
 //
 // Reads the matrix from its first row, and writes the file that write_quantized would write, by a PanelQuantizer.
 // before_it_appears is given the file but for its codes and scales; nothing is written when it throws.

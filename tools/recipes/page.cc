@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -130,7 +131,7 @@ std::string tensor_table(const TensorReport& t) {
 struct Histogram {
   std::string names;
   const Study* study;
-  bool fp32;
+  Format scales;
 };
 
 std::string histogram_figure(const Histogram& h, int low, int high) {
@@ -153,17 +154,20 @@ std::string histogram_figure(const Histogram& h, int low, int high) {
   const svg::Picture picture{
       .title = "Scales of " + h.names, .width = kWidth, .height = kHeight + 20, .sizing = svg::Sizing::of_page};
   return fmt::format("<figure><figcaption>{}</figcaption>{}{}</figure>\n", html::escaped(h.names), d.picture(picture),
-                     html::details(h.fp32 ? "Counts (FP32 scales by exponent field)" : "Counts", html::table(table)));
+                     html::details(h.scales == Format::fp32 ? "Counts (FP32 scales by exponent field)" : "Counts",
+                                   html::table(table)));
 }
 
-// One plot for all recipes that write the same numbers of each byte; one axis for all, so that they compare.
-std::string histograms(const TensorReport& t) {
+// One plot for all recipes that write the same numbers of each byte; one axis for all, so that they compare. E4M3's
+// bytes have plots apart, since the scale of a byte is another one.
+std::string histograms_of(const TensorReport& t, bool of_e4m3) {
   std::vector<Histogram> groups;
   int low = 255, high = 0;
   for (const StudyLine& line : t.lines) {
-    const bool fp32 = line.what.recipe.rule == ScaleRule::fp32;
+    const Format scales = line.what.recipe.scale_format();
+    if ((scales == Format::e4m3) != of_e4m3) continue;
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const Histogram& h) {
-      return h.study->scales == line.study.scales && h.fp32 == fp32;
+      return h.study->scales == line.study.scales && h.scales == scales;
     });
     for (int byte = 0; byte < 256; ++byte) {
       if (line.study.scales[static_cast<std::size_t>(byte)] == 0) continue;
@@ -173,14 +177,27 @@ std::string histograms(const TensorReport& t) {
     if (found != groups.end()) {
       found->names += ", " + label(line.what);
     } else {
-      groups.push_back({label(line.what), &line.study, fp32});
+      groups.push_back({label(line.what), &line.study, scales});
     }
   }
-  std::string out =
-      "<h3>Scale bytes</h3><p class=\"soft\">Blocks by scale byte; the scale is 2^(byte - 127). Recipes with equal "
-      "counts share a plot, and all plots share an axis.</p><div class=\"plots\">\n";
+  std::string out;
   for (const Histogram& h : groups) out += histogram_figure(h, low, high);
-  return out + "</div>\n";
+  return out;
+}
+
+std::string histograms(const TensorReport& t) {
+  const auto section = [](const std::string& title, const std::string& meaning, const std::string& plots) {
+    if (plots.empty()) return std::string();
+    return fmt::format(
+        "<h3>{}</h3><p class=\"soft\">{} Recipes with equal counts share a plot, and all plots share an axis.</p><div "
+        "class=\"plots\">\n{}</div>\n",
+        title, meaning, plots);
+  };
+  return section("Scale bytes", "Blocks by scale byte; the scale is 2^(byte - 127).", histograms_of(t, false)) +
+         section("Scale bytes in E4M3",
+                 "Blocks by the E4M3 byte of their scale, below the scale of the tensor; 126 is "
+                 "448, and eight bytes are a factor of 2.",
+                 histograms_of(t, true));
 }
 
 // SQNR is decided by the largest elements, and does not show what happens to the others.
@@ -254,15 +271,15 @@ std::string answer(const RecipesReport& report) {
   if (choices.empty()) return html::verdict("doubt", "None", why_no_choice(report));
   const bool of_several = report.tensors.size() + report.matmuls.size() > 1;
   const auto reason = [&](const RecipeChoice& c) {
-    const char* scales = c.what.recipe.rule == ScaleRule::fp32 ? "FP32" : "E8M0";
+    const std::string scales = scale_kind(c.what.recipe);
     return fmt::format("{}{} dB{}: the least error with {} scales, and no finding is about it{}",
                        of_several ? "at least " : "", c.sqnr, of_several ? " everywhere" : "", scales,
                        c.equal.empty() ? "" : "; " + join(c.equal) + (c.equal.size() == 1 ? " is" : " are") + " equal");
   };
   std::string more;
-  if (choices.size() > 1)
-    more = fmt::format("<p><strong>{}</strong> {}</p>\n", html::escaped(label(choices[1].what)),
-                       html::escaped(reason(choices[1])));
+  for (const RecipeChoice& c : std::span(choices).subspan(1)) {
+    more += fmt::format("<p><strong>{}</strong> {}</p>\n", html::escaped(label(c.what)), html::escaped(reason(c)));
+  }
   return html::verdict("good", label(choices[0].what), reason(choices[0]), more);
 }
 

@@ -186,11 +186,14 @@ void add_recipes(Command& app) {
   sub.option("IN", o->inputs,
              "FILE.npy, FILE.safetensors:TENSOR, FILE.h5:/DATASET, or real:NAME for an embedded tensor (real:*.dO)");
   sub.option("--against", o->against, "What the recipes are compared with").one_of({"bf16"}).shows_default();
-  sub.option("--format", o->selection.formats, "Formats of the elements, separated by commas")
+  sub.option("--format", o->selection.formats,
+             std::string("Formats of the elements, separated by commas (default: ") + kDefaultFormats +
+                 "); of recipes of two levels e2m1 alone")
       .completes(names_of(kQuantizedFormats))
-      .comma_separated()
-      .shows_default();
-  sub.option("--block", o->selection.blocks, "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row")
+      .comma_separated();
+  sub.option("--block", o->selection.blocks,
+             "Block shapes, separated by commas: 1x32, 1x128, 32x32, 128x128, row; of recipes of two levels 16x16, "
+             "else 1x16")
       .completes(names_in(kBlockShapes))
       .comma_separated()
       .shows_default();
@@ -199,7 +202,7 @@ void add_recipes(Command& app) {
       .shows_default();
   sub.option("--recipe,--rule", o->selection.recipes,
              std::string("Recipes, separated by commas, with * and ?; all for every one. Default: ") + kDefaultRecipes)
-      .completes(names_in(all_recipes()))
+      .completes(recipe_names())
       .comma_separated();
   sub.option("--pair", o->pair, "ACTIVATIONS WEIGHTS: the error of their product; activations are M x K").exactly(2);
   sub.option("--weights-layout", o->weights_layout, "Weights are N x K (nk: Y = X W^T) or K x N (kn: Y = X W)")
@@ -220,6 +223,7 @@ void add_recipes(Command& app) {
       "Examples:\n"
       "  mxcheck recipes real:layer0.dO                      gradients that a clamp of 1e-4 erases\n"
       "  mxcheck recipes x.npy --recipe all --html x.html    every recipe, and a page\n"
+      "  mxcheck recipes x.npy --recipe 'rceil,nvfp4*'       what NVFP4 costs beside MXFP8\n"
       "  mxcheck recipes g.safetensors:dw --recipe 'deepgemm*,rceil' --direction both --sort zeroed\n"
       "  mxcheck recipes --pair x.npy w.npy --block 1x128 --format e4m3");
   sub.runs([o] { return run(*o); });
@@ -229,6 +233,13 @@ namespace {
 
 bool matches(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+// Of one level of scales and of two.
+std::vector<Recipe> every_recipe() {
+  std::vector<Recipe> all(all_recipes().begin(), all_recipes().end());
+  all.insert(all.end(), two_level_recipes().begin(), two_level_recipes().end());
+  return all;
 }
 
 std::vector<Recipe> chosen_recipes(const RecipeSelection& o) {
@@ -244,11 +255,11 @@ std::vector<Recipe> chosen_recipes(const RecipeSelection& o) {
   for (const std::string& pattern : patterns) {
     const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
     if (!is_glob && pattern != "all") {
-      add(recipe_named(pattern));
+      add(any_recipe_named(pattern));
       continue;
     }
     bool any = false;
-    for (const Recipe& recipe : all_recipes()) {
+    for (const Recipe& recipe : every_recipe()) {
       if (pattern != "all" && !matches(pattern, recipe.name)) continue;
       add(recipe);
       any = true;
@@ -271,19 +282,45 @@ std::vector<BlockShape> chosen_blocks(const RecipeSelection& o) {
   return out;
 }
 
+// Those of two levels of scales.
+std::vector<BlockShape> blocks_of_16(const RecipeSelection& o, const std::vector<BlockShape>& blocks) {
+  std::vector<BlockShape> out;
+  for (const BlockShape block : blocks) {
+    if (block == BlockShape{1, 16} || block == BlockShape{16, 1} || block == BlockShape{16, 16}) out.push_back(block);
+  }
+  if (!out.empty()) return out;
+  RecipeSelection usual = o;
+  usual.blocks = {"1x16"};
+  return chosen_blocks(usual);
+}
+
 }  // namespace
 
 std::vector<Combination> combinations(const RecipeSelection& o) {
   std::vector<Combination> out;
   const std::vector<Recipe> recipes = chosen_recipes(o);
   std::vector<Format> formats;
-  for (const std::string& name : o.formats) {
-    const Format f = element_format_named(name);
+  const auto add = [&](std::string_view name) {
+    const Format f = element_format_named(std::string(name));
     if (std::find(formats.begin(), formats.end(), f) == formats.end()) formats.push_back(f);
+  };
+  for (const std::string& name : o.formats) add(name);
+  if (formats.empty()) {
+    for (const std::string_view name : split(kDefaultFormats, ',')) add(name);
   }
+  const std::vector<BlockShape> blocks = chosen_blocks(o);
   for (const Format format : formats) {
-    for (const BlockShape block : chosen_blocks(o)) {
-      for (const Recipe& recipe : recipes) out.push_back({format, block, recipe});
+    for (const BlockShape block : blocks) {
+      for (const Recipe& recipe : recipes) {
+        if (!recipe.has_two_levels()) out.push_back({format, block, recipe});
+      }
+    }
+  }
+  const bool is_left_out = o.recipes.empty() && !o.formats.empty() && std::ranges::count(formats, Format::e2m1) == 0;
+  if (is_left_out) return out;
+  for (const BlockShape block : blocks_of_16(o, blocks)) {
+    for (const Recipe& recipe : recipes) {
+      if (recipe.has_two_levels()) out.push_back({Format::e2m1, block, recipe});
     }
   }
   return out;
@@ -335,7 +372,8 @@ struct Line {
   Line(Format source, const Combination& what)
       : quantizer(source, what.format, what.block, what.recipe),
         meter(what.format, what.block, what.recipe),
-        block(what.block) {}
+        block(what.block),
+        has_two_levels(what.recipe.has_two_levels()) {}
 
   void quantize_panel(const MatrixView& panel, QuantizedTensor& q) const {
     std::vector<std::int64_t> starts = block_row_starts(panel.rows, block.rows, {});
@@ -357,6 +395,7 @@ struct Line {
   PanelQuantizer quantizer;
   StudyMeter meter;
   BlockShape block;
+  bool has_two_levels;
   bool is_complete = false;
 };
 
@@ -376,6 +415,7 @@ class TensorStudy {
   }
 
   void run() {
+    find_magnitudes();
     for (int pass = 1;; ++pass) {
       one_pass(pass);
       if (finish_pass()) return;
@@ -391,6 +431,22 @@ class TensorStudy {
   }
 
  private:
+  // A pass of its own before all others: the scale of the tensor comes before those of its blocks.
+  void find_magnitudes() {
+    if (std::ranges::none_of(lines_, &Line::has_two_levels)) return;
+    Magnitudes whole;
+    std::vector<std::byte> buffer;
+    for (std::int64_t row = 0; row < head_.rows; row += panel_rows_) {
+      whole.add(
+          magnitudes_of(matrix_.next(std::min(panel_rows_, head_.rows - row), buffer), static_cast<int>(threads_)));
+      progress_.now(fmt::format("largest magnitude of {} x {}", head_.rows, head_.cols), part_.begin);
+    }
+    for (Line& line : lines_) {
+      if (line.has_two_levels) line.quantizer.set_magnitudes(whole);
+    }
+    matrix_.rewind();
+  }
+
   bool finish_pass() {
     bf16_is_complete_ = bf16_is_complete_ || bf16_.finish_pass();
     bool all = bf16_is_complete_;

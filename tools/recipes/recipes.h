@@ -54,8 +54,8 @@ struct MatmulReport {
 // A sentence that follows from the figures by the thresholds of findings.cc.
 struct RecipeFinding {
   std::string where;  // the tensor's name, or "A x W"
-  std::string
-      kind;  // "bf16", "zero", "not_finite", "erased", "dead_blocks", "clamped", "saturated", "behind", "product"
+  std::string kind;  // "bf16", "zero", "not_finite", "erased", "dead_blocks", "clamped", "saturated", "behind", "cost",
+                     // "product"
   std::string text;
 };
 
@@ -69,14 +69,14 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report);
 // The kinds of the findings that a line of a tensor gives.
 std::vector<std::string> finding_kinds(const TensorReport& t, const StudyLine& line);
 
-// The recipe to try first, one with E8M0 scales and one with FP32 scales. No finding is about it, except that another
-// recipe is better somewhere. Its largest distance from the best SQNR, over all tensors and products, is the smallest.
+// The recipe to try first, one of each kind of scale. No finding is about it, except that another recipe is better
+// somewhere. Its largest distance from the best SQNR, over all tensors and products, is the smallest.
 struct RecipeChoice {
   Combination what;
   std::string sqnr;                // the lowest, in dB
   std::vector<std::string> equal;  // others of the same format and block with the same figures
 };
-std::vector<RecipeChoice> choices_of(const RecipesReport& report);  // at most two, the smaller distance first
+std::vector<RecipeChoice> choices_of(const RecipesReport& report);  // FP32, E8M0, E4M3: at most three
 // A sentence for a report without a choice: that there is none, and the reason.
 std::string why_no_choice(const RecipesReport& report);
 
@@ -85,20 +85,24 @@ std::string to_text(const RecipesReport& report, std::size_t top);
 Json to_json(const RecipesReport& report);
 std::string to_page(const RecipesReport& report);
 
-std::string percent(double share);            // "0 %", "<0.01 %", "3.12 %", ">99.99 %", "100 %"
-std::string figure(double value);             // three significant digits
-std::string decibels(double sqnr_db);         // "31.42", "inf"
-std::string scale_range(const Study& study);  // "118-121": the lowest and the highest byte; "120" for one
+std::string percent(double share);             // "0 %", "<0.01 %", "3.12 %", ">99.99 %", "100 %"
+std::string figure(double value);              // three significant digits
+std::string decibels(double sqnr_db);          // "31.42", "inf"
+std::string scale_range(const Study& study);   // "118-121": the lowest and the highest byte; "120" for one
+std::string scale_kind(const Recipe& recipe);  // "E8M0", "FP32", "E4M3" of two levels
 
 // The comparison that mxcheck recipes makes: the product of formats, blocks and recipes, and the tensors, from what the
 // command line names.
 
 // One of each family that writes other bytes; docs/recipes.md lists them.
 inline constexpr const char* kDefaultRecipes =
-    "rceil,floor,ceil,even,fp32,deepgemm_host,deepgemm_fp32,dsv3,microxcaling_python,thunderkittens";
+    "rceil,floor,ceil,even,fp32,deepgemm_host,deepgemm_fp32,dsv3,microxcaling_python,thunderkittens,nvfp4,nvfp4_46";
+inline constexpr const char* kDefaultFormats = "e4m3,e5m2";
 
+// Recipes of two levels of scales are measured in e2m1, in those of the blocks that have 16 rows or columns, else in
+// 1x16. The default ones are left out where formats are named and e2m1 is none of them.
 struct RecipeSelection {
-  std::vector<std::string> formats{"e4m3", "e5m2"};
+  std::vector<std::string> formats;  // empty: the default ones
   std::vector<std::string> blocks{"1x32"};
   std::vector<std::string> recipes;  // names, globs and "all"; empty: the default ones
   std::string direction = "row";     // blocks as named; "col": turned; "both"

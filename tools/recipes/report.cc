@@ -9,21 +9,29 @@
 namespace mxcheck {
 namespace {
 
-constexpr const char* kRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}  {}\n";
-constexpr const char* kMatmulRow = "{:>4}  {:<20} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
+constexpr const char* kRow = "{:>4}  {:<{}} {:<7} {:<8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}  {}\n";
+constexpr const char* kMatmulRow = "{:>4}  {:<{}} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
+
+// Of the column of names: 20, or the longest name's.
+std::size_t name_width(const auto& lines) {
+  std::size_t width = 20;
+  for (const auto& line : lines) width = std::max(width, line.what.recipe.name.size());
+  return width;
+}
 
 std::string to_text(const TensorReport& t, std::size_t top) {
+  const std::size_t wide = name_width(t.lines);
   std::string out = fmt::format("{}: {} x {} {}, {} zeros, {} NaN, {} infinities, magnitudes {} to {}\n", t.name,
                                 t.rows, t.cols, spec(t.dtype).name, t.facts.zeros, t.facts.nan, t.facts.infinite,
                                 figure(t.facts.smallest), figure(t.facts.largest));
-  out += fmt::format(kRow, "rank", "recipe", "format", "block", "SQNR dB", "median", "max rel", "zeroed", "saturated",
-                     "dead", "scales", "bytes");
-  out += fmt::format(kRow, "-", "bf16", "bf16", "-", decibels(t.bf16.sqnr_db), figure(t.bf16.median_relative),
+  out += fmt::format(kRow, "rank", "recipe", wide, "format", "block", "SQNR dB", "median", "max rel", "zeroed",
+                     "saturated", "dead", "scales", "bytes");
+  out += fmt::format(kRow, "-", "bf16", wide, "bf16", "-", decibels(t.bf16.sqnr_db), figure(t.bf16.median_relative),
                      figure(t.bf16.max_relative), t.bf16.flushed, t.bf16.saturated, "-", "-", "-");
   const std::size_t shown = top == 0 ? t.lines.size() : std::min(top, t.lines.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [what, s] = t.lines[i];
-    out += fmt::format(kRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
+    out += fmt::format(kRow, i + 1, what.recipe.name, wide, spec(what.format).name, to_text(what.block),
                        decibels(s.error.sqnr_db), figure(s.error.median_relative), figure(s.error.max_relative),
                        percent(s.zeroed_share), percent(s.error.saturated_share), s.dead_blocks, s.distinct_scales,
                        scale_range(s));
@@ -33,15 +41,16 @@ std::string to_text(const TensorReport& t, std::size_t top) {
 }
 
 std::string to_text(const MatmulReport& p, std::size_t top) {
+  const std::size_t wide = name_width(p.lines);
   std::string out = fmt::format("{} x {}: {} x {} x {} (M x N x K), weights {}\n", p.activations, p.weights, p.m, p.n,
                                 p.k, p.layout == WeightsLayout::nk ? "nk" : "kn");
-  out += fmt::format(kMatmulRow, "rank", "recipe", "format", "block", "SQNR dB", "norm", "max/rms");
-  out += fmt::format(kMatmulRow, "-", "bf16", "bf16", "-", decibels(p.bf16.sqnr_db), figure(p.bf16.frobenius),
+  out += fmt::format(kMatmulRow, "rank", "recipe", wide, "format", "block", "SQNR dB", "norm", "max/rms");
+  out += fmt::format(kMatmulRow, "-", "bf16", wide, "bf16", "-", decibels(p.bf16.sqnr_db), figure(p.bf16.frobenius),
                      figure(p.bf16.max_over_rms));
   const std::size_t shown = top == 0 ? p.lines.size() : std::min(top, p.lines.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& [what, e] = p.lines[i];
-    out += fmt::format(kMatmulRow, i + 1, what.recipe.name, spec(what.format).name, to_text(what.block),
+    out += fmt::format(kMatmulRow, i + 1, what.recipe.name, wide, spec(what.format).name, to_text(what.block),
                        decibels(e.sqnr_db), figure(e.frobenius), figure(e.max_over_rms));
   }
   if (shown < p.lines.size()) out += fmt::format("      ... {} more\n", p.lines.size() - shown);
@@ -88,7 +97,7 @@ Json to_json(const TensorReport& t) {
     line["clamped_blocks"] = s.clamped_blocks;
     line["amax_lowest"] = json_number(s.amax_lowest);
     line["amax_highest"] = json_number(s.amax_highest);
-    line["scale_kind"] = what.recipe.rule == ScaleRule::fp32 ? "fp32" : "e8m0";
+    line["scale_kind"] = spec(what.recipe.scale_format()).name;
     line["distinct_scales"] = s.distinct_scales;
     line["scale_bytes"] = Json::object();
     for (std::size_t byte = 0; byte < s.scales.size(); ++byte) {
@@ -125,6 +134,11 @@ std::string scale_range(const Study& study) {
   const auto first = std::find_if(study.scales.begin(), study.scales.end(), used) - study.scales.begin();
   const auto last = 255 - (std::find_if(study.scales.rbegin(), study.scales.rend(), used) - study.scales.rbegin());
   return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+}
+
+std::string scale_kind(const Recipe& recipe) {
+  const Format scales = recipe.scale_format();
+  return scales == Format::fp32 ? "FP32" : scales == Format::e4m3 ? "E4M3" : "E8M0";
 }
 
 std::string to_text(const RecipesReport& report, std::size_t top) {
@@ -204,12 +218,14 @@ const StudyLine* norm_of(const TensorReport& t, const StudyLine& line) {
   return found == t.lines.end() ? nullptr : &*found;
 }
 
-bool has_fp32_scales(const Combination& what) { return what.recipe.rule == ScaleRule::fp32; }
+bool same_scales(const Combination& a, const Combination& b) {
+  return a.recipe.scale_format() == b.recipe.scale_format();
+}
 
 double best_of(const TensorReport& t, const StudyLine& line) {
   double best = -INFINITY;
   for (const StudyLine& other : t.lines) {
-    if (same_place(other.what, line.what) && has_fp32_scales(other.what) == has_fp32_scales(line.what))
+    if (same_place(other.what, line.what) && same_scales(other.what, line.what))
       best = std::fmax(best, other.study.error.sqnr_db);
   }
   return best;
@@ -227,9 +243,9 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
     remarks.push_back({"dead_blocks", fmt::format("{} of {} blocks with data become all zero", s.dead_blocks,
                                                   s.blocks - s.zero_blocks)});
   }
-  // A float scale that was rounded down leaves the block's largest element an ulp outside: counted, but nothing is
-  // lost.
-  if (s.error.saturated_share >= kSaturated && !has_fp32_scales(line.what)) {
+  // A scale in FP32 or E4M3 that was rounded down leaves the block's largest element an ulp outside: counted, but
+  // nothing is lost.
+  if (s.error.saturated_share >= kSaturated && line.what.recipe.has_e8m0_scales()) {
     const StudyLine* norm = norm_of(t, line);
     std::string text = percent(s.error.saturated_share) + " of the elements saturate";
     if (norm != nullptr && norm != &line) {
@@ -241,7 +257,7 @@ std::vector<Remark> remarks_of(const TensorReport& t, const StudyLine& line) {
   const double behind = best_of(t, line) - s.error.sqnr_db;
   if (std::isfinite(behind) && behind >= kBehindDb) {
     remarks.push_back({"behind", fmt::format("{:.1f} dB below the best recipe with {} scales", behind,
-                                             has_fp32_scales(line.what) ? "FP32" : "E8M0")});
+                                             scale_kind(line.what.recipe))});
   }
   const ErrorMeasures& e = s.error;
   if (e.nan_introduced + e.nan_lost + e.infinity_lost != 0) {
@@ -313,6 +329,52 @@ bool is_all_zero(const RecipesReport& report) {
   return !report.tensors.empty() && std::ranges::all_of(report.tensors, is_zero);
 }
 
+// Bits of an element, its share of the block's scale among them.
+double bits_of(const Combination& what, std::int64_t rows, std::int64_t cols) {
+  const auto block = static_cast<double>(what.block.height(rows) * what.block.width(cols));
+  return spec(what.format).bits + spec(what.recipe.scale_format()).bits / block;
+}
+
+// By the figure that is shown; a norm beside others of the same.
+bool is_better(const Scored& one, const Scored& than) {
+  if (decibels(one.sqnr_db) != decibels(than.sqnr_db)) return one.sqnr_db > than.sqnr_db;
+  const bool is_norm = one.what.recipe.name == "rceil" || one.what.recipe.name == "nvfp4";
+  return is_norm && same_place(one.what, than.what);
+}
+
+// What two levels of scales cost: the best such recipe beside the best one with E8M0 scales of every format and block
+// (with FP32 scales, where none has E8M0). Of equal figures the norm has the word. Nothing where there is only one
+// kind.
+std::string cost_text(const std::vector<Scored>& place, std::int64_t rows, std::int64_t cols) {
+  const bool has_e8m0 = std::ranges::any_of(place, [](const Scored& s) { return s.what.recipe.has_e8m0_scales(); });
+  std::vector<const Scored*> best;  // first that of two levels
+  for (const Scored& one : place) {
+    const bool is_left_out = has_e8m0 && one.what.recipe.scale_format() == Format::fp32;
+    if (is_left_out || !std::isfinite(one.sqnr_db)) continue;
+    const auto found = std::ranges::find_if(best, [&](const Scored* other) {
+      const bool two = one.what.recipe.has_two_levels();
+      return two == other->what.recipe.has_two_levels() && (two || same_place(other->what, one.what));
+    });
+    if (found == best.end()) {
+      best.push_back(&one);
+    } else if (is_better(one, **found)) {
+      *found = &one;
+    }
+  }
+  const auto two = std::ranges::find_if(best, [](const Scored* one) { return one->what.recipe.has_two_levels(); });
+  if (two == best.end() || best.size() == 1) return "";
+  std::rotate(best.begin(), two, two + 1);
+  return join(best, "; ", [&](const Scored* one) {
+    return fmt::format("{} ({} {}): {} dB with {:.4g} bits{}", one->what.recipe.name, spec(one->what.format).name,
+                       to_text(one->what.block), decibels(one->sqnr_db), bits_of(one->what, rows, cols),
+                       one == best.front() ? " an element" : "");
+  });
+}
+
+void add_cost(std::vector<RecipeFinding>& out, const std::string& where, const std::string& text) {
+  if (!text.empty()) out.push_back({where, "cost", text});
+}
+
 // A recipe over all places: nothing where a finding is about it.
 struct Standing {
   RecipeChoice choice;
@@ -327,7 +389,7 @@ std::optional<Standing> standing_of(const std::vector<std::vector<Scored>>& plac
     double best = -INFINITY;
     const Scored* own = nullptr;
     for (const Scored& other : place) {
-      if (has_fp32_scales(other.what) == has_fp32_scales(what)) best = std::fmax(best, other.sqnr_db);
+      if (same_scales(other.what, what)) best = std::fmax(best, other.sqnr_db);
       if (same_place(other.what, what) && other.what.recipe.name == what.recipe.name) own = &other;
     }
     if (own == nullptr || own->noteworthy || std::isnan(own->sqnr_db)) return std::nullopt;
@@ -352,10 +414,10 @@ std::vector<RecipeChoice> choices_of(const RecipesReport& report) {
   if (is_all_zero(report)) return {};  // every recipe is exact
   const std::vector<std::vector<Scored>> places = scores_of(report);
   std::vector<RecipeChoice> choices;
-  for (const bool fp32 : {true, false}) {
+  for (const Format scales : {Format::fp32, Format::e8m0, Format::e4m3}) {
     std::optional<Standing> best;
     for (const Scored& one : places.empty() ? std::vector<Scored>{} : places.front()) {
-      if (has_fp32_scales(one.what) != fp32) continue;
+      if (one.what.recipe.scale_format() != scales) continue;
       std::optional<Standing> s = standing_of(places, one.what);
       if (!s) continue;
       if (best && same_place(best->choice.what, one.what) && best->figures == s->figures) {
@@ -395,8 +457,10 @@ std::vector<RecipeFinding> findings_of(const RecipesReport& report) {
       out.push_back({t.name, "bf16", "the tensor is BF16 already: rounding to BF16 changes nothing"});
     }
     add_lines(out, t);
+    add_cost(out, t.name, cost_text(scores_of({{t}, {}, {}}).front(), t.rows, t.cols));
   }
   for (const MatmulReport& p : report.matmuls) {
+    add_cost(out, p.activations + " x " + p.weights, cost_text(scores_of({{}, {p}, {}}).front(), p.m, p.k));
     for (const MatmulLine& line : p.lines) {
       if (!(line.error.frobenius <= kProduct)) {  // NaN too
         out.push_back(

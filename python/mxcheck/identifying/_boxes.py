@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from .._tool import error_of, tool_path
 from ._dumps import require_compact
 from ._report import Identified, identified
 from ._tree import Tree
+from ._two_levels import identify_two_levels
 
 
 def _given(stream: IO[bytes], described: Dict[str, Any], arrays: str) -> Any:
@@ -31,6 +33,12 @@ def _given(stream: IO[bytes], described: Dict[str, Any], arrays: str) -> Any:
     made = result(bytearray(data), shape, format_, len(data) // max(1, count_of(shape)), arrays)
     own = _of_ml_dtypes(format_) if arrays == "numpy" and format_ in known("formats") else None
     return made if own is None else made.view(own)
+
+
+def _in_kind(x: Values, arrays: str) -> Any:
+    """A tensor of this package's as the function takes it."""
+    data = x.tobytes()
+    return _given(io.BytesIO(data), {"shape": x.shape, "dtype": x.dtype, "bytes": len(data)}, arrays)
 
 
 def _of_ml_dtypes(format_: str) -> Any:
@@ -61,6 +69,8 @@ def _parts(answer: Any) -> Sequence[Any]:
     """The tensors of an answer; what mxcheck.quantize and mxcheck.route return has two."""
     if isinstance(answer, Quantized):
         require_compact(answer, "the box's answer")
+        if answer.tensor_scale is not None:
+            raise UsageError("the box's answer has two levels of scales: levels=2 names its recipe")
         return answer.codes, answer.scales
     if isinstance(answer, Routes):
         return answer.experts, answer.weights
@@ -158,10 +168,25 @@ def identify_cast(f: Callable[[Any], Any], format: Any = "e4m3", arrays: Optiona
     return identified(_ask(f, arrays, ["--box", "cast", "--format", format_name(format), "--dtype", format_name(dtype, "dtype")]), "the box")
 
 
-def identify_quantize(f: Callable[[Any], Any], format: Any = "e4m3", block: Any = "1x32", dtype: Any = "bf16", arrays: Optional[str] = None,
-                      names: Optional[Sequence[str]] = None) -> Identified:
+def identify_quantize(f: Callable[[Any], Any], format: Any = None, block: Any = None, dtype: Any = None, arrays: Optional[str] = None,
+                      names: Optional[Sequence[str]] = None, levels: int = 1) -> Identified:
     """Names the recipe that f follows. f(x): codes and compact scales (E8M0 bytes, or FP32) come back, or a
-    mxcheck.Quantized. x has NaN and infinities too."""
+    mxcheck.Quantized. x has NaN and infinities too. format: e4m3, block: 1x32, dtype: bf16, where nothing is said.
+
+    levels: 2 for scales of blocks under the tensor's: codes (e2m1, one or two a byte), E4M3 scales (compact, or in tiles) and the tensor's
+    scale come back, or a mxcheck.Quantized. block: 1x16, 16x1 or 16x16, dtype: fp32, where nothing is said, for few values of BF16 tell
+    recipes apart. x has no NaN then.
+    """
+    if levels == 2:
+        if format is not None and format_name(format) != "e2m1":
+            raise UsageError(f"format is {told(format)}: two levels of scales are those of e2m1")
+        _names(names)
+        of_x = format_name("fp32" if dtype is None else dtype, "dtype")
+        kind = _arrays_of(arrays, [of_x])
+        return identify_two_levels(f, lambda x: _in_kind(x, kind), block_name("1x16" if block is None else block), of_x, names)
+    if levels != 1:
+        raise UsageError(f"levels is {told(levels)}: 1 or 2 is needed")
+    format, block, dtype = (given if given is not None else usual for given, usual in ((format, "e4m3"), (block, "1x32"), (dtype, "bf16")))
     arguments = ["--box", "quantize", "--format", format_name(format), "--block", block_name(block), "--dtype", format_name(dtype, "dtype")]
     return identified(_ask(f, arrays, arguments + _names(names)), "the box")
 

@@ -126,6 +126,47 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
   }
 }
 
+// Two levels of scales: the values are dequantize's, and a block below a scale of 0 is dead whatever its codes are.
+TEST(Study, follows_quantize_and_dequantize_for_two_levels_of_scales) {
+  const std::int64_t rows = 45, cols = 71;
+  const TestMatrix input(Format::bf16, rows, cols, random_values(rows * cols, 7), 3);
+  const MatrixView view = input.view();
+  for (const Recipe& recipe : two_level_recipes()) {
+    for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}, BlockShape{16, 1}}) {
+      const QuantizedTensor q = quantize(view, Format::e2m1, block, recipe);
+      const std::vector<float> values = dequantize(q);
+      double signal = 0, noise = 0;
+      std::uint64_t flushed = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double x = view.at(static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols);
+        signal += x * x;
+        noise += (values[i] - x) * (values[i] - x);
+        if (x != 0 && values[i] == 0) ++flushed;
+      }
+      const Study s = study(view, Format::e2m1, block, recipe);
+      EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe.name << to_text(block);
+      EXPECT_EQ(s.error.flushed, flushed) << recipe.name << to_text(block);
+      for (std::size_t i = 0; i < 256; ++i) {
+        const auto count = std::ranges::count(q.scales().as<std::uint8_t>(), static_cast<std::uint8_t>(i));
+        EXPECT_EQ(s.scales[i], static_cast<std::uint64_t>(count)) << recipe.name << i;
+      }
+    }
+  }
+}
+
+TEST(Study, counts_a_block_below_a_scale_of_zero_as_dead) {
+  std::vector<float> values(32, 1);
+  std::fill(values.begin() + 16, values.end(), 0x1p-22F);  // nvfp4_te: codes of 6 under a scale of 0
+  const TestMatrix input = fp32_matrix(1, 32, values);
+  const QuantizedTensor q = quantize(input.view(), Format::e2m1, {1, 16}, any_recipe_named("nvfp4_te"));
+  EXPECT_EQ(q.scales().code(1), 0U);
+  EXPECT_EQ(q.codes.code(16), 7U);
+  const Study s = study(input.view(), Format::e2m1, {1, 16}, any_recipe_named("nvfp4_te"));
+  EXPECT_EQ(s.dead_blocks, 1U);
+  EXPECT_EQ(s.error.flushed, 16U);
+  EXPECT_EQ(s.error.saturated, 0U);
+}
+
 TEST(Study, does_not_depend_on_threads) {
   const TestMatrix input(Format::fp32, 300, 200, random_values(300 * 200, 8));
   const Study one = study(input.view(), Format::e4m3, {32, 1}, recipe_named("te"), 1);
@@ -251,6 +292,19 @@ TEST(MatmulErrorMeter, takes_weights_in_either_layout_with_blocks_along_k) {
       EXPECT_NEAR(a.sqnr_db, b.sqnr_db, 1e-9);
       EXPECT_GT(a.sqnr_db, 10);
     }
+  }
+}
+
+TEST(MatmulErrorMeter, takes_two_levels_of_scales) {
+  // A scale of 1/448 below the tensor's amax of 6 and the block's: 5 and 0.25 are ties, to the even 4 and 0.
+  std::vector<float> x(16);
+  x[0] = 6, x[1] = 5, x[2] = 0.25F;
+  const TestMatrix activations = fp32_matrix(1, 16, x);
+  const TestMatrix weights = fp32_matrix(1, 16, std::vector<float>(16, 1));
+  const MatmulErrorMeter product(activations.view(), weights.view(), WeightsLayout::nk);
+  for (const char* recipe : {"nvfp4", "nvfp4_te", "nvfp4_compressed_tensors"}) {  // s, the amax and S stored
+    const MatmulError e = product.error(Format::e2m1, {1, 16}, any_recipe_named(recipe));
+    EXPECT_NEAR(e.frobenius, 1.25 / 11.25, 1e-6) << recipe;
   }
 }
 

@@ -449,6 +449,31 @@ TEST(TwoLevels, experts_have_blocks_of_their_own_under_one_outer_scale) {
   EXPECT_EQ(all.codes.data, codes);
 }
 
+// Panels of a matrix, each under the whole's magnitudes: what a stored scale does not say, as an amax of NaN.
+TEST(TwoLevels, a_part_below_the_magnitudes_of_the_whole_has_the_wholes_codes) {
+  std::vector<float> x = random_values(40 * 32, 26);
+  for (const float odd : {1.0F, kInf, kNaN}) {
+    x[700] = odd;
+    const TestMatrix matrix = fp32_matrix(40, 32, x);
+    const Magnitudes whole = magnitudes_of(matrix.view());
+    for (const Recipe& recipe : two_level_recipes()) {
+      const QuantizedTensor all = quantize(matrix.view(), Format::e2m1, {1, 16}, recipe);
+      std::vector<std::byte> codes;
+      std::vector<std::byte> scales;
+      for (std::int64_t first = 0; first < 40; first += 16) {
+        const std::vector<float> rows(x.begin() + first * 32, x.begin() + std::min<std::int64_t>(first + 16, 40) * 32);
+        const TestMatrix part = fp32_matrix(std::ssize(rows) / 32, 32, rows);
+        const QuantizedTensor q = quantize(part.view(), Format::e2m1, {1, 16}, recipe, {.whole = &whole});
+        codes.insert(codes.end(), q.codes.data.begin(), q.codes.data.end());
+        scales.insert(scales.end(), q.scales().data.begin(), q.scales().data.end());
+        EXPECT_EQ(q.levels.at(1).scales.data, all.levels.at(1).scales.data) << recipe.name << odd;
+      }
+      EXPECT_EQ(all.codes.data, codes) << recipe.name << odd;
+      EXPECT_EQ(all.scales().data, scales) << recipe.name << odd;
+    }
+  }
+}
+
 // code * b * s, code * b / S or code * b * amax / 2688, in rationals, rounded once.
 TEST(TwoLevels, dequantizing_rounds_the_exact_value_once) {
   for (const Recipe& recipe : two_level_recipes()) {
@@ -517,11 +542,14 @@ TEST(TwoLevels, refuses_extras_that_a_recipe_has_no_use_for) {
   };
   const std::vector<float> two{1, 2};
   const std::vector<std::uint32_t> words(63);
-  expect_contains(refusal("rceil", {.outer = two}), "recipe rceil has one level of scales: it takes no outer scale");
-  expect_contains(refusal("rceil", {.outer_of_rows = true}), "it takes no outer scale");
-  expect_contains(refusal("nvfp4", {.outer = two}), "2 outer scales given, where 1 must be");
+  expect_contains(refusal("rceil", {.outer = two}), "recipe rceil has one level of scales: it takes no tensor_scale");
+  expect_contains(refusal("rceil", {.outer_of_rows = true}), "it takes no tensor_scale");
+  expect_contains(refusal("nvfp4", {.outer = two}), "2 tensor_scales given, where 1 must be");
   expect_contains(refusal("nvfp4", {.outer_of_rows = true, .outer = two}), "where 4, one for each row, must be");
   expect_contains(refusal("nvfp4", {.outer_of_rows = true}, {16, 16}), "needs blocks of one row");
+  const Magnitudes whole;
+  expect_contains(refusal("rceil", {.whole = &whole}), "it takes no tensor_scale");
+  expect_contains(refusal("nvfp4", {.outer_of_rows = true, .whole = &whole}), "given beside a tensor_scale");
   expect_contains(refusal("nvfp4", {.words = words}), "it takes no random words");
   expect_contains(refusal("nvfp4", {.words = words}, {1, 16}, Rounding::stochastic),
                   "it needs 64 random words, one for each element, not 63");

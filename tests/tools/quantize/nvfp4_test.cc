@@ -97,7 +97,6 @@ TEST_F(Nvfp4Tool, refuses_what_contradicts_itself) {
   refused("--rounding stochastic", "needs --seed");
   refused("--seed 3", "--seed is of --rounding stochastic");
   refused("--preset nvfp5", "nvfp4");
-  expect_contains(mxcheck("recipes real.safetensors:layer0.x --recipe nvfp4").err, "two levels of scales");
 }
 
 // A file that was changed: every part is checked.

@@ -1,3 +1,5 @@
+#include <bit>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +57,7 @@ TEST_F(RecipesTool, shows_that_a_clamp_erases_gradients_and_that_floor_saturates
                           "of the nonzero elements become zero: every block's amax lies below the clamp of 0.0001"));
   EXPECT_TRUE(has_finding(dh, "saturated", "floor", "where rceil saturates none"));
   EXPECT_FALSE(has_finding(dh, "saturated", "rceil", ""));
-  const json x = recipes("real:layer0.x");
+  const json x = recipes("real:layer0.x --format e4m3,e5m2");
   EXPECT_FALSE(has_finding(x, "erased", "", ""));
   EXPECT_FALSE(has_finding(x, "clamped", "", ""));
 }
@@ -87,18 +89,21 @@ TEST_F(RecipesTool, measures_what_quantize_and_dequantize_write) {
 
 TEST_F(RecipesTool, compares_the_documented_default_set) {
   const json answer = recipes("real:layer0.x");
-  std::vector<std::string> names;
+  std::vector<std::string> names, of_e2m1;
   for (const json& line : answer["tensors"][0]["recipes"]) {
-    EXPECT_EQ(line["block"], "1x32");
+    EXPECT_EQ(line["block"], line["format"] == "e2m1" ? "1x16" : "1x32");
     if (line["format"] == "e4m3") names.push_back(line["recipe"]);
+    if (line["format"] == "e2m1") of_e2m1.push_back(line["recipe"]);
   }
-  EXPECT_EQ(answer["tensors"][0]["recipes"].size(), 20U);
+  EXPECT_EQ(answer["tensors"][0]["recipes"].size(), 22U);
+  std::sort(of_e2m1.begin(), of_e2m1.end());
+  EXPECT_EQ(of_e2m1, (std::vector<std::string>{"nvfp4", "nvfp4_46"}));
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"ceil", "deepgemm_fp32", "deepgemm_host", "dsv3", "even", "floor", "fp32",
                                              "microxcaling_python", "rceil", "thunderkittens"}));
   std::string documented;
   for (const char* name : {"rceil", "floor", "ceil", "even", "fp32", "deepgemm_host", "deepgemm_fp32", "dsv3",
-                           "microxcaling_python", "thunderkittens"})
+                           "microxcaling_python", "thunderkittens", "nvfp4", "nvfp4_46"})
     documented += (documented.empty() ? "" : ",") + std::string(name);
   expect_contains(mxcheck("recipes --help").out, "rceil,floor");
   expect_contains(read_file(MXCHECK_SOURCE_DIR "/docs/recipes.md"), documented);
@@ -118,7 +123,7 @@ TEST_F(RecipesTool, ranks_by_what_is_asked_and_cuts_the_table_at_the_top) {
     last = line["zeroed_share"];
   }
   const std::string text = mxcheck("recipes real:layer0.x --top 3").out;
-  expect_contains(text, "      ... 17 more\n");
+  expect_contains(text, "      ... 19 more\n");
 }
 
 TEST_F(RecipesTool, says_in_json_what_the_page_of_the_documentation_says) {
@@ -152,6 +157,44 @@ TEST_F(RecipesTool, multiplies_a_pair) {
   write("w.npy", Format::fp32, {3, 4}, std::vector<float>(12, 1));
   expect_refused(2, "K is 3, the activations' columns, and 4, the weights' columns", "recipes --pair x.npy w.npy");
   EXPECT_EQ(mxcheck("recipes --pair x.npy w.npy --weights-layout kn").code, 0);
+}
+
+// Of two levels of scales: what quantize and dequantize give, the tensor's scale found in a pass before the others.
+TEST_F(RecipesTool, measures_nvfp4_beside_mx) {
+  write_safetensors(dir / "x.safetensors", {{real_tensor("layer3.dh")}, {}});
+  const auto bits = values_of<std::uint16_t>(real_tensor("layer3.dh"));
+  for (const Recipe& recipe : two_level_recipes()) {
+    ASSERT_EQ(mxcheck("quantize x.safetensors -o q.safetensors --rule " + recipe.name).code, 0);
+    ASSERT_EQ(mxcheck("dequantize q.safetensors -o y.npy").code, 0);
+    const std::vector<float> y = values_of<float>(read_tensor(dir / "y.npy"));
+    std::vector<float> originals(y.size());
+    std::uint64_t flushed = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      originals[i] = std::bit_cast<float>(std::uint32_t{bits[i]} << 16);
+      flushed += y[i] == 0 && originals[i] != 0 ? 1 : 0;
+    }
+    const ErrorMeasures m = measured(originals, y);
+    const json answer = recipes("real:layer3.dh --format e4m3 --recipe rceil," + recipe.name);
+    ASSERT_EQ(answer["tensors"][0]["recipes"].size(), 2U);
+    const json line = line_of(answer, recipe.name, "e2m1");
+    EXPECT_EQ(line["block"], "1x16");
+    EXPECT_EQ(line["scale_kind"], "e4m3");
+    EXPECT_EQ(line["sqnr_db"], m.sqnr_db) << recipe.name;
+    EXPECT_EQ(line["median_relative"], m.median_relative) << recipe.name;
+    EXPECT_EQ(line["max_relative"], m.max_relative) << recipe.name;
+    EXPECT_EQ(line["flushed"], flushed) << recipe.name;
+    EXPECT_TRUE(has_finding(answer, "cost",
+                            recipe.name + " (e2m1 1x16): ", " dB with 4.5 bits an element; rceil (e4m3 1x32): "));
+    EXPECT_TRUE(has_finding(answer, "cost", recipe.name, " dB with 8.25 bits"));
+  }
+  const json pair = recipes("--pair real:layer0.x real:layer0.w1 --recipe 'rceil,nvfp4*' --format e4m3");
+  EXPECT_EQ(pair["products"][0]["recipes"].size(), 1 + two_level_recipes().size());
+  EXPECT_EQ(pair["products"][0]["recipes"][0]["recipe"], "rceil");
+  EXPECT_TRUE(has_finding(pair, "cost", "nvfp4", "; rceil (e4m3 1x32): "));
+  // ceil's product is better by less than the figures show.
+  EXPECT_TRUE(has_finding(recipes("--pair real:layer0.x real:layer0.w1"), "cost",
+                          "nvfp4_46 (e2m1 1x16): ", "; rceil (e4m3 1x32): "));
+  EXPECT_FALSE(has_finding(recipes("real:layer0.x --recipe 'nvfp4*'"), "cost", "", ""));
 }
 
 TEST_F(RecipesTool, says_the_same_for_any_number_of_threads) {
@@ -203,7 +246,7 @@ std::vector<std::string> names_of(const RecipeSelection& selection) {
 }
 
 TEST(Combinations, are_the_product_each_once_in_the_order_named) {
-  EXPECT_EQ(combinations({}).size(), 20U);
+  EXPECT_EQ(combinations({}).size(), 22U);
   EXPECT_EQ(names_of({{"e4m3", "e4m3"}, {"1x32"}, {"floor", "rceil", "floor"}, "both"}),
             (std::vector<std::string>{"floor e4m3 1x32", "rceil e4m3 1x32", "floor e4m3 32x1", "rceil e4m3 32x1"}));
   EXPECT_EQ(names_of({{"e2m1"}, {"32x32"}, {"rceil"}, "both"}), (std::vector<std::string>{"rceil e2m1 32x32"}));
@@ -211,7 +254,8 @@ TEST(Combinations, are_the_product_each_once_in_the_order_named) {
 }
 
 TEST(Combinations, take_globs_and_all) {
-  EXPECT_EQ(combinations({{"e4m3"}, {"1x32"}, {"all"}, "row"}).size(), all_recipes().size());
+  EXPECT_EQ(combinations({{"e4m3"}, {"1x32"}, {"all"}, "row"}).size(),
+            all_recipes().size() + two_level_recipes().size());
   const std::vector<Combination> some = combinations({{"e4m3"}, {"1x32"}, {"deepgemm*"}, "row"});
   EXPECT_GE(some.size(), 2U);
   for (const Combination& c : some) EXPECT_EQ(c.recipe.name.rfind("deepgemm", 0), 0U);
@@ -221,6 +265,19 @@ TEST(Combinations, take_globs_and_all) {
   expect_error(ErrorKind::usage, "'fp32' is not a format of block elements", [] {
     combinations({{"fp32"}, {"1x32"}, {}, "row"});
   });
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Combinations, of_two_levels_are_of_e2m1_in_blocks_of_16) {
+  EXPECT_EQ(names_of({{}, {"1x32"}, {"rceil", "nvfp4"}, "row"}),
+            (Names{"rceil e4m3 1x32", "rceil e5m2 1x32", "nvfp4 e2m1 1x16"}));
+  EXPECT_EQ(names_of({{"e4m3"}, {"1x128", "16x16"}, {"nvfp4"}, "row"}), (Names{"nvfp4 e2m1 16x16"}));
+  EXPECT_EQ(names_of({{"e2m1"}, {"1x32"}, {"nvfp4"}, "both"}), (Names{"nvfp4 e2m1 1x16", "nvfp4 e2m1 16x1"}));
+  EXPECT_EQ(names_of({{"e2m1"}, {"1x16"}, {"nvfp4"}, "col"}), (Names{"nvfp4 e2m1 16x1"}));
+  // The default ones: where e2m1 may be meant.
+  EXPECT_EQ(combinations({{"e4m3"}}).size(), 10U);
+  EXPECT_EQ(combinations({{"e4m3", "e2m1"}}).size(), 22U);
 }
 
 TEST(Expanded, replaces_globs_of_real_tensors_alone) {
@@ -274,6 +331,27 @@ TEST_F(TensorStudyTest, has_the_figures_of_the_whole) {
       EXPECT_EQ(s.scales, want.scales) << i;
       EXPECT_EQ(s.distinct_scales, want.distinct_scales) << i;
     }
+  }
+}
+
+// The last panel has the largest magnitude, below which the first one's blocks lie too.
+TEST_F(TensorStudyTest, quantizes_every_panel_below_the_scale_of_the_tensor) {
+  std::vector<std::uint16_t> x = words();
+  x[static_cast<std::size_t>(399 * kCols + 5)] = 0x4400;  // 512
+  write_npy(dir / "x.npy", {"", Format::bf16, {kRows, kCols}, to_bytes(x)});
+  const MatrixView view{Format::bf16, std::as_bytes(std::span(x)).data(), kRows, kCols, kCols};
+  std::vector<Combination> all;
+  for (const char* recipe : {"nvfp4", "nvfp4_te", "nvfp4_compressed_tensors", "nvfp4_46"}) {
+    all.push_back({Format::e2m1, {1, 16}, any_recipe_named(recipe)});
+  }
+  Progress progress("test");
+  const TensorReport report = study_tensor({dir / "x.npy", std::nullopt, ""}, all, 3, progress);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Study want = study(view, all[i].format, all[i].block, all[i].recipe);
+    EXPECT_EQ(report.lines[i].study.error.sqnr_db, want.error.sqnr_db) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.error.median_relative, want.error.median_relative) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.error.flushed, want.error.flushed) << all[i].recipe.name;
+    EXPECT_EQ(report.lines[i].study.scales, want.scales) << all[i].recipe.name;
   }
 }
 
@@ -458,6 +536,21 @@ TEST_F(RecipesPage, begins_with_the_recipe_to_take_and_groups_those_with_equal_f
   expect_contains(page, "<b>rceil, thunderkittens, ceil e4m3 1x32</b>");
   expect_contains(page, "<b>deepgemm_host, dsv3 e4m3 1x32</b>");
   expect_contains(page, {"32.17 dB, 48.05 % zeroed, 4 dead blocks", "30.92 dB, 0.46 % saturated"});
+}
+
+// Presets with equal figures stand together, and E4M3's bytes have plots of their own.
+TEST_F(RecipesPage, shows_nvfp4_beside_mx) {
+  ASSERT_EQ(
+      mxcheck("recipes real:layer0.x --recipe 'rceil,nvfp4,nvfp4_te,nvfp4_cutlass' --format e4m3 --html p.html").code,
+      0);
+  const std::string page = read_file(dir / "p.html");
+  EXPECT_EQ(not_well_formed(page), "");
+  expect_contains(
+      page, {"<b>nvfp4_te, nvfp4_cutlass, nvfp4 e2m1 1x16</b>", "<h3>Scale bytes in E4M3</h3>", "<h3>Scale bytes</h3>",
+             "<strong class=\"good\">rceil e4m3 1x32</strong>",
+             "nvfp4 (e2m1 1x16): 20.56 dB with 4.5 bits an element; rceil (e4m3 1x32): 31.49 dB with 8.25 bits"});
+  ASSERT_EQ(mxcheck("recipes real:layer0.x --recipe rceil --html p.html").code, 0);
+  EXPECT_EQ(read_file(dir / "p.html").find("Scale bytes in E4M3"), std::string::npos);
 }
 
 TEST_F(RecipesPage, says_so_where_there_is_a_finding_about_every_recipe) {
