@@ -47,6 +47,7 @@ struct LayerRandom {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;  // below 2^16
+  friend bool operator==(const LayerRandom&, const LayerRandom&) = default;
 };
 
 // The words of one operand: that of element i of the tensor as it is quantized (row-major; gathered first where it is

@@ -100,8 +100,6 @@ void add_operand_families(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
                                  if (any_recipe_named(rule.scales).has_two_levels()) rule.scales = name;
                                }));
     }
-    to.push_back(of_operands(g, side, side.text + " rounded to nearest, not stochastically",
-                             [](OperandRule& rule) { rule.stochastic = false; }));
     for (const Format format : kQuantizedFormats) {
       to.push_back(of_operands(g, side, side.text + " in " + std::string(spec(format).name),
                                [format](OperandRule& rule) { rule.format = format; }));
@@ -147,6 +145,34 @@ LayerRow not_rotated(const LayerGemmSpec& g) {
   return of_operands(g, both, both.text + " not rotated", [](OperandRule& rule) { rule.rotates = false; });
 }
 
+// Operands that are rounded stochastically, to nearest.
+void add_roundings(const LayerGemmSpec& g, const LayerRecipe& own, std::vector<LayerRow>& to) {
+  for (const SideText& side : sides_of(g)) {
+    const bool one = side.a != side.b;
+    if (!one || !rule_of(own, g.value, side.a ? Side::a : Side::b).stochastic) continue;
+    to.push_back(of_operands(g, side, side.text + " rounded to nearest, not stochastically",
+                             [](OperandRule& rule) { rule.stochastic = false; }));
+  }
+}
+
+// D without the outer scale of an operand, or of both.
+void add_outer_scales(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
+  for (const SideText& side : sides_of(g)) {
+    to.push_back(
+        {tensors_of_gemm(g, false, false), "the outer scale of " + side.text + " left out",
+         [gemm = g.value, side](const LayerData& d, const std::string&) {
+           std::array<LayerOperand, 2> operands{operand_as_held(d, gemm, Side::a), operand_as_held(d, gemm, Side::b)};
+           for (const bool b : {false, true}) {
+             std::vector<ScaleLevel>& levels = operands[b ? 1 : 0].quantized.levels;
+             if (!(b ? side.b : side.a)) continue;
+             if (levels.size() < 2) return Bytes();
+             levels.resize(1);
+           }
+           return product(d, gemm, operands[0], operands[1]);
+         }});
+  }
+}
+
 // Other random words.
 LayerRow with_words(std::vector<std::string> tensors, std::string text, void (*change)(LayerRandom&)) {
   return {std::move(tensors), std::move(text), [change](const LayerData& d, const std::string& t) {
@@ -170,9 +196,8 @@ std::vector<LayerRow> layer_families(const LayerRecipe& own) {
   }
   for (const LayerGemmSpec& g : kLayerGemms) add_operand_families(g, all);
   for (const LayerGemm g : {LayerGemm::d_w2, LayerGemm::d_w1}) all.push_back(not_rotated(spec(g)));
-  all.push_back(with_words(every, "the random words of seed 0", [](LayerRandom& r) { r.seed = 0; }));
-  all.push_back(with_words(every, "the random words of step 0", [](LayerRandom& r) { r.step = 0; }));
-  all.push_back(with_words(every, "the random words of layer 0", [](LayerRandom& r) { r.layer = 0; }));
+  for (const LayerGemmSpec& g : kLayerGemms) add_roundings(g, own, all), add_outer_scales(g, all);
+  for (const OtherWords& words : kOtherWords) all.push_back(with_words(every, std::string(words.name), words.change));
   for (const LayerGemmSpec& g : kLayerGemms) add_contracts(g, all);
   return all;
 }

@@ -12,10 +12,12 @@
 // Does not promise: rows of whole layers show in their outputs alone; no other row carries its fault further than to
 // the tensor that it is asked for.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/core/definitions.h"
@@ -33,6 +35,16 @@ struct LayerRow {
 
 std::vector<LayerRow> layer_slips();
 std::vector<LayerRow> layer_families(const LayerRecipe& recipe);
+
+// Random words that leave something out; they change nothing of a recipe that draws none.
+struct OtherWords {
+  std::string_view name;
+  void (*change)(LayerRandom&);
+};
+inline constexpr std::array<OtherWords, 3> kOtherWords{
+    {{"the random words of seed 0", [](LayerRandom& r) { r.seed = 0; }},
+     {"the random words of step 0", [](LayerRandom& r) { r.step = 0; }},
+     {"the random words of layer 0", [](LayerRandom& r) { r.layer = 0; }}}};
 // All that show in the tensor, slips first.
 std::vector<LayerRow> layer_rows(const LayerRecipe& recipe, const std::string& tensor);
 

@@ -258,6 +258,17 @@ Table MoeProblem::definitions(std::span<const Bytes>) const {
     };
     table.push_back(definition_of_all(row.name, answer_of, memo));
   }
+  for (const OtherWords& words : kOtherWords) {
+    const auto answer_of = [this, change = words.change] {
+      Layer other = layer();
+      change(other.random);
+      std::vector<Bytes> answer;
+      for (ExpectedTensor& t : answer_with(other, routes)) answer.push_back(std::move(t.bytes));
+      return answer;
+    };
+    if (is_stochastic(*layer().recipe) && is_moe_backward(c.variant))
+      table.push_back(definition_of_all(std::string(words.name), answer_of, memo));
+  }
   merge(table, carried_rows(*this, static_cast<double>(
                                        std::max<std::int64_t>(1, operation_named(c.variant.operation).work(c)))));
   return table;

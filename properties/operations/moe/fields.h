@@ -11,11 +11,13 @@
 // more.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kernels/candidate_moe.h"
 #include "properties/core/case.h"
 #include "reference/layer/layer_recipe.h"
+#include "reference/layer/operands.h"
 
 namespace mxcheck {
 
@@ -28,6 +30,7 @@ struct MoeCase {
   std::int64_t inner = 0;
   std::int64_t k = 0;
   int drops = 0;
+  std::optional<LayerRandom> random;  // of a call that was read; one that is drawn has them from its seed
   friend bool operator==(const MoeCase&, const MoeCase&) = default;
 };
 

@@ -40,6 +40,7 @@ Case case_of_moe(const Call& call) {
     throw Error(ErrorKind::usage, "gate_up is 0 or 1");
   c.rows = policy.policy.rows, c.cols = policy.policy.cols, c.threads = policy.policy.threads;
   moe_case(c).inner = policy.inner;
+  moe_case(c).random = {policy.seed, static_cast<std::uint32_t>(policy.step), policy.layer};
   return c;
 }
 
@@ -78,6 +79,7 @@ class Inputs {
 }  // namespace
 
 LayerRandom random_of(const Case& c) {
+  if (moe_case(c).random) return *moe_case(c).random;
   const std::uint64_t word = random_word(c.seed, 0x6D6F65);
   return {random_word(c.seed, 0x73656564), static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 48)};
 }
@@ -101,7 +103,8 @@ MoeProblem::MoeProblem(const Call& call) : Problem(case_of_moe(call)) {
   const std::int64_t n = policy.inner;
   if (policy.experts < 1 || policy.routed < 0 || policy.policy.rows < 0 || d < 1 || n < 1)
     throw Error(ErrorKind::usage, "an extent of a layer is negative, or none where one is needed");
-  random = {policy.seed, static_cast<std::uint32_t>(policy.step), policy.layer};
+  if (policy.layer > 0xFFFF) throw Error(ErrorKind::usage, "layer is below 65536");
+  random = random_of(c);
   const LayerRecipe& recipe = layer_recipe_of(c.variant);
   Inputs inputs(call);
   (is_moe_backward(c.variant) ? in.d_o : in.x) = inputs.next<std::uint16_t>(c.rows, d);

@@ -14,7 +14,7 @@
 
 namespace mxcheck {
 
-// Seed, step and layer of a case's policy: drawn from its seed.
+// Seed, step and layer of a case's policy: those of a call, or drawn from the case's seed.
 LayerRandom random_of(const Case& c);
 
 class MoeProblem final : public Problem {
