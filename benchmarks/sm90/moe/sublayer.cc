@@ -126,10 +126,10 @@ std::vector<std::int64_t> experts_to_check(const LayerRoutes& routes, std::int64
 
 namespace {
 
-// An operand that has one scale of all its numbers, which a part does not know.
+// An operand that has one scale of all its numbers, or random words by the number of a row, which a part does not know.
 bool needs_whole_tensors(const LayerRecipe& recipe) {
-  return std::ranges::any_of(recipe.gemms, [](const GemmRule& g) {
-    return (g.a.quantized() && g.a.of_whole_tensor()) || (g.b.quantized() && g.b.of_whole_tensor());
+  return is_stochastic(recipe) || std::ranges::any_of(recipe.gemms, [](const GemmRule& g) {
+    return has_scale_of_tensor(g.a) || has_scale_of_tensor(g.b);
   });
 }
 

@@ -426,10 +426,15 @@ bool has(const std::vector<std::string>& names, const char* name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// True if a part of the layer does not know a scale.
+bool shares_a_scale(const LayerRecipe& recipe) {
+  return recipe.name == "fp8_tensor" || recipe.name.starts_with("nvfp4");
+}
+
 TEST(Sublayer, of_experts_has_their_rows_of_the_whole_layer) {
   for (const LayerRecipe& recipe : all_layer_recipes()) {
     const std::vector<std::string> names = compared(Part::experts, {1, 3}, recipe);
-    const bool says = recipe.name != "fp8_tensor";
+    const bool says = !shares_a_scale(recipe);
     for (const char* name : {"h", "ds", "dw1", "dw2"}) EXPECT_EQ(has(names, name), says) << recipe.name << ' ' << name;
     for (const char* name : {"o", "dx"}) EXPECT_FALSE(has(names, name)) << recipe.name << ' ' << name;
   }
@@ -438,7 +443,7 @@ TEST(Sublayer, of_experts_has_their_rows_of_the_whole_layer) {
 TEST(Sublayer, of_tokens_has_their_rows_of_the_whole_layer) {
   for (const LayerRecipe& recipe : all_layer_recipes()) {
     const std::vector<std::string> names = compared(Part::tokens, {0, 1, 77, 299}, recipe);
-    const bool says = recipe.name != "fp8_tensor";
+    const bool says = !shares_a_scale(recipe);
     EXPECT_EQ(has(names, "o"), says) << recipe.name;
     EXPECT_EQ(has(names, "dx"), says && recipe.name != "dsv3_128x128_grad") << recipe.name;
     EXPECT_FALSE(has(names, "dw1")) << recipe.name;
