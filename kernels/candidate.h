@@ -33,12 +33,20 @@
  *                  saturating; recipe, layout, blocks and pad_byte have no meaning
  *   quantize_nvfp4 in  x [rows, cols] (row stride allowed), tensor_scale fp32 [1], optionally offsets
  *                  out codes uint8 [rows, ceil(cols / 2)], scales
+ *   dequantize_nvfp4
+ *                  in  codes uint8 [rows, ceil(cols / 2)], scales, tensor_scale fp32 [1], optionally offsets
+ *                  out y [rows, cols] fp32 or bf16
  *
  * NVFP4. Format "e2m1", recipe one of two levels of scales ("nvfp4", "nvfp4_te", ...: docs/nvfp4.md), blocks 1 x 16 or
  * 16 x 16. A byte holds two codes, the one of the even column in the low nibble; the last byte of rows of odd length
  * has a high nibble of 0. Scales are E4M3 bytes in either layout (16 x 16: compact alone). tensor_scale is the scale of
  * the tensor as the recipe stores it, computed before: s, its inverse, or the tensor's amax. It is positive and finite,
  * and need not be that of this x: elements beyond what it allows saturate.
+ *
+ * Values of NVFP4. y is code * b * s, code * b / S or code * b * amax / (6 * 448) (of "nvfp4_46" 6 * 256), as the
+ * recipe stores the scale: exact, then rounded once to nearest even; beyond the largest number it is infinite. b is an
+ * E4M3 number of either sign. A scale byte of 0x7F or 0xFF makes its whole block NaN, codes of 0 too. In codes that are
+ * read the high nibble after the last code of a row of odd length holds anything.
  *
  * FP64. Where supports() of cast says so, x may be kDLFloat 64: each element is rounded once, from all of its bits, and
  * never by way of FP32. No other operation is asked for it.

@@ -51,7 +51,7 @@ BoundCall::BoundCall(const std::string& library, const Request& request)
   const Request& r = request_;
   policy_.size = sizeof policy_;
   policy_.layout = r.layout;
-  const bool is_nvfp4 = r.operation == "quantize_nvfp4";
+  const bool is_nvfp4 = r.operation.ends_with("quantize_nvfp4");
   policy_.format = is_nvfp4 ? "e2m1" : "e4m3";
   policy_.recipe = is_nvfp4 ? "nvfp4_te" : "rceil";
   policy_.block_rows = r.block_rows;
@@ -64,20 +64,17 @@ BoundCall::BoundCall(const std::string& library, const Request& request)
   if (r.operation == "scale_layout") {
     add_scales(true, r.block_rows, r.block_cols, !tiled);
     add_scales(false, r.block_rows, r.block_cols, tiled);
-  } else if (r.operation == "dequantize") {
-    add(true, kBytes, r.rows, r.cols);
+  } else if (r.operation.starts_with("dequantize")) {
+    add(true, kBytes, r.rows, is_nvfp4 ? divide_up(r.cols, 2) : r.cols);
     add_scales(true, r.block_rows, r.block_cols, tiled);
     std::memset(memory_.back()->data(), 120, memory_.back()->size());
+    if (is_nvfp4) add_amax();
     add(false, wide, r.rows, r.cols);
   } else {
     add(true, wide, r.rows, r.cols);
     const Buffer& x = *memory_.back();
     r.fp32 ? fill_values<std::uint32_t>(x.data(), x.size()) : fill_values<std::uint16_t>(x.data(), x.size());
-    if (is_nvfp4) {
-      add(true, {kDLFloat, 32, 1}, 0, 1);
-      const float amax = 2;
-      std::memcpy(memory_.back()->data(), &amax, sizeof amax);
-    }
+    if (is_nvfp4) add_amax();
     add(false, kBytes, r.rows, is_nvfp4 ? divide_up(r.cols, 2) : r.cols);
     add_scales(false, r.block_rows, r.block_cols, tiled);
     if (r.operation == "quantize_dual") {
@@ -97,6 +94,13 @@ void BoundCall::add(bool input, DLDataType type, std::int64_t rows, std::int64_t
   (input ? inputs_ : outputs_)
       .push_back({memory_.back()->data(), {kDLCPU, 0}, flat ? 1 : 2, type, shapes_.back().get(), nullptr, 0});
   bytes_ += bytes;
+}
+
+// The scale of the tensor, as nvfp4_te stores it.
+void BoundCall::add_amax() {
+  add(true, {kDLFloat, 32, 1}, 0, 1);
+  const float amax = 2;
+  std::memcpy(memory_.back()->data(), &amax, sizeof amax);
 }
 
 void BoundCall::add_scales(bool input, std::int64_t block_rows, std::int64_t block_cols, bool tiled) {

@@ -39,7 +39,7 @@ struct Request {
   [[nodiscard]] std::string text() const;
 };
 
-// The operation on random values, E4M3, rule rceil; of quantize_nvfp4, E2M1, recipe nvfp4_te. Throws Error{environment}
+// The operation on random values, E4M3, rule rceil; of those of NVFP4, E2M1, recipe nvfp4_te. Throws Error{environment}
 // if the library cannot be loaded or has no such operation.
 class BoundCall {
  public:
@@ -51,6 +51,7 @@ class BoundCall {
 
  private:
   void add(bool input, DLDataType type, std::int64_t rows, std::int64_t cols);
+  void add_amax();
   void add_scales(bool input, std::int64_t block_rows, std::int64_t block_cols, bool tiled);
 
   const mxcheck_operation& operation_;

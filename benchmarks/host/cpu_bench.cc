@@ -87,7 +87,11 @@ void register_nvfp4_benchmarks(const std::string& library) {
   register_calls(library, {{"quantize_nvfp4", false, 1, 16, MXCHECK_COMPACT},
                            {"quantize_nvfp4", false, 1, 16, MXCHECK_TCGEN05},
                            {"quantize_nvfp4", false, 16, 16, MXCHECK_COMPACT},
-                           {"quantize_nvfp4", true, 1, 16, MXCHECK_COMPACT}});
+                           {"quantize_nvfp4", true, 1, 16, MXCHECK_COMPACT},
+                           {"dequantize_nvfp4", false, 1, 16, MXCHECK_COMPACT},
+                           {"dequantize_nvfp4", false, 1, 16, MXCHECK_TCGEN05},
+                           {"dequantize_nvfp4", false, 16, 16, MXCHECK_COMPACT},
+                           {"dequantize_nvfp4", true, 1, 16, MXCHECK_COMPACT}});
 }
 
 // --- the reference

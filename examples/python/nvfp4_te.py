@@ -1,6 +1,7 @@
-"""Transformer Engine's NVFP4 in NumPy: mxcheck gate --candidate python:nvfp4_te.py:quantize
+"""Transformer Engine's NVFP4 in NumPy: mxcheck gate --candidate python:nvfp4_te.py:quantize, or :dequantize
 
-The tensor's scale that comes in is the tensor's amax. Every line of arithmetic is one rounding to FP32.
+The tensor's scale that comes in is the tensor's amax. In quantize every line of arithmetic is one rounding to FP32; dequantize computes in
+FP64, where nothing is rounded that shows in FP32.
 """
 
 import numpy as np
@@ -41,3 +42,13 @@ def quantize(x, amax, codes, scales, policy):
     even, odd = nibbles[:, 0:cols:2], nibbles[:, 1:cols:2]
     codes[...] = even
     codes[:, : odd.shape[1]] |= odd << 4
+
+
+@mxcheck.candidate("dequantize_nvfp4", recipes=["nvfp4_te"], formats=["e2m1"], blocks=["1x16"], types=["fp32"])
+def dequantize(codes, scales, amax, y, policy):
+    rows, cols = y.shape
+    nibbles = np.stack([codes & 15, codes >> 4], axis=2).reshape(rows, -1)[:, :cols]  # the even column in the low nibble
+    elements = np.where(nibbles & 8, -1.0, 1.0) * E2M1[nibbles & 7]
+    of_block = np.where(scales & 128, -1.0, 1.0) * np.append(E4M3, np.float32(np.nan))[scales & 127]
+    with np.errstate(all="ignore"):
+        y[...] = elements * np.repeat(of_block, 16, axis=1)[:, :cols] * np.float64(amax[0]) / 2688

@@ -24,6 +24,15 @@
 //               "pad_byte", "values" (true: the dequantized values too). In: x [rows, cols], offsets (int64) if any.
 //               Out: codes, scales (compact; E8M0 bytes or float32), scales_tcgen05, scales_deepgemm, values.
 //
+// Kinds of goldens of NVFP4 (docs/nvfp4.md); "recipe" is one of two levels. Codes are one a byte.
+//
+//   quantize_nvfp4    "input", "recipe", "block" ("1x16", "16x16"); optional "tensor_scale" (bits of float32, as the
+//                     recipe stores it; else that of the input's own amax), "offsets", "layouts" (["tcgen05"]),
+//                     "pad_byte". In: x, tensor_scale, offsets if any. Out: codes, scales (E4M3), scales_tcgen05,
+//                     values (float32), values_bf16.
+//   dequantize_nvfp4  "recipe", "tensor_scale". In: codes [256, 16], scales [256, 1]: every code under every scale
+//                     byte, and tensor_scale. Out: values, values_bf16.
+//
 // Kinds of goldens of routers (docs/router.md); ROUTER is "top_k" and, if wanted, "groups" with "groups_kept", "nan"
 // ("refuse", "last"), "scale" and "bias" (bits of float32, one and a list). In: logits [tokens, experts], bias. Names
 // in datasets have '_' for '-'.

@@ -29,7 +29,8 @@ constexpr std::array kUsual{
     UsualWork{"swiglu_equals_the_reference", {5.7, 1490}, {57, 6000}},
     UsualWork{"quantize_transposed_equals_the_reference", {5.2, 1150}, {52, 4600}},
     UsualWork{"aggregate_equals_the_reference", {1.2, 750}, {12, 3000}},
-    UsualWork{"quantize_nvfp4_equals_the_reference", {9, 2030}, {50, 6000}}};
+    UsualWork{"quantize_nvfp4_equals_the_reference", {9, 2030}, {50, 6000}},
+    UsualWork{"dequantize_nvfp4_equals_the_reference", {4, 2320}, {16, 5950}}};
 constexpr UsualWork kOther{"", {0.2, 430}, {2, 4000}};
 
 }  // namespace

@@ -79,10 +79,8 @@ class DeviceCall {
 namespace {
 
 BlockShape transposed(BlockShape b) { return {b.cols, b.rows}; }
-bool is_nvfp4(const DeviceRequest& r) { return r.operation == "quantize_nvfp4"; }
-bool quantizes(const DeviceRequest& r) {
-  return r.operation == "quantize" || r.operation == "quantize_dual" || is_nvfp4(r);
-}
+bool is_nvfp4(const DeviceRequest& r) { return r.operation.ends_with("quantize_nvfp4"); }
+bool quantizes(const DeviceRequest& r) { return r.operation.starts_with("quantize"); }
 
 // Ends that are no multiples of anything, and every fourth expert empty.
 std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
@@ -131,19 +129,19 @@ void DeviceCall::add_inputs(Set& set) {
   if (quantizes(r)) {
     add(set, true, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
     fill_normal(set.memory[0].data(), r.rows, r.cols, r.wide == Format::fp32, seed, nullptr);
-    if (is_nvfp4(r)) {  // the scale of an amax of 64, as each recipe stores it: none saturates
-      const TwoLevel levels = any_recipe_named(r.recipe).two_level;
-      const float scale = stored_scale(levels, outer_scale(levels, 6, 64), 64);
-      add(set, true, kFloat32, {1});
-      check_cuda(cudaMemcpy(set.memory.back().data(), &scale, sizeof(scale), cudaMemcpyHostToDevice), "tensor_scale");
-    }
   } else {
-    add(set, true, kByte, {r.rows, r.cols});
+    add(set, true, kByte, {r.rows, is_nvfp4(r) ? (r.cols + 1) / 2 : r.cols});
     add_scales(set, true, r.block);
     // Bits of normal values make codes and scale bytes of all sorts.
     for (const DeviceBuffer& b : set.memory) {
       fill_normal(b.data(), static_cast<std::int64_t>(b.bytes() / 4), 1, true, seed, nullptr);
     }
+  }
+  if (is_nvfp4(r)) {  // the scale of an amax of 64, as each recipe stores it: none saturates
+    const TwoLevel levels = any_recipe_named(r.recipe).two_level;
+    const float scale = stored_scale(levels, outer_scale(levels, 6, 64), 64);
+    add(set, true, kFloat32, {1});
+    check_cuda(cudaMemcpy(set.memory.back().data(), &scale, sizeof(scale), cudaMemcpyHostToDevice), "tensor_scale");
   }
   if (!offsets_.empty()) {
     add(set, true, kInt64, {std::ssize(offsets_)});
@@ -246,7 +244,8 @@ std::vector<DeviceRequest> all_requests(bool quick) {
   for (const char* recipe : {"nvfp4_te", "nvfp4_te_2_8", "nvfp4_vllm", "nvfp4"}) {
     for (const Format wide : {Format::bf16, Format::fp32}) {
       const auto nvfp4 = [&](BlockShape block, bool tiled) {
-        all.push_back({"quantize_nvfp4", wide, Format::e2m1, block, tiled, fewer, cols, 0, false, recipe});
+        for (const char* operation : {"quantize_nvfp4", "dequantize_nvfp4"})
+          all.push_back({operation, wide, Format::e2m1, block, tiled, fewer, cols, 0, false, recipe});
       };
       nvfp4({1, 16}, false), nvfp4({1, 16}, true), nvfp4({16, 16}, false);
     }

@@ -1,4 +1,4 @@
-// libmxcheck_cpu_nvfp4.so: the table of its one operation, and how a call is checked and done.
+// libmxcheck_cpu_nvfp4.so: the table of its operations, and how a call is checked and done.
 
 #include "kernels/candidate.h"
 
@@ -9,7 +9,9 @@
 
 #include "kernels/common/boundary.h"
 #include "kernels/common/nvfp4/policy.h"
+#include "kernels/common/nvfp4/value.h"
 #include "kernels/common/refusal.h"
+#include "kernels/cpu/nvfp4/dequantize.h"
 #include "kernels/cpu/nvfp4/quantize.h"
 #include "kernels/cpu/nvfp4/scalar_block.h"
 #include "kernels/cpu/partition.h"
@@ -26,24 +28,27 @@ constexpr std::array kOfferedRecipes{
 
 constexpr std::uint64_t kStreamBytes = std::uint64_t{4} << 20;  // codes that no L2 cache holds go past the caches
 
-Nvfp4Policy read_policy_of(const mxcheck_policy* policy, DLDataType type) {
-  const Nvfp4Policy read = read_nvfp4_policy(policy, type, kOfferedRecipes, true);
+Nvfp4Policy read_policy_of(const mxcheck_policy* policy, DLDataType type, bool fp16_offered) {
+  const Nvfp4Policy read = read_nvfp4_policy(policy, type, kOfferedRecipes, fp16_offered);
   if (policy->threads < 0) invalid("policy.threads is " + std::to_string(policy->threads) + ": must be 0 or more");
   return read;
 }
 
-void check_policy(const mxcheck_policy* policy, DLDataType type) { read_policy_of(policy, type); }
+void check_quantize(const mxcheck_policy* policy, DLDataType type) { read_policy_of(policy, type, true); }
+void check_dequantize(const mxcheck_policy* policy, DLDataType type) { read_policy_of(policy, type, false); }
+
+mxcheck_layout layout_of(const Nvfp4Policy& plan) { return plan.tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT; }
 
 void run_quantize_nvfp4(const mxcheck_call& call) {
   check_call(call, 2, 3, 2, ", x, tensor_scale and, optionally, offsets");
   const mxcheck_policy& policy = *call.policy;
-  const Nvfp4Policy plan = read_policy_of(call.policy, call.inputs[0].dtype);
+  const Nvfp4Policy plan = read_policy_of(call.policy, call.inputs[0].dtype, true);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
   const Offsets offsets = check_offsets(call, 2, x.rows);
-  const mxcheck_layout layout = plan.tiled ? MXCHECK_TCGEN05 : MXCHECK_COMPACT;
+  const mxcheck_layout layout = layout_of(plan);
   const ScaleMap map(layout, {plan.block_rows, kBlockCols}, {x.rows, x.cols}, offsets.values);
   const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
   require_shape("codes", codes, x.rows, x.cols / 2 + x.cols % 2);
@@ -62,7 +67,35 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
                 [&](std::int64_t begin, std::int64_t end) { quantize_nvfp4_bands(job, begin, end); });
 }
 
-constexpr std::array kNvfp4Operations{make_operation<check_policy, run_quantize_nvfp4>("quantize_nvfp4")};
+void run_dequantize_nvfp4(const mxcheck_call& call) {
+  check_call(call, 3, 4, 1, ", codes, scales, tensor_scale and, optionally, offsets");
+  const mxcheck_policy& policy = *call.policy;
+  const Nvfp4Policy plan = read_policy_of(call.policy, call.outputs[0].dtype, false);
+  const Checked y = check_tensor("y", call.outputs[0], dl_type(plan.values), 2, Strides::contiguous);
+  require_policy_shape(policy, y.rows, y.cols);
+  const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Strides::contiguous);
+  require_shape("codes", codes, y.rows, y.cols / 2 + y.cols % 2);
+  const mxcheck_layout layout = layout_of(plan);
+  const Checked scales = check_tensor("scales", call.inputs[1], kByteType, scale_rank(layout), Strides::contiguous);
+  const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
+  require_shape("tensor_scale", tensor_scale, 1, 1);
+  const Offsets offsets = check_offsets(call, 3, y.rows);
+  const ScaleMap map(layout, {plan.block_rows, kBlockCols}, {y.rows, y.cols}, offsets.values);
+  require_scales("scales", scales, map, layout);
+  require_disjoint(std::array{codes, scales, tensor_scale, offsets.tensor}, std::array{y});
+
+  Nvfp4ValuesJob job;
+  job.scale = nvfp4_tensor_scale(plan.recipe, static_cast<const float*>(tensor_scale.data)[0]);
+  job.values = plan.values, job.cols = y.cols, job.map = &map;
+  job.codes = static_cast<const std::uint8_t*>(codes.data), job.scales = static_cast<const std::uint8_t*>(scales.data);
+  job.y = y.data, job.stream = y.bytes >= kStreamBytes;
+  const std::int64_t parts = part_count(map.bands(), static_cast<std::int64_t>(y.bytes), policy.threads);
+  for_each_part(map.bands(), parts,
+                [&](std::int64_t begin, std::int64_t end) { dequantize_nvfp4_bands(job, begin, end); });
+}
+
+constexpr std::array kNvfp4Operations{make_operation<check_quantize, run_quantize_nvfp4>("quantize_nvfp4"),
+                                      make_operation<check_dequantize, run_dequantize_nvfp4>("dequantize_nvfp4")};
 
 constexpr mxcheck_candidate_table kNvfp4Table = make_table("cpu_nvfp4", MXCHECK_CPU_VERSION, kDLCPU, kNvfp4Operations);
 

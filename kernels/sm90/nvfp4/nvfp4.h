@@ -1,5 +1,5 @@
 #pragma once
-// The host's side of the kernel in nvfp4.cu.
+// The host's side of the kernels in nvfp4.cu and values.cu.
 
 #include <cstdint>
 
@@ -27,5 +27,22 @@ struct Nvfp4Job {
 // vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4.
 // INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
 cudaError_t quantize_nvfp4(const Nvfp4Job& job, int block_rows, Nvfp4Values values, bool vector, cudaStream_t stream);
+
+// Codes that become values. Arguments are trusted.
+struct Nvfp4ValuesJob {
+  const std::uint8_t* codes = nullptr;  // (cols + 1) / 2 bytes a row
+  const std::uint8_t* scales = nullptr;
+  const float* tensor_scale = nullptr;
+  void* y = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  int block_rows = 1;
+  bool tiled = false;
+  Nvfp4Recipe recipe = Nvfp4Recipe::exact;
+};
+
+// values: bf16 or fp32. vector: 16 bytes of values of a row begin at multiples of 16 in y, and their codes at multiples
+// of 4 bytes (bf16) or 2 (fp32). INVALID_VALUE for a matrix of more columns than a launch has blocks of threads for.
+cudaError_t dequantize_nvfp4(const Nvfp4ValuesJob& job, Nvfp4Values values, bool vector, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

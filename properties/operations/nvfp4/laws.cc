@@ -99,7 +99,8 @@ void sign(const Law& law, const Case& c) {
     for (std::int64_t j = 0; j < c.cols; ++j) plain &= std::isfinite(p.input.view().at(i, j));
   }
   const bool drops = p.recipe().drop_negative_zero != DropNegativeZero::none;
-  const bool poisons = p.recipe().two_level.zero == ZeroTest::none && !p.recipe().two_level.has_largest_factor;
+  // Under a scale of 0 the factor is 1 / 0, and zeros become NaN, of one code.
+  const bool poisons = p.recipe().two_level.zero != ZeroTest::of_scale && !p.recipe().two_level.has_largest_factor;
   if (!plain || drops || poisons) law.says_nothing();
   Input negated = make_input(c.variant.dtype, c.rows, c.cols, c.cols,
                              [&](std::int64_t i, std::int64_t j) { return p.input.bits(i, j) ^ bit; });

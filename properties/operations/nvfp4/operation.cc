@@ -18,6 +18,7 @@
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
+#include "properties/operations/nvfp4/dequantize.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
@@ -247,8 +248,9 @@ OperationModule nvfp4_module() {
     return invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));
   };
   static const OperationOf<Nvfp4Problem, ScaledBlocksOperation> kQuantize(traits);
-  OperationModule module{{&kQuantize}, {equality()}};
+  OperationModule module{{&kQuantize, &dequantize_nvfp4_operation()}, {equality()}};
   for (Statement& law : nvfp4_laws()) module.statements.push_back(std::move(law));
+  for (Statement& statement : dequantize_nvfp4_statements()) module.statements.push_back(std::move(statement));
   return module;
 }
 

@@ -53,7 +53,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     if (reads_x && statement().col_strides) add_col_stride();
     const auto width = [](const Variant& v) { return static_cast<std::int64_t>(value_bytes(v.dtype)); };
     const auto input_width = [=](const Variant& v) { return reads_x ? width(v) : 1; };
-    const auto output_width = [=](const Variant& v) { return v.operation == "dequantize" ? width(v) : 1; };
+    const auto output_width = [=](const Variant& v) { return v.operation.starts_with("dequantize") ? width(v) : 1; };
     const int input = add_place("first input past a multiple of 64 bytes", {false, 0, 0}, input_width);
     add_place("other inputs past it", {false, 1, 3}, 1, true);
     add_place("first output past it", {true, 0, 0}, output_width);

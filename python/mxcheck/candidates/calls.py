@@ -12,6 +12,7 @@ from .resolve import where
 OK, UNSUPPORTED, INVALID, FAILED = 0, 1, 2, 5
 _WIDTH = 10  # words of a tensor
 _MOST_POLICIES = 4096
+_INPUTS_OF_BLOCKS = {"quantize": 1, "quantize_dual": 1, "dequantize": 2, "scale_layout": 1, "quantize_nvfp4": 2, "dequantize_nvfp4": 3}
 _OPTIONAL_AT_THE_END = ("swiglu", "swiglu_backward", "quantize_transposed")
 
 Make = Callable[[Sequence[int], int, int], Any]
@@ -31,8 +32,7 @@ class Call:
         self._results = results
         self._policies: Dict[Tuple[bytes, bytes], Policy] = {}
         op = of.op
-        self._scaled_blocks = op in ("quantize", "quantize_dual", "dequantize", "scale_layout", "quantize_nvfp4")
-        self._inputs = {"quantize": 1, "quantize_dual": 1, "dequantize": 2, "scale_layout": 1, "quantize_nvfp4": 2}.get(op, 0)
+        self._inputs = _INPUTS_OF_BLOCKS.get(op, 0)
 
     def policy(self) -> Policy:
         words = self._words
@@ -80,7 +80,7 @@ class Call:
         """Numbers of the inputs that are keywords, by name; or the text of a refusal."""
         op, options = self.of.op, self.of.options
         keywords: Dict[str, int] = {}
-        if self._scaled_blocks:
+        if self._inputs:
             for i in range(self._inputs, inputs):
                 keywords["offsets" if words[i * _WIDTH + 2] == 64 else "row_index"] = i
         elif op in _OPTIONAL_AT_THE_END:

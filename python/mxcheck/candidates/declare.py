@@ -13,6 +13,8 @@ OPTIONS = ("offsets", "row_index", "row_stride", "col_stride", "c", "alpha", "an
 CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
 # Operations whose x may have any strides: with col_stride they promise to take them, row strides too.
 OF_ANY_STRIDES = ("quantize", "quantize_dual", "cast")
+# Operations of NVFP4, whose recipes have two levels of scales.
+_TWO_LEVELS = ("quantize_nvfp4", "dequantize_nvfp4")
 TENSORS = ("numpy", "torch", "bytes")
 TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64", "fp64")
 
@@ -109,8 +111,8 @@ def _require_contract(text: Any) -> None:
 
 
 def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contract: Optional[str]) -> None:
-    if op in ("quantize", "quantize_dual", "quantize_transposed", "quantize_nvfp4"):
-        _require_known(offers["recipe"], known("two_level_recipes" if op == "quantize_nvfp4" else "recipes"), "recipe")
+    if op in ("quantize", "quantize_dual", "quantize_transposed", *_TWO_LEVELS):
+        _require_known(offers["recipe"], known("two_level_recipes" if op in _TWO_LEVELS else "recipes"), "recipe")
         for name, argument in (("recipe", "recipes"), ("format", "formats"), ("block", "blocks")):
             if offers[name] is None:
                 raise UsageError(f"a candidate of {op} needs {argument}=[...]: the gate tests exactly what is claimed")
@@ -119,7 +121,7 @@ def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contr
                          'sums, or "as_accurate_as:CONTRACT" (docs/contracts.md)')
     if op == "matmul":
         _require_contract(contract)
-    elif op.startswith("quantize"):
+    elif op.startswith("quantize") or op in _TWO_LEVELS:
         _require_known(offers["block"], known("blocks"), "block")
     if op not in ("matmul", *CLAIMED) and contract is not None:
         raise UsageError(f"contract is {told(contract)}: only a matmul has one, and claims are made about {', '.join(CLAIMED)}")

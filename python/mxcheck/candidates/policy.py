@@ -16,6 +16,7 @@ OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "scale_layout": _NONE,
     "cast": _NONE,
     "quantize_nvfp4": _NONE,
+    "dequantize_nvfp4": _NONE,
     "matmul": (("block_b_rows", "block_b_cols", "depth", "scale_type", "grouping", "accumulate", "alpha"), ("format_b",)),
     "route": _ROUTE,
     "route_round": _ROUTE,

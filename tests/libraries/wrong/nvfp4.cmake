@@ -4,10 +4,12 @@
 # Where the texts are: a file that moves is corrected here.
 set(candidate cpu/nvfp4/candidate.cc)
 set(codes cpu/nvfp4/codes_inl.h)
+set(dequantize cpu/nvfp4/dequantize_inl.h)
 set(levels cpu/nvfp4/levels.h)
 set(quantize cpu/nvfp4/quantize_inl.h)
 set(scalar_block cpu/nvfp4/scalar_block.h)
 set(scales cpu/nvfp4/scales_inl.h)
+set(value common/nvfp4/value.h)
 
 # Texts that several faults change.
 set(TENSOR_SCALE [[*static_cast<const float*>(tensor_scale.data)]])
@@ -103,3 +105,33 @@ mxcheck_edit(tiles_across_rounded_down cpu/quantize/scale_map.cc
   [[i / kTileRows * std::max<std::int64_t>(1, scale_cols_ / kTileCols) * kTileBytes]])
 mxcheck_edit(scale_of_the_next_block ${codes} [=[limits.of(bytes[i / 16])]=] [=[limits.of(bytes[i / 16 ^ 1])]=])
 mxcheck_edit(odd_row_length_rounded_down ${quantize} [[return (job_.cols + 1) / 2;]] [[return job_.cols / 2;]])
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+set(VALUE [[nvfp4_code_value(code) * nvfp4_scale_value(byte) * scale.times / scale.over]])
+set(IS_NAN [[(byte & 0x7F) == 0x7F]])
+
+mxcheck_edit(value_nibbles_exchanged ${dequantize} [[hn::InterleaveLower(d, hn::And(pairs, nibble), hn::And(high, nibble))]]
+  [[hn::InterleaveLower(d, hn::And(high, nibble), hn::And(pairs, nibble))]]
+  ${dequantize} [[codes[done / 2] >> (done % 2 * 4) & 0xFU]] [[codes[done / 2] >> ((1 - done % 2) * 4) & 0xFU]])
+mxcheck_edit(values_divided_by_the_tensor_scale ${value} "${VALUE}"
+  [[nvfp4_code_value(code) * nvfp4_scale_value(byte) * scale.over / scale.times]])
+mxcheck_edit(values_by_the_rounded_tensor_scale ${value} "${VALUE}"
+  [[nvfp4_code_value(code) * nvfp4_scale_value(byte) * static_cast<double>(static_cast<float>(scale.times / scale.over))]])
+mxcheck_edit(product_of_scales_rounded_first ${value} "${VALUE}"
+  [[nvfp4_code_value(code) * static_cast<double>(static_cast<float>(nvfp4_scale_value(byte) * scale.times / scale.over))]])
+mxcheck_edit(values_of_46_as_of_448 ${value} [[return {s, 1536};]] [[return {s, 2688};]])
+mxcheck_edit(values_rounded_to_fp32_first ${value} [[if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;]] [[]]
+  ${value} [[if (static_cast<double>(nvfp4_bits_as<float>(bits)) != value) bits |= 1;]] [[]])
+mxcheck_edit(values_truncated ${value} [[(bits + 0x7FFF + (bits >> 16 & 1)) >> 16]] [[bits >> 16]])
+mxcheck_edit(value_scale_without_sign ${value} [[(byte & 0x80) != 0 ? -magnitude : magnitude]] [[magnitude]])
+mxcheck_edit(value_scale_nan_is_480 ${value} "${IS_NAN}" [[false]])
+mxcheck_edit(value_scale_ff_is_a_number ${value} "${IS_NAN}" [[byte == 0x7F]])
+mxcheck_edit(value_scale_subnormal_flushed ${value} [[nvfp4_scaled(fraction, -9)]] [[0.0]])
+mxcheck_edit(value_scale_of_the_next_block ${dequantize} [[planes_.of(bytes_[done / kValueBlock]), y + done, past_cache]]
+  [[planes_.of(bytes_[(done / kValueBlock + (FAULT ? 1 : 0)) % (kValuePanel / kValueBlock)]), y + done, past_cache]])
+mxcheck_edit(value_of_negative_zero_is_positive ${value} [[(code & 8) != 0 ? -magnitude : magnitude]]
+  [[((code & 8) != 0 ? -magnitude : magnitude) + 0.0]])
+mxcheck_edit(value_cut_block_left_out ${dequantize} [[for (; done < cols; ++done) {]]
+  [[for (; done < (FAULT ? cols / kValueBlock * kValueBlock : cols); ++done) {]])
+mxcheck_edit(value_row_length_rounded_down ${dequantize} [[row_bytes = (job_.cols + 1) / 2;]] [[row_bytes = (job_.cols + (FAULT ? 0 : 1)) / 2;]])

@@ -124,7 +124,7 @@ void check_inputs(const Call& call, const mxcheck_policy& policy) {
     return i < call.inputs.size() && !call.inputs[i].is_offsets && !call.inputs[i].is_index;
   };
   if (call.operation.starts_with("quantize")) require(is_bytes(0), "x is missing");
-  if (call.operation == "dequantize") require(is_bytes(0) && is_bytes(1), "codes or scales are missing");
+  if (call.operation.starts_with("dequantize")) require(is_bytes(0) && is_bytes(1), "codes or scales are missing");
   if (call.operation != "route_metadata") return;
   const std::int64_t top_k = read<mxcheck_route_policy>(call.policy).top_k;
   require(call.inputs.size() == (top_k == 0 ? 2U : 1U) && call.inputs[0].is_index, "slots are missing");

@@ -9,6 +9,7 @@
 #include "properties/core/check.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/operation.h"
+#include "tests/properties/spoilt_runner.h"
 #include "tests/testing.h"
 
 namespace mxcheck {
@@ -16,8 +17,8 @@ namespace {
 
 using namespace test;
 
-Case case_of(const std::string& recipe, Data data, std::uint64_t seed, BlockShape block = {1, 16},
-             Format dtype = Format::bf16) {
+Case nvfp4_case(const std::string& recipe, Data data, std::uint64_t seed, BlockShape block = {1, 16},
+                Format dtype = Format::bf16) {
   Case c;
   c.variant = {"quantize_nvfp4", dtype};
   blocks_of(c.variant) = {Format::e2m1, recipe, block, MXCHECK_COMPACT};
@@ -34,7 +35,7 @@ TEST(Nvfp4Problem, a_byte_has_two_codes_the_first_in_its_low_nibble) {
 }
 
 TEST(Nvfp4Problem, the_scale_of_the_tensor_is_part_of_the_case) {
-  Case c = case_of("nvfp4_te", Data::normal, 3);
+  Case c = nvfp4_case("nvfp4_te", Data::normal, 3);
   blocks_case(c).tensor_scale = 0x40490FDB;
   const std::string text = to_text(c);
   expect_contains(text, "op=quantize_nvfp4 format=e2m1 recipe=nvfp4_te block=1x16");
@@ -51,7 +52,7 @@ TEST(Nvfp4Problem, the_scale_of_the_tensor_is_part_of_the_case) {
 TEST(Nvfp4Problem, a_problem_of_a_call_has_the_same_answer) {
   for (const Recipe& recipe : two_level_recipes()) {
     for (const Data data : {Data::boundaries, Data::specials, Data::real, Data::zeros}) {
-      Case c = case_of(recipe.name, data, 77);
+      Case c = nvfp4_case(recipe.name, data, 77);
       c.stride = 259, c.cols = 255;
       const Nvfp4Problem p(c);
       const Nvfp4Problem again(p.call());
@@ -71,7 +72,7 @@ TEST(Nvfp4Problem, boundaries_tell_recipes_apart_that_random_data_does_not) {
         if (own.name == other.name || own.two_level.stored != other.two_level.stored) continue;
         bool told = false;
         for (std::uint64_t seed = 100; seed < 116 && !told; ++seed) {
-          const Nvfp4Problem p(case_of(own.name, Data::boundaries, seed, {1, 16}, dtype));
+          const Nvfp4Problem p(nvfp4_case(own.name, Data::boundaries, seed, {1, 16}, dtype));
           told = p.outputs_of(p.quantized(own)) != p.outputs_of(p.quantized(other));
         }
         if (!told) missed.insert(own.name + " as " + other.name);
@@ -79,7 +80,7 @@ TEST(Nvfp4Problem, boundaries_tell_recipes_apart_that_random_data_does_not) {
     }
     EXPECT_TRUE(missed.empty()) << spec(dtype).name << ": " << missed.size() << ", " << *missed.begin();
   }
-  const Nvfp4Problem normal(case_of("nvfp4_te", Data::normal, 1));
+  const Nvfp4Problem normal(nvfp4_case("nvfp4_te", Data::normal, 1));
   EXPECT_EQ(normal.outputs_of(normal.quantized(any_recipe_named("nvfp4_te"))),
             normal.outputs_of(normal.quantized(any_recipe_named("nvfp4_te_2_8"))));
 }
@@ -88,7 +89,7 @@ TEST(Nvfp4Problem, boundaries_tell_recipes_apart_that_random_data_does_not) {
 TEST(Nvfp4Problem, boundaries_hold_scales_of_every_kind) {
   std::map<std::uint32_t, int> scales;
   for (std::uint64_t seed = 0; seed < 64; ++seed) {
-    const Nvfp4Problem p(case_of("nvfp4", Data::boundaries, seed));
+    const Nvfp4Problem p(nvfp4_case("nvfp4", Data::boundaries, seed));
     const QuantizedTensor q = p.quantized(p.recipe());
     for (std::size_t i = 0; i < q.scales().size(); ++i) ++scales[q.scales().code(i)];
   }
@@ -100,12 +101,23 @@ TEST(Nvfp4Problem, boundaries_hold_scales_of_every_kind) {
   EXPECT_GT(scales.size(), 110U) << "of 127";
 }
 
+TEST(Nvfp4Problem, the_reference_keeps_every_law_under_every_recipe) {
+  for (const Recipe& recipe : two_level_recipes()) {
+    for (const Data data : {Data::boundaries, Data::codes, Data::normal, Data::slots, Data::zeros}) {
+      for (const Statement& law : nvfp4_laws()) {
+        const std::string summary = test::found(law.name, nvfp4_case(recipe.name, data, 1));
+        EXPECT_TRUE(summary.empty() || summary == "nothing") << law.name << ", " << recipe.name << ": " << summary;
+      }
+    }
+  }
+}
+
 TEST(Nvfp4Problem, names_the_definition_that_another_recipe_is) {
   for (const auto& [own, other] : std::vector<std::pair<std::string, std::string>>{
            {"nvfp4_te", "nvfp4_te_2_8"}, {"nvfp4_vllm", "nvfp4_trtllm"}, {"nvfp4", "nvfp4_mslk"}}) {
     std::set<std::string> names;
     for (std::uint64_t seed = 100; seed < 116; ++seed) {
-      const Nvfp4Problem p(case_of(own, Data::boundaries, seed));
+      const Nvfp4Problem p(nvfp4_case(own, Data::boundaries, seed));
       const std::vector<Bytes> observed = p.outputs_of(p.quantized(any_recipe_named(other)));
       const std::vector<ExpectedTensor> answer = p.answer();
       if (answer[0].bytes == observed[0] && answer[1].bytes == observed[1]) continue;

@@ -1,0 +1,32 @@
+#pragma once
+// Goldens of NVFP4: the kinds quantize_nvfp4 and dequantize_nvfp4 of properties/goldens/suite.h. Both are made in
+// memory, whole.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/goldens/input.h"
+#include "properties/goldens/kind.h"
+#include "reference/common/matrix.h"
+
+namespace mxcheck {
+
+struct QuantizeNvfp4Golden {
+  InputSpec input;
+  BlockShape block;
+  std::string recipe;
+  std::optional<float> tensor_scale;  // as the recipe stores it; none: of the matrix's own amax
+  std::vector<std::int64_t> offsets;
+  bool tcgen05 = false;
+  std::uint8_t pad_byte = 0;
+};
+struct DequantizeNvfp4Golden {
+  std::string recipe;
+  float tensor_scale = 1;
+};
+
+std::vector<const GoldenKind*> nvfp4_golden_kinds();
+
+}  // namespace mxcheck
