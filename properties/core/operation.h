@@ -80,6 +80,7 @@ struct InvalidCall {
 struct IdentifiedAs {
   std::string name;
   std::int64_t rank = 0;
+  bool is_transposed = false;  // codes and scales are written as their transposes
 };
 // The widest type of values first.
 constexpr std::int64_t rank_of_type(Format dtype) { return dtype == Format::fp32 ? 0 : dtype == Format::bf16 ? 1 : 2; }
