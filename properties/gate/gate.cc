@@ -19,7 +19,6 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/rng.h"
-#include "properties/gate/common_causes.h"
 #include "properties/gate/statement_run.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"

@@ -223,4 +223,9 @@ void keep_common(std::optional<std::set<std::string>>& options, const std::optio
 // empty. A shard's coverage says nothing: what it has not met, others have.
 void judge(StatementResult& result, const std::string& not_checked, const std::string& never, const Shard& shard);
 
+// Once all statements have ended, so that no result depends on their order in time: the causes of the first failing
+// statement about an operation that explain most of the others are named in each statement that they explain, in place
+// of none, and of other causes unless those alone need no rule.
+void prefer_common_causes(std::vector<StatementResult>& results);
+
 }  // namespace mxcheck
