@@ -351,6 +351,7 @@ std::optional<Finding> StatementRun::check(const Case& c) {
   std::optional<Finding> finding = check_uncounted(c);
   keep_if_slow(c, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (history_ != nullptr) history_->add(*result_.statement, c);
+  result_.cost += cost_of(c);
   if (options_.checked) options_.checked(*result_.statement, c);
   if (!context_.not_checked.empty()) {
     if (not_checked_.empty()) not_checked_ = context_.not_checked;
