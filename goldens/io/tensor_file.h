@@ -58,7 +58,7 @@ struct SafetensorsFile {
 // and time: a file that crashes the library is an Error{input}.
 Tensor read_tensor(const std::string& location);
 
-// Of a safetensors file, in its order, without the data.
+// The names of the tensors of a safetensors file, in its order; the data is not read.
 std::vector<std::string> tensor_names(const std::string& path);
 SafetensorsFile read_safetensors(const std::string& path);  // all tensors, in the order of the file, and the metadata
 // Both read from memory; the name stands for the path in messages.

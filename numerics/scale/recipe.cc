@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -169,7 +171,9 @@ namespace {
 
 std::string yes_no(bool b) { return b ? "yes" : "no"; }
 
-std::vector<std::pair<std::string, std::string>> describe_levels(const TwoLevel& t) {
+using Field = std::pair<std::string, std::string>;
+
+std::vector<Field> describe_levels(const TwoLevel& t) {
   const auto number = [](std::optional<float> v) { return v ? hexfloat(*v) : std::string("none"); };
   return {{"computed_first", t.encode_first ? "encode" : "decode"},
           {"stored_scale", std::string(to_text(t.stored))},
@@ -191,25 +195,9 @@ std::vector<std::pair<std::string, std::string>> describe_levels(const TwoLevel&
           {"choice", std::string(to_text(t.choice))}};
 }
 
-}  // namespace
-
-std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
-  if (r.has_two_levels()) {
-    std::vector<std::pair<std::string, std::string>> all{
-        {"recipe", r.name},
-        {"rule", std::string(to_text(r.rule))},
-        {"nan", std::string(to_text(r.nan))},
-        {"rounding", std::string(to_text(r.rounding))},
-        {"overflow", std::string(to_text(r.overflow))},
-        {"drop_negative_zero", std::string(to_text(r.drop_negative_zero))},
-        {"nan_sign", yes_no(r.nan_sign)}};
-    for (auto& field : describe_levels(r.two_level)) all.push_back(std::move(field));
-    return all;
-  }
-  return {{"recipe", r.name},
-          {"rule", std::string(to_text(r.rule))},
-          {"nan", std::string(to_text(r.nan))},
-          {"amax_min", hexfloat(r.amax_min)},
+// The fields of a recipe whose scales are bytes of E8M0 or FP32 numbers.
+std::vector<Field> describe_bytes(const Recipe& r) {
+  return {{"amax_min", hexfloat(r.amax_min)},
           {"quotient_min", hexfloat(r.quotient_min)},
           {"byte_min", std::to_string(r.byte_min)},
           {"byte_max", std::to_string(r.byte_max)},
@@ -218,11 +206,22 @@ std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
           {"inf_factor", hexfloat(r.inf_factor)},
           {"nan_factor", hexfloat(r.nan_factor)},
           {"element_scaling", std::string(to_text(r.scaling))},
-          {"zero_scale", hexfloat(kScaleOfZeroQuotient)},
-          {"rounding", std::string(to_text(r.rounding))},
-          {"overflow", std::string(to_text(r.overflow))},
-          {"drop_negative_zero", std::string(to_text(r.drop_negative_zero))},
-          {"nan_sign", yes_no(r.nan_sign)}};
+          {"zero_scale", hexfloat(kScaleOfZeroQuotient)}};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> describe(const Recipe& r) {
+  std::vector<Field> all{
+      {"recipe", r.name}, {"rule", std::string(to_text(r.rule))}, {"nan", std::string(to_text(r.nan))}};
+  const auto add = [&](std::vector<Field> fields) { std::ranges::move(fields, std::back_inserter(all)); };
+  if (!r.has_two_levels()) add(describe_bytes(r));
+  add({{"rounding", std::string(to_text(r.rounding))},
+       {"overflow", std::string(to_text(r.overflow))},
+       {"drop_negative_zero", std::string(to_text(r.drop_negative_zero))},
+       {"nan_sign", yes_no(r.nan_sign)}});
+  if (r.has_two_levels()) add(describe_levels(r.two_level));
+  return all;
 }
 
 namespace {

@@ -130,4 +130,9 @@ const OperationInfo* CandidateRunner::operation(const std::string& name) const {
 
 bool promises_bits(const Variant& v) { return operation_named(v.operation).promises_bits(v.operation); }
 
+std::int64_t cost_of(const Case& c) {
+  constexpr std::int64_t kOfACall = 1000;
+  return kOfACall + operation_named(c.variant.operation).work(c);
+}
+
 }  // namespace mxcheck

@@ -80,6 +80,7 @@ struct InvalidCall {
 struct IdentifiedAs {
   std::string name;
   std::int64_t rank = 0;
+  bool is_transposed = false;  // codes and scales are written as their transposes
 };
 // The widest type of values first.
 constexpr std::int64_t rank_of_type(Format dtype) { return dtype == Format::fp32 ? 0 : dtype == Format::bf16 ? 1 : 2; }
@@ -192,6 +193,8 @@ const Operation* find_operation(std::string_view operation);
 const Operation& operation_named(std::string_view operation);
 std::string known_operations(std::string_view given);  // known_names of the table
 bool promises_bits(const Variant& v);
+// The time of a case, in units of the reference's work: a call of any size takes that of a thousand elements.
+std::int64_t cost_of(const Case& c);
 
 // For tests and programs of one's own, before the first look at the registry's contents: a further module at the end.
 void add_module(OperationModule (*make)());

@@ -19,7 +19,6 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/rng.h"
-#include "properties/gate/common_causes.h"
 #include "properties/gate/statement_run.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
@@ -101,9 +100,7 @@ class Statements {
   GateTimings take_timings() { return std::move(timings_); }
 
  private:
-  // A record has the calls in the order of the statements.
   [[nodiscard]] int jobs(const CandidateInfo& candidate) const {
-    if (options_.record) return 1;
     return std::clamp(jobs_of(options_, candidate), 1, static_cast<int>(selected_.size()));
   }
 
@@ -147,7 +144,7 @@ class Statements {
       }
       const PhaseTimes::Seconds before = seconds_of_thread();
       run.run();
-      keep_time(s, before);
+      keep_time(run.result(), before);
       if (options_.fail_fast && run.result().verdict == Verdict::failed) over_ = true;
       finish(*i, std::move(run.result()));
       if (options_.ended) options_.ended(s);
@@ -169,10 +166,10 @@ class Statements {
     PhaseClock* const clock = PhaseClock::of_this_thread();
     return clock == nullptr ? PhaseTimes::Seconds{} : clock->times().sum();
   }
-  void keep_time(const Statement& s, PhaseTimes::Seconds before) {
+  void keep_time(const StatementResult& r, PhaseTimes::Seconds before) {
     const PhaseTimes::Seconds now = seconds_of_thread();
     const std::lock_guard lock(mutex_);
-    timings_.statements.push_back({&s, {now.wall - before.wall, now.cpu - before.cpu}});
+    timings_.statements.push_back({r.statement, {now.wall - before.wall, now.cpu - before.cpu}, r.cost});
   }
 
   // Told in the order of the statements: as soon as all before it have ended.
@@ -414,6 +411,7 @@ void keep_those_about(const CandidateInfo& candidate, const std::string& only,
 }
 
 int jobs_of(const GateOptions& options, const CandidateInfo& candidate) {
+  if (options.record) return 1;
   if (options.jobs > 0) return options.jobs;
   return std::max(
       1, std::min(candidate.cuda ? kCudaJobs : kHostJobs, static_cast<int>(std::thread::hardware_concurrency())));

@@ -115,6 +115,7 @@ struct StatementResult {
   std::vector<VariantCount> by_variant;  // each that it applies to, in the order of GateReport::variants
   std::vector<SlowCase> slowest;         // the first is the slowest
   double seconds = 0;
+  std::int64_t cost = 0;      // of its cases together: cost_of
   std::int64_t calls = 0;     // of a soak: those whose outputs were compared
   std::int64_t failures = 0;  // among them
   std::optional<Counterexample> counterexample;
@@ -133,6 +134,7 @@ struct GateTimings {
   struct OfStatement {
     const Statement* statement = nullptr;
     PhaseTimes::Seconds seconds;
+    std::int64_t cost = 0;  // cost_of its cases together
   };
   int jobs = 1;
   PhaseTimes phases;  // of the jobs' threads; their CPU has that of the candidate's processes
@@ -205,7 +207,7 @@ void keep_those_about(const CandidateInfo& candidate, const std::string& only,
                       std::vector<const Statement*>& statements);
 bool is_about(const Statement& s, const CandidateInfo& candidate);
 
-// Processes of the candidate, side by side.
+// Processes of the candidate, side by side. A record has the calls in the order of the statements: one.
 int jobs_of(const GateOptions& options, const CandidateInfo& candidate);
 
 // The candidate and what it offers; options.begun is told.
@@ -222,5 +224,10 @@ void keep_common(std::optional<std::set<std::string>>& options, const std::optio
 // not_checked: why the first case that could not be checked was not, or empty; never: why no case can have a model, or
 // empty. A shard's coverage says nothing: what it has not met, others have.
 void judge(StatementResult& result, const std::string& not_checked, const std::string& never, const Shard& shard);
+
+// Once all statements have ended, so that no result depends on their order in time: the causes of the first failing
+// statement about an operation that explain most of the others are named in each statement that they explain, in place
+// of none, and of other causes unless those alone need no rule.
+void prefer_common_causes(std::vector<StatementResult>& results);
 
 }  // namespace mxcheck

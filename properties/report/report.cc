@@ -589,10 +589,10 @@ std::string timings_text(const GateReport& report) {
   std::stable_sort(longest.begin(), longest.end(),
                    [](const auto& a, const auto& b) { return a.seconds.wall > b.seconds.wall; });
   if (longest.size() > kLongest) longest.resize(kLongest);
-  out += "statements that took longest\n";
+  out += fmt::format("statements that took longest {:>35}\n", "10^6 work");
   for (const GateTimings::OfStatement& s : longest) {
     std::string line = time_row("", s.seconds, all);
-    line.insert(line.size() - 1, fmt::format("  {}", s.statement->name));
+    line.insert(line.size() - 1, fmt::format(" {:>8.1f}  {}", 1e-6 * static_cast<double>(s.cost), s.statement->name));
     out += line;
   }
   return out;

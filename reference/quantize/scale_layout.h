@@ -13,7 +13,7 @@
 //           one group of four follow one another down the rows. Bytes, as a little-endian machine stores the words,
 //             offset(i, j) = ((j / 4) * roundup(r, 4) + i) * 4 + j % 4
 //             bytes        = roundup(r, 4) * ceil(c / 4) * 4
-//           As words: values_in<std::uint32_t>() of numerics/bytes.h. Source: DeepGEMM,
+//           values_in<std::uint32_t>() of numerics/bytes.h gives the words. Source: DeepGEMM,
 //           get_mn_major_tma_aligned_packed_ue8m0_tensor.
 //
 // K runs along the compact columns of row blocks (1 x n): r = compact rows, c = compact columns. It runs down the rows

@@ -64,7 +64,7 @@ void Progress::now(const std::string& what, double share) {
   const std::lock_guard lock(mutex_);
   const bool goes_on = share_ >= 0 && share >= share_;
   if (!goes_on && (what != what_ || (share >= 0 && share < share_))) {
-    unit_.clear();
+    unit_.clear(), left_ = nullptr;
     phase_begun_ = std::chrono::steady_clock::now();
     first_share_ = std::max(share, 0.0);
   }
@@ -84,6 +84,11 @@ void Progress::rate(const std::string& unit, double whole, std::function<double(
   unit_ = unit;
   whole_ = whole;
   amount_ = std::move(amount);
+}
+
+void Progress::time_left(std::function<double()> seconds) {
+  const std::lock_guard lock(mutex_);
+  left_ = std::move(seconds);
 }
 
 void Progress::above(const std::function<void()>& write) {
@@ -117,6 +122,7 @@ std::string Progress::figures(std::chrono::steady_clock::time_point at) const {
     const double amount = amount_ ? amount_() : whole_ * grown;
     done += fmt::format(", {} {} a second", in_units(amount / passed), unit_);
   }
+  if (left_) return fmt::format("{}, {} left", done, time_text(left_()));
   if (grown <= 0) return done;
   const double whole_takes = passed / grown;
   return fmt::format("{}, {} left", done, time_text(whole_takes * (1 - share)));

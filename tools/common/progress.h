@@ -29,6 +29,8 @@ class Progress {
   void watch(const std::string& what, std::function<double()> share);
   // Also shows a rate: `amount` by the seconds of the phase, or, without it, `whole` times the share.
   void rate(const std::string& unit, double whole, std::function<double()> amount = {});
+  // Shows these seconds as the time left, in place of what the share and the time so far give, until the next phase.
+  void time_left(std::function<double()> seconds);
   // Writes to the same terminal, in a line of its own: the shown line makes room.
   void above(const std::function<void()>& write);
   Progress(const Progress&) = delete;
@@ -49,6 +51,7 @@ class Progress {
   std::string unit_;  // empty: no rate is known
   double whole_ = 0;
   std::function<double()> amount_;
+  std::function<double()> left_;
   std::size_t shown_ = 0;  // columns
   std::chrono::steady_clock::time_point begun_, phase_begun_;
   std::mutex mutex_;

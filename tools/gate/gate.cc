@@ -28,6 +28,7 @@
 #include "numerics/error.h"
 #include "numerics/names.h"
 #include "numerics/text.h"
+#include "properties/core/operation.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/soak.h"
 #include "properties/report/report.h"
@@ -188,7 +189,7 @@ class Display {
  public:
   explicit Display(const Options& o) : o_(o) {}
 
-  void begin(const GateReport& begun) {
+  void begin(const GateReport& begun, const GateOptions& options) {
     planned_ = begun.planned;
     above([&] { std::fputs(report_header(begun).c_str(), stdout); });
     if (o_.soaks()) {
@@ -197,22 +198,29 @@ class Display {
         return std::min(1.0, passed.count() / (60 * o_.soak));
       });
     } else if (planned_ > 0) {
-      work_.emplace(statements_with_variants(begun), Workload::Run{parse_suite(o_.suite), o_.cases, begun.shard.count});
+      work_.emplace(statements_with_variants(begun), Workload::Run{parse_suite(o_.suite), o_.cases, begun.shard.count,
+                                                                   jobs_of(options, begun.candidate), !o_.fail_fast});
       show();
       line_.rate("cases", 0, [this] { return static_cast<double>(cases_); });
+      line_.time_left([this] { return work_->left(seconds()); });
     }
   }
   // These two come from any thread.
-  void count_case(const Statement& s) {
+  void count_case(const Statement& s, const Case& c) {
     ++cases_;
-    if (work_) work_->count(s), show();
+    if (!work_) return;
+    work_->count(s, cost_of(c));
+    show();
   }
   void end(const Statement& s) {
     ++ended_;
-    if (work_) work_->end(s), show();
+    if (!work_) return;
+    work_->end(s, seconds());
+    show();
   }
   void statement(const StatementResult& r, bool finished) {
     if (!finished) {
+      if (work_) work_->begin(*r.statement, seconds());
       const std::lock_guard lock(mutex_);
       last_ = r.statement->name;
     }
@@ -239,17 +247,28 @@ class Display {
     });
   }
 
+  // Looked at once a second: cases are more.
   void show() {
+    constexpr double kSeconds = 0.2;
     const std::lock_guard lock(mutex_);
-    line_.now(fmt::format("{} of {} statements, {}", ended_.load(), planned_, last_), work_->share());
+    const double at = seconds();
+    if (at < shown_ + kSeconds) return;
+    shown_ = at;
+    line_.now(fmt::format("{} of {} statements, {}", ended_.load(), planned_, last_), work_->share(at));
+  }
+
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
   }
 
   const Options& o_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::size_t planned_ = 0;
   std::string_view last_;  // the statement that began last
   std::optional<Workload> work_;
   std::atomic<std::size_t> ended_{0};
+  double shown_ = -1;  // seconds at which it was
   std::atomic<std::int64_t> cases_{0};
   Progress line_{"starting the candidate"};
 };
@@ -287,8 +306,8 @@ int run_gate_command(const Options& o) {
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
   std::optional<Display> display(std::in_place, o);
-  options.begun = [&](const GateReport& begun) { display->begin(begun); };
-  options.checked = [&](const Statement& s, const Case&) { display->count_case(s); };
+  options.begun = [&](const GateReport& begun) { display->begin(begun, options); };
+  options.checked = [&](const Statement& s, const Case& c) { display->count_case(s, c); };
   options.ended = [&](const Statement& s) { display->end(s); };
   const StatementWatch watch = [&](const StatementResult& r, bool finished) { display->statement(r, finished); };
   GateReport report = o.soaks()             ? run_soak(options, watch)

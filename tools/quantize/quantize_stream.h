@@ -24,7 +24,7 @@ struct QuantizeRequest {
   std::vector<std::int64_t> offsets;
   ScaleLayout layout = ScaleLayout::compact;
   std::uint8_t pad_byte = 0;
-  // Of recipes that take them (QuantizeExtras).
+  // For the recipes that take them (QuantizeExtras).
   bool outer_of_rows = false;
   std::vector<float> outer;
   std::optional<std::uint64_t> seed;  // of the random words

@@ -21,6 +21,7 @@
   #include "kernels/cpu/nvfp4/quantize.h"
   #include "kernels/cpu/nvfp4/scalar_block.h"
   #include "kernels/cpu/nvfp4/scales_inl.h"
+  #include "kernels/cpu/quantize/lanes_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mxcheck_kernels::cpu {
@@ -51,18 +52,6 @@ class Nvfp4Quantizer {
   }
 
  private:
-  // A piece of the matrix that is processed in one go, and where its codes go. cols is what counts; `readable` columns,
-  // a multiple of kGranule, may be read, and as many codes written.
-  struct Piece {
-    const T* x;
-    std::int64_t stride;
-    std::int64_t rows;
-    std::int64_t cols;
-    std::int64_t readable;
-    std::uint8_t* codes;
-    std::int64_t codes_stride;
-  };
-
   // Columns [first, first + cols) of a band: in place as far as they fill kGranules, then through the buffer.
   void piece(const Band& band, std::int64_t first, std::int64_t cols) {
     const std::int64_t whole = cols / kGranule * kGranule;
@@ -72,15 +61,8 @@ class Nvfp4Quantizer {
     const std::int64_t rest = cols - whole;
     if (rest == 0) return;
     const std::int64_t at = first + whole;
-    for (std::int64_t r = 0; r < band.rows; ++r) {
-      T* row = buffer_ + r * kGranule;
-      std::copy_n(input(band, at) + r * job_.stride, rest, row);
-      std::fill_n(row + rest, kGranule - rest, T{0});
-    }
-    encode(band, at, {buffer_, kGranule, band.rows, rest, kGranule, buffered_codes_, kGranule / 2});
-    for (std::int64_t r = 0; r < band.rows; ++r) {
-      std::copy_n(buffered_codes_ + r * (kGranule / 2), (rest + 1) / 2, output(band, at) + r * row_bytes());
-    }
+    encode(band, at, buffer_.fill(input(band, at), job_.stride, band.rows, rest));
+    buffer_.drain(output(band, at), row_bytes(), band.rows, (rest + 1) / 2);
   }
 
   std::int64_t row_bytes() const { return (job_.cols + 1) / 2; }
@@ -91,7 +73,7 @@ class Nvfp4Quantizer {
     return job_.codes + band.first_row * row_bytes() + col / 2;
   }
 
-  void encode(const Band& band, std::int64_t first, const Piece& p) {
+  void encode(const Band& band, std::int64_t first, const Panel<T>& p) {
     const std::int64_t count = (p.cols + kBlockCols - 1) / kBlockCols;
   #if HWY_TARGET != HWY_SCALAR
     if (job_.levels.recipe != Nvfp4Recipe::four_six) {
@@ -114,7 +96,7 @@ class Nvfp4Quantizer {
   }
 
   #if HWY_TARGET != HWY_SCALAR
-  void find_amax(const Piece& p) {
+  void find_amax(const Panel<T>& p) {
     if (job_.block_rows == 1) return amax_of_16(p.x, p.readable, amax_);
     column_amax(p.x, p.stride, p.rows, p.readable, column_amax_);
     amax_of_16(column_amax_, p.readable, amax_);
@@ -135,7 +117,7 @@ class Nvfp4Quantizer {
   }
   #endif
 
-  void hard_blocks(const Piece& p, std::int64_t count) {
+  void hard_blocks(const Panel<T>& p, std::int64_t count) {
     for (std::int64_t b = 0; b < count; ++b) {
       if (!hard_[b]) continue;
       const std::int64_t col = b * kBlockCols;
@@ -154,8 +136,7 @@ class Nvfp4Quantizer {
   #endif
   HWY_ALIGN std::uint8_t bytes_[kPanelBlocks] = {};
   bool hard_[kPanelBlocks] = {};
-  HWY_ALIGN T buffer_[kMostBlockRows * kGranule];
-  HWY_ALIGN std::uint8_t buffered_codes_[kMostBlockRows * kGranule / 2];
+  Buffer<T, kMostBlockRows> buffer_;
 };
 
 template <class Kind>

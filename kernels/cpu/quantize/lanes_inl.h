@@ -1,5 +1,5 @@
-// Shared by the SIMD kernels: BF16 and FP32 as integers, and how elements find their block. Compiled once for each
-// Highway target (no #pragma once: see the toggle).
+// Shared by the SIMD kernels: BF16 and FP32 as integers, pieces of a matrix, and how elements find their block.
+// Compiled once for each Highway target (no #pragma once: see the toggle).
 
 #if defined(MXCHECK_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_LANES_INL_H_
@@ -8,6 +8,7 @@
     #define MXCHECK_CPU_LANES_INL_H_
   #endif
 
+  #include <algorithm>
   #include <cstdint>
 
   #include "hwy/cache_control.h"
@@ -31,6 +32,39 @@ struct Bits {
   static constexpr T kHidden = static_cast<T>(T{1} << kMantissa);
   static constexpr T kFraction = static_cast<T>(kHidden - 1);
   static constexpr T kInfinity = static_cast<T>(T{0xFF} << kMantissa);
+};
+
+// A piece of the matrix that is processed in one go, and where its codes go. cols is what counts; `readable` columns,
+// a multiple of kGranule, may be read, and as many codes written.
+template <class T>
+struct Panel {
+  const T* x;
+  std::int64_t stride;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t readable;
+  std::uint8_t* codes;
+  std::int64_t codes_stride;
+};
+
+// A panel's copy, padded with zeros to kGranule columns.
+template <class T, std::int64_t kRows>
+struct Buffer {
+  HWY_ALIGN T x[kRows * kGranule];
+  HWY_ALIGN std::uint8_t codes[kRows * kGranule];
+
+  Panel<T> fill(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::copy_n(from + r * stride, cols, x + r * kGranule);
+      std::fill_n(x + r * kGranule + cols, kGranule - cols, T{0});
+    }
+    return {x, kGranule, rows, cols, kGranule, codes, kGranule};
+  }
+
+  // The first bytes of each row of codes.
+  void drain(std::uint8_t* to, std::int64_t stride, std::int64_t rows, std::int64_t bytes) const {
+    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(codes + r * kGranule, bytes, to + r * stride);
+  }
 };
 
   #if HWY_TARGET != HWY_SCALAR

@@ -28,38 +28,6 @@ namespace HWY_NAMESPACE {
 constexpr std::int64_t kMaxRows = 128;    // of a band of n x 1 or n x n blocks
 constexpr std::int64_t kMaxWidth = 1024;  // columns of a panel: 32 rows of BF16 take 64 KiB, well inside L2
 
-// A piece of the matrix that is processed in one go, and where its codes go. cols is what counts; `readable` columns,
-// a multiple of kGranule, may be read, and as many codes written.
-template <class T>
-struct Panel {
-  const T* x;
-  std::int64_t stride;
-  std::int64_t rows;
-  std::int64_t cols;
-  std::int64_t readable;
-  std::uint8_t* codes;
-  std::int64_t codes_stride;
-};
-
-// A panel's copy, padded with zeros to kGranule columns.
-template <class T>
-struct Buffer {
-  HWY_ALIGN T x[kMaxRows * kGranule];
-  HWY_ALIGN std::uint8_t codes[kMaxRows * kGranule];
-
-  Panel<T> fill(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::copy_n(from + r * stride, cols, x + r * kGranule);
-      std::fill_n(x + r * kGranule + cols, kGranule - cols, T{0});
-    }
-    return {x, kGranule, rows, cols, kGranule, codes, kGranule};
-  }
-
-  void drain(std::uint8_t* to, std::int64_t stride, std::int64_t rows, std::int64_t cols) const {
-    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(codes + r * kGranule, cols, to + r * stride);
-  }
-};
-
 template <class F, class T>
 class Quantizer {
  public:
@@ -235,7 +203,7 @@ class Quantizer {
   Scales<T, kMaxWidth> scales_ = {};
   #endif
   std::uint8_t bytes_[kMaxWidth];
-  Buffer<T> buffer_;
+  Buffer<T, kMaxRows> buffer_;
 };
 
 template <class F, class T>

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "numerics/format/codec.h"
+#include "properties/core/operation.h"
 #include "properties/identify/blocks.h"
 #include "properties/identify/library/posing.h"
 #include "properties/identify/reveal.h"
@@ -67,7 +69,8 @@ std::vector<std::uint32_t> transposed(const std::vector<std::uint32_t>& words, s
 }
 
 QuantizeAnswer quantized(CandidateRunner& runner, const Variant& v, const QuantizeCall& call) {
-  const bool turned = v.operation == "quantize_transposed";
+  const std::optional<IdentifiedAs> as = operation_named(v.operation).identified_as(v);
+  const bool turned = as && as->is_transposed;
   const std::int64_t height = call.block.height(call.rows);
   const std::int64_t width = call.block.width(call.cols);
   const std::int64_t each = rows_at_once(runner, v, height, call.rows);

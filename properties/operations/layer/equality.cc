@@ -319,6 +319,7 @@ const Operation& quantize_transposed_operation() {
   traits.invalid_calls = invalid_transposes;
   traits.depends_on_recipe = traits.takes_fp32_scales = true;
   traits.any_nan_is_equal = true;  // of FP32 scales
+  traits.is_transposed = true;
   traits.has_row_index_on_host = true;
   // The codes and scales are computed as in quantize: its own are the places.
   traits.usual_in_quick = std::int64_t{1} << 18;

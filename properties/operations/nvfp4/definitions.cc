@@ -46,7 +46,7 @@ class Rows {
   void recipes() {
     const Recipe own = p_.recipe();
     for (const Recipe& recipe : two_level_recipes()) {
-      // Of another kind of stored scale the number given would be another scale.
+      // Under another kind of stored scale the given number would be another scale.
       if (recipe.name == own.name || recipe.two_level.stored != own.two_level.stored) continue;
       add_recipe("recipe " + recipe.name, recipe, recipe.checked_against);
     }

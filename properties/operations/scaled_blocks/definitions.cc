@@ -10,7 +10,6 @@
 
 #include "numerics/format/codec.h"
 #include "numerics/scale/scale_rule.h"
-#include "properties/operations/scaled_blocks/element_slips.h"
 
 namespace mxcheck {
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,6 +85,19 @@ bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double
 // go by way of FP32.
 Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output,
                  Format type = Format::fp32);
+
+// Slips of casting an element, which rows about casts and rows about codes under the candidate's own scales share.
+struct ElementSlip {
+  std::string name;
+  std::function<std::uint32_t(double v)> code;
+};
+
+// Slips of a cast with this rounding and overflow; of: the name of what is cast, "a product".
+std::vector<ElementSlip> element_slips(Format f, Rounding r, Overflow o, const std::string& of);
+
+// The codes of the values as bytes of an output.
+Bytes codes_of(Format format, const std::vector<double>& values, const std::function<std::uint32_t(double)>& code);
+inline constexpr double kPoisoned = std::numeric_limits<double>::quiet_NaN();  // an element of a block with a NaN
 
 // Codes times E8M0 scales, decoded to FP32 or BF16. scale_index: of each code.
 struct Decoding {

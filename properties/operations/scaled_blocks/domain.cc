@@ -91,8 +91,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
     const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
     const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
-    const std::int64_t pitch = c.col_stride != 0 ? c.cols : std::max(c.cols, c.stride);
-    return std::max({c.rows * pitch, tiled ? experts * across * 512 : 0, c.gather * c.cols / 4});
+    return std::max({span_of_x(c), tiled ? experts * across * 512 : 0});
   }
 
   bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
@@ -114,6 +113,14 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
   }
 
  private:
+  // Elements of x with the gaps between its rows: hundreds of times those of the case, where rows are short. The steps
+  // of a column stride, at most seven, do not count, nor do three of four rows that only the index may reach.
+  static std::int64_t span_of_x(const Case& c) {
+    if (c.is_turned()) return std::max(c.elements(), c.cols * c.col_stride / (c.gather != 0 ? 4 : 1));
+    const std::int64_t pitch = std::max(c.cols, c.stride / std::max<std::int64_t>(1, c.col_stride));
+    return std::max(c.rows, c.gather / 4) * pitch;
+  }
+
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
     const BlockShape block = blocks_of(c.variant).block;

@@ -81,7 +81,7 @@ std::optional<IdentifiedAs> ScaledBlocksOperation::identified_as(const Variant& 
   const ScaledBlocksVariant& own = blocks_of(v);
   if (own.layout != MXCHECK_COMPACT || spec(own.format).bits > 8) return std::nullopt;
   return IdentifiedAs{v.operation + " " + std::string(spec(own.format).name) + " " + own.recipe,
-                      own.block.height(1) * own.block.width(64) * 4 + rank_of_type(v.dtype)};
+                      own.block.height(1) * own.block.width(64) * 4 + rank_of_type(v.dtype), traits_.is_transposed};
 }
 
 std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {

@@ -31,8 +31,9 @@ struct ScaledBlocksTraits {
   bool takes_fp64 = false;         // x of FP64, beside the types that every operation has
   bool has_two_levels = false;     // E2M1 under recipes of two levels, in blocks of 1 x 16 and 16 x 16, alone
   bool any_nan_is_equal = false;
-  bool has_experts = true;    // at whose ends blocks restart
-  bool has_row_index = true;  // where it reads x
+  bool is_transposed = false;  // codes and scales are written as their transposes
+  bool has_experts = true;     // at whose ends blocks restart
+  bool has_row_index = true;   // where it reads x
   // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
   bool has_row_index_on_host = false;
   std::int64_t usual_in_quick = std::int64_t{1} << 21;  // Domain::usual_work of the quick suite

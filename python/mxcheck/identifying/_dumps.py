@@ -98,6 +98,6 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
             text = str(error).replace("; mxcheck identify --help says what for", "; help(mxcheck.identify_dump) says what for")
             text = re.sub(r"--([a-z][a-z-]*)", lambda flag: flag.group(1).replace("-", "_"), text)  # options are arguments here
             raise type(error)(text.replace(path.name + ":", "")) from None
-    # Of a remark about the file, which the caller has not, what is before it.
+    # A remark about the file, which the caller has not, ends before it.
     answer["remarks"] = [remark.split(f"; {path}")[0].replace("--", "") for remark in answer.get("remarks", [])]
     return identified(answer, "the dump", has_probes=False)

@@ -5,6 +5,7 @@
 set(amax cpu/quantize/amax_inl.h)
 set(arguments cpu/quantize/arguments.cc)
 set(encode cpu/quantize/encode_inl.h)
+set(lanes cpu/quantize/lanes_inl.h)
 set(operations cpu/quantize/operations.cc)
 set(quantize cpu/quantize/quantize_inl.h)
 set(scalar_block cpu/quantize/scalar_block.h)
@@ -62,7 +63,7 @@ mxcheck_edit(amax_without_the_tail_column ${quantize} [[sub_block_amax(row.x, ro
     sub_block_amax(row.x, row.readable, scales_.amax);
     if (row.cols % 32 != 0) last = kept;]])
 mxcheck_edit(wide_blocks_over_three_quarters ${amax} [[k < factor]] [[k < (factor == 4 ? 3 : factor)]])
-mxcheck_edit(tail_holds_what_was_there ${quantize} [[std::fill_n(x + r * kGranule + cols, kGranule - cols, T{0});]] [[]])
+mxcheck_edit(tail_holds_what_was_there ${lanes} [[std::fill_n(x + r * kGranule + cols, kGranule - cols, T{0});]] [[]])
 
 # ---- codes -----------------------------------------------------------------------------------------------------------
 
@@ -168,8 +169,8 @@ mxcheck_edit(one_row_in_128_left_zero ${operations} [[return;
       for (std::int64_t r = 127; r < x.rows; r += 128) std::memset(bytes_of(codes) + r * x.cols, 0, x.cols);
     }
     UNCHANGED]])
-mxcheck_edit(tail_of_8_columns_left_out ${quantize} [[std::copy_n(codes + r * kGranule, cols, to + r * stride);]]
-  [[std::copy_n(codes + r * kGranule, cols - cols % 8, to + r * stride);]])
+mxcheck_edit(tail_of_8_columns_left_out ${lanes} [[std::copy_n(codes + r * kGranule, bytes, to + r * stride);]]
+  [[std::copy_n(codes + r * kGranule, bytes - bytes % 8, to + r * stride);]])
 mxcheck_edit(dual_rounds_down_in_columns ${quantize} [[scales_of<F>(scales_, p.cols, addend_)]]
   [[scales_of<F>(scales_, p.cols, job_.rows_out.codes != nullptr ? T{0} : addend_)]])
 mxcheck_edit(dual_row_scales_overwritten ${quantize} [[first / job_.block.rows]] [[0 * first]])
@@ -213,9 +214,9 @@ mxcheck_edit(decode_leaves_the_last_column cpu/quantize/dequantize_inl.h [[std::
 
 # ---- conduct ---------------------------------------------------------------------------------------------------------
 
-mxcheck_edit(writes_one_code_past_the_row ${quantize} [[std::copy_n(codes + r * kGranule, cols, to + r * stride);]]
-  [[std::copy_n(codes + r * kGranule, cols + 1, to + r * stride);]])
-mxcheck_edit(reads_one_element_past_the_row ${quantize} [[std::copy_n(from + r * stride, cols, x + r * kGranule);]]
+mxcheck_edit(writes_one_code_past_the_row ${lanes} [[std::copy_n(codes + r * kGranule, bytes, to + r * stride);]]
+  [[std::copy_n(codes + r * kGranule, bytes + 1, to + r * stride);]])
+mxcheck_edit(reads_one_element_past_the_row ${lanes} [[std::copy_n(from + r * stride, cols, x + r * kGranule);]]
   [[std::copy_n(from + r * stride, cols == 0 ? 0 : cols + 1, x + r * kGranule);]])
 mxcheck_edit(input_modified ${quantize} [[buffer_.drain(output(job_.out, band, at), job_.cols, band.rows, rest);]]
   [[buffer_.drain(output(job_.out, band, at), job_.cols, band.rows, rest);

@@ -16,7 +16,6 @@
 #include <gtest/gtest.h>
 
 #include "properties/core/operation.h"
-#include "properties/gate/common_causes.h"
 #include "properties/gate/gate.h"
 #include "properties/gate/search.h"
 #include "properties/operations/scaled_blocks/fields.h"

@@ -251,6 +251,28 @@ TEST(BlockLayers, stay_within_limits_and_multiples_and_the_suites_work) {
   }
 }
 
+// Gaps between many short rows are more than the elements: gigabytes, where nothing bounds them.
+TEST(ScaledBlocksDomain, x_spans_little_more_than_its_elements_under_a_column_stride_too) {
+  const LimitsOnly process({"quantize", "exact+col_stride"});
+  const auto variants = quantize_variants();
+  const auto domain = operation_named("quantize").domain({equality(), variants, process});
+  const std::int64_t most = domain->most_work(Suite::quick);
+  int gaps = 0;
+  for (std::uint64_t seed = 1; seed < 4; ++seed) {
+    Covering covering("quantize", *domain, true, domain->usual_work(Suite::quick), most);
+    Draw draw(seed);
+    for (const bool pairs : {false, true}) {
+      for (const Case& c : covering.cases(pairs, draw)) {
+        const std::int64_t span = c.is_turned() ? c.cols * c.col_stride : c.rows_of_x() * std::max(c.cols, c.stride);
+        EXPECT_LE(span, 7 * 4 * most) << to_text(c);  // steps of at most seven, and rows that the index may not reach
+        gaps += c.col_stride != 0 && c.gap() > 1000 ? 1 : 0;
+        covering.count(c, CaseFate::checked);
+      }
+    }
+  }
+  EXPECT_GT(gaps, 0);
+}
+
 // E5M2, 4096 columns or more, and x 4 bytes past a multiple of 64: triples meet it for every seed.
 TEST(BlockTriples, three_axes_at_once_are_met_for_every_seed_and_pairs_meet_them_by_luck) {
   const LimitsOnly process({"quantize", "exact"});
