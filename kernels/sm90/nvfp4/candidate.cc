@@ -76,10 +76,10 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Strides::contiguous);
   require_shape("codes", codes, y.rows, y.cols / 2 + y.cols % 2);
   const Checked scales = check_tensor("scales", call.inputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
+  refuse_offsets(call, 3, "dequantize");  // with them scales have other shapes
   require_scales(scales, plan, y);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
-  refuse_offsets(call, 3, "dequantize");
   require_disjoint(std::array{codes, scales, tensor_scale}, std::array{y});
   if (y.bytes == 0) return;
 

@@ -16,7 +16,7 @@
 #include "properties/core/input.h"
 #include "properties/operations/nvfp4/dequantize.h"
 #include "properties/operations/nvfp4/problem.h"
-#include "properties/operations/scaled_blocks/element_slips.h"
+#include "properties/operations/scaled_blocks/definitions.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 
 namespace mxcheck {
