@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "goldens/layer/layer_data.h"
+#include "goldens/layer/layer_file.h"
 #include "properties/core/definitions.h"
 
 namespace mxcheck {
