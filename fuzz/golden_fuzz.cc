@@ -6,7 +6,6 @@
 
 #include "fuzz/check.h"
 #include "fuzz/hdf5_builder.h"
-#include "fuzz/scratch.h"
 #include "goldens/format/reader.h"
 #include "goldens/format/writer.h"
 #include "goldens/io/byte_source.h"

@@ -1,8 +1,12 @@
 #include "fuzz/hdf5_builder.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
+#include "fuzz/check.h"
 #include "goldens/hdf5/handle.h"
 
 namespace mxcheck::fuzz {
@@ -189,6 +193,23 @@ BuiltData build_hdf5(const std::string& path, Choices choices) {
   const std::size_t objects = 1 + choices.pick(4);
   for (std::size_t i = 0; i < objects; ++i) add_object(file.id(), i, choices, built);
   return built;
+}
+
+const std::string& scratch() {
+  struct Folder {
+    std::string path;
+    Folder() {
+      const std::filesystem::path memory("/dev/shm");
+      const auto parent = std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+      path = (parent / "mxcheck-fuzz-XXXXXX").string();
+      require(::mkdtemp(path.data()) != nullptr, "there is a place for a folder");
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+  };
+  static const Folder folder;
+  return folder.path;
 }
 
 }  // namespace mxcheck::fuzz

@@ -35,4 +35,8 @@ using BuiltData = std::map<std::string, std::vector<std::byte>>;
 // Writes the file at path, over whatever is there.
 BuiltData build_hdf5(const std::string& path, Choices choices);
 
+// A folder of this process for files of targets, in memory where the system has that.
+
+const std::string& scratch();
+
 }  // namespace mxcheck::fuzz

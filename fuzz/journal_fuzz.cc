@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "fuzz/check.h"
-#include "fuzz/scratch.h"
+#include "fuzz/hdf5_builder.h"
 #include "goldens/format/schema.h"
 #include "goldens/io/byte_source.h"
 #include "tests/trainer/record/run_samples.h"

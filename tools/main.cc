@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "goldens/io/temporary_names.h"
+#include "goldens/io/atomic_file.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "properties/process/worker.h"

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "bindings/worker/adapter.h"
 #include "kernels/candidate_layer.h"
 #include "kernels/candidate_matmul.h"
 #include "kernels/candidate_moe.h"
@@ -22,6 +22,27 @@
 #include "properties/process/worker.h"
 
 namespace mxcheck {
+
+// The interface of a kernel library over an interpreter's functions: a table whose operations put each call into the
+// hooks' words and texts (worker_c.h) and ask the interpreter.
+
+// One in a process: the interface's functions have no argument to find it by.
+class Adapter final : public CandidateSource {
+ public:
+  explicit Adapter(mxcheck_worker_hooks& hooks) : hooks_(hooks) {}
+  Loaded load() override;
+  void in_thread(const std::function<void()>& work) override;
+  // For the table's functions.
+  mxcheck_status supports(int operation, const mxcheck_policy* policy, DLDataType wide);
+  mxcheck_status run(int operation, const mxcheck_call& call);
+  [[nodiscard]] const DLTensor* tensor(int i) const;
+  static void answer();  // in the thread that in_thread was called in
+
+ private:
+  mxcheck_worker_hooks& hooks_;
+  mxcheck_candidate_table table_{};
+  const mxcheck_call* call_ = nullptr;
+};
 namespace {
 
 Adapter* serving = nullptr;

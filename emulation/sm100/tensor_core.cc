@@ -9,7 +9,6 @@
 
 #include "emulation/sm100/machine.h"
 #include "emulation/sm100/tensor_core/instruction.h"
-#include "emulation/sm100/tensor_core/multiply.h"
 #include "emulation/sm100/tensor_core/shared_matrix.h"
 
 namespace mxcheck::emulation::sm100 {

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "goldens/io/safetensors_writer.h"
+#include "goldens/io/tensor_writers.h"
 
 namespace mxcheck {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "goldens/format/compare.h"
 #include "goldens/format/manifest.h"
 #include "goldens/format/offsets.h"
+#include "goldens/format/reader.h"
 #include "goldens/format/schema.h"
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"

@@ -9,7 +9,6 @@
 #include "goldens/format/schema.h"
 #include "goldens/format/unverified.h"
 #include "goldens/hdf5/child.h"
-#include "goldens/hdf5/rows.h"
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"

@@ -3,7 +3,7 @@
 //
 //   const GoldenReader golden("goldens/x.h5");          vouched for by goldens/manifest.txt
 //   const Tensor codes = golden.read("codes");
-//   dataset_equals(golden, "codes", "mine.h5:/codes")   goldens/format/compare.h
+//   dataset_equals(golden, "codes", "mine.h5:/codes")   goldens/format/reader.h
 //
 // Size and hash first; a file of up to 256 MiB is read into memory once, and that buffer is hashed and opened. A larger
 // one is hashed and opened through one descriptor: a concurrent writer can defeat the check. Then the schema: version,
@@ -45,5 +45,13 @@ class GoldenReader {
   struct State;
   std::shared_ptr<const State> state_;
 };
+
+// Compares a candidate's tensor with a golden's, byte for byte, without holding either in memory.
+
+// The tensor at `location` (what open_rows takes: "mine.h5:/codes") has the dataset's dtype, shape and bytes. Both are
+// read in pieces of 4 MiB, at the same time where one is read by another process. Errors are those of both readers.
+// Bytes are added to `compared` as they are.
+bool dataset_equals(const GoldenReader& golden, const std::string& dataset, const std::string& location,
+                    std::atomic<std::uint64_t>* compared = nullptr);
 
 }  // namespace mxcheck

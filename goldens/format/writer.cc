@@ -12,14 +12,12 @@
 
 #include "goldens/format/described_file.h"
 #include "goldens/format/schema.h"
-#include "goldens/hdf5/rows.h"
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"
 #include "goldens/io/readers.h"
 #include "goldens/io/sha256.h"
-#include "goldens/io/spill_buffer.h"
 #include "numerics/error.h"
 
 namespace mxcheck {

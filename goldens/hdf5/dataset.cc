@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "goldens/hdf5/handle.h"
-#include "goldens/hdf5/rows.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"

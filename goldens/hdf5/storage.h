@@ -10,6 +10,7 @@
 
 #include "goldens/format/golden.h"
 #include "goldens/hdf5/handle.h"
+#include "goldens/io/readers.h"
 #include "numerics/error.h"
 #include "numerics/one_line.h"
 
@@ -50,5 +51,25 @@ Attributes read_attributes(hid_t object, std::size_t most, std::size_t longest, 
 
 // Opens the bytes in place, read-only; they must outlive the handle. Error{place.kind} when they are no HDF5 file.
 Hdf5Handle open_image(std::span<const std::byte> bytes, const Hdf5Place& place);
+
+// Private to goldens/: an open HDF5 dataset read sequentially, in pieces of any size.
+
+class Hdf5Rows final : public RowReader {
+ public:
+  // The dataset has passed check_storage.
+  Hdf5Rows(Hdf5Handle set, TensorHead head, Hdf5Place place);
+  [[nodiscard]] const TensorHead& head() const override { return head_; }
+  void read(std::span<std::byte> to) override;  // whole elements
+
+ private:
+  // Reads the largest block of elements that begins here, and says how many.
+  std::uint64_t read_block(std::uint64_t element, std::uint64_t wanted, std::byte* to) const;
+
+  Hdf5Handle set_;
+  Hdf5Handle type_;
+  TensorHead head_;
+  Hdf5Place place_;
+  ReadPosition position_;
+};
 
 }  // namespace mxcheck

@@ -28,10 +28,7 @@
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/chunk_writer.h"
-#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
-#include "goldens/io/spill_buffer.h"
-#include "goldens/io/temporary_names.h"
 #include "numerics/error.h"
 
 namespace mxcheck {

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <utility>
 
-#include "goldens/io/npy_writer.h"
 #include "goldens/io/readers.h"
 #include "goldens/io/row_reader.h"
+#include "goldens/io/tensor_writers.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"

@@ -9,8 +9,8 @@
 
 #include "goldens/io/byte_source.h"
 #include "goldens/io/row_reader.h"
-#include "goldens/io/safetensors_writer.h"
 #include "goldens/io/tensor_file.h"
+#include "goldens/io/tensor_writers.h"
 
 namespace mxcheck {
 

@@ -15,7 +15,7 @@
 #include "goldens/format/described_file.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/readers.h"
-#include "goldens/io/safetensors_writer.h"
+#include "goldens/io/tensor_writers.h"
 #include "goldens/json/json.h"
 #include "goldens/json/strict_json.h"
 #include "numerics/bytes.h"

@@ -5,7 +5,6 @@
 
 #include "goldens/format/described_file.h"
 #include "goldens/format/writer.h"
-#include "goldens/layer/layer_data.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "numerics/names.h"

@@ -12,9 +12,9 @@
 #include "numerics/error.h"
 #include "numerics/format/format.h"
 #include "numerics/text.h"
+#include "properties/core/call.h"
 #include "properties/core/case_text.h"
 #include "properties/core/limits.h"
-#include "properties/core/misalignment.h"
 #include "properties/core/operation.h"
 
 namespace mxcheck {

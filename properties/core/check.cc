@@ -14,7 +14,6 @@
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
 #include "properties/core/phases.h"
-#include "properties/core/slips.h"
 #include "reference/common/parallel.h"
 
 namespace mxcheck {

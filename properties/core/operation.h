@@ -2,7 +2,7 @@
 // All that the gate needs of an operation, and the registry of operations: nothing outside properties/operations/ names
 // one. docs/extending.md adds an operation step by step.
 //
-// An operation's own fields are a type of its own (properties/core/own_fields.h), in variants and in cases; what is
+// An operation's own fields are a type of its own (properties/core/case.h), in variants and in cases; what is
 // here works on Variant and Case and asks the operation for the rest.
 
 #include <cstddef>
@@ -12,19 +12,63 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "properties/core/call.h"
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/compare.h"
 #include "properties/core/definitions.h"
 #include "properties/core/domain/domain.h"
 #include "properties/core/finding.h"
-#include "properties/core/problem_input.h"
 #include "properties/core/rng.h"
 #include "properties/core/statement.h"
 
 namespace mxcheck {
+
+// The inputs of a problem, each declared once: the tensor of its call, and what a file of a saved counterexample has of
+// it.
+
+struct ProblemInput {
+  CallTensor tensor;
+  TensorInfo info;  // its name, and rows with the gaps between them
+};
+
+inline TensorInfo values_info(std::string name, Format format, std::int64_t rows, std::int64_t cols) {
+  return {std::move(name), format, rows, cols, 0, 0, true};
+}
+
+// A matrix of this format, one T an element; stride: elements of `values` from a row to the next one, 0 for cols.
+template <class T>
+ProblemInput matrix_input(TensorInfo info, const std::vector<T>& values, std::int64_t stride = 0) {
+  CallTensor t;
+  t.dtype = spec(info.format).is_value ? info.format : Format::e4m3;
+  t.shape = {info.rows, info.cols};
+  t.data = reinterpret_cast<const std::byte*>(values.data());
+  t.bytes = values.size() * sizeof(T);
+  if (stride > info.cols) {  // the gap after the last row is no part of it
+    t.row_stride = stride;
+    t.bytes = info.rows * info.cols == 0 ? 0 : t.bytes - static_cast<std::uint64_t>(stride - info.cols) * sizeof(T);
+    info.cols = stride;
+  }
+  return {std::move(t), std::move(info)};
+}
+
+// FP32 numbers, an index of int32, offsets of int64.
+template <class T>
+ProblemInput vector_input(std::string name, const std::vector<T>& values) {
+  ProblemInput in = matrix_input(values_info(std::move(name), Format::fp32, 1, std::ssize(values)), values);
+  in.tensor.shape = {std::ssize(values)};
+  in.tensor.is_index = std::is_same_v<T, std::int32_t>, in.tensor.is_offsets = std::is_same_v<T, std::int64_t>;
+  if (std::is_integral_v<T>) in.info.integer_bits = 8 * static_cast<int>(sizeof(T));
+  in.info.is_vector = true;
+  return in;
+}
+
+// An output as a call has it.
+CallTensor output_tensor(const TensorInfo& info);
 
 // One tensor that an operation must write.
 struct ExpectedTensor {

@@ -1,4 +1,4 @@
-#include "properties/core/slips.h"
+#include "properties/core/check.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "properties/diagnosis/golden_blocks.h"
+#include "properties/diagnosis/golden_verdict.h"
 
 #include <algorithm>
 #include <array>

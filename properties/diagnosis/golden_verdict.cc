@@ -13,7 +13,6 @@
 #include "numerics/format/codec.h"
 #include "properties/core/finding.h"
 #include "properties/core/notation.h"
-#include "properties/diagnosis/golden_blocks.h"
 #include "properties/goldens/kind.h"
 #include "properties/operations/quantize/problem.h"
 #include "reference/quantize/scale_layout.h"

@@ -1,4 +1,4 @@
-#include "properties/gate/search.h"
+#include "properties/gate/statement_run.h"
 
 #include <rapidcheck.h>
 

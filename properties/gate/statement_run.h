@@ -2,7 +2,10 @@
 // One statement against one candidate: its corners, the cases that cover its domain, random ones, triples of bins, the
 // layers of production; the smallest case that fails; the coverage of the domain.
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,14 +14,43 @@
 #include <string>
 #include <vector>
 
+#include "properties/core/case.h"
+#include "properties/core/finding.h"
 #include "properties/core/operation.h"
+#include "properties/core/rng.h"
 #include "properties/gate/coverage/parts.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/search.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
 
 namespace mxcheck {
+
+// RapidCheck drives the search for a counterexample and its shrinking, over descriptors.
+
+struct SearchLimits {
+  int cases = 200;
+  int shrink_tries = 400;
+  std::chrono::seconds shrink_time{60};
+};
+
+struct SearchResult {
+  int cases = 0;                // checked, shrinking not counted
+  std::optional<Case> minimal;  // set when a counterexample was found
+  std::optional<Case> original;
+  std::optional<Finding> finding;  // what the minimal case failed with
+  int shrink_tries = 0;
+  bool shrink_budget_spent = false;
+  std::string gave_up;  // RapidCheck's words when it could not draw enough cases
+};
+
+using CheckCase = std::function<std::optional<Finding>(const Case&)>;
+using SimplerCases = std::function<std::vector<Case>(const Case&, const Finding&)>;
+using DrawCase = std::function<Case(Draw&)>;
+
+// simpler: what to try in place of a failing case (Operation::simpler). Exceptions from check end the search and are
+// passed on.
+SearchResult search(const std::string& name, std::uint64_t seed, const SearchLimits& limits, const DrawCase& draw,
+                    const CheckCase& check, const SimplerCases& simpler);
 
 class StatementRun {
  public:

@@ -10,7 +10,6 @@
 
 #include "goldens/format/writer.h"
 #include "goldens/io/atomic_file.h"
-#include "goldens/io/temporary_names.h"
 #include "numerics/error.h"
 
 namespace mxcheck {

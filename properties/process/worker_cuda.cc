@@ -17,7 +17,6 @@
 #include "kernels/candidate_matmul.h"
 #include "numerics/error.h"
 #include "properties/process/cuda_driver.h"
-#include "properties/process/worker_model.h"
 
 namespace mxcheck {
 namespace {

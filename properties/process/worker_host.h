@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kernels/candidate.h"
-#include "properties/process/message_buffer.h"
 #include "properties/process/wire.h"
+#include "properties/process/worker_call.h"
 
 namespace mxcheck {
 

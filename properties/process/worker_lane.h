@@ -7,8 +7,8 @@
 
 #include "kernels/candidate.h"
 #include "properties/process/cuda_driver.h"
-#include "properties/process/message_buffer.h"
 #include "properties/process/wire.h"
+#include "properties/process/worker_call.h"
 
 namespace mxcheck {
 

@@ -8,7 +8,7 @@
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "reference/layer/operands.h"
-#include "reference/matmul/parts.h"
+#include "reference/matmul/operand.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {

@@ -16,7 +16,6 @@
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
 #include "reference/matmul/operand.h"
-#include "reference/matmul/parts.h"
 
 namespace mxcheck {
 namespace {

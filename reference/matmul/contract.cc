@@ -1,4 +1,4 @@
-#include "reference/matmul/parts.h"
+#include "reference/matmul/operand.h"
 
 #include <algorithm>
 #include <bit>

@@ -17,7 +17,6 @@
 #include "reference/common/parallel.h"
 #include "reference/router/metadata.h"
 #include "reference/router/parts.h"
-#include "reference/router/token_ranks.h"
 
 namespace mxcheck {
 namespace {

@@ -111,7 +111,7 @@ void Workload::end(const Statement& s, double at) {
 
 double Workload::left(double at) const {
   const std::lock_guard lock(mutex_);
-  constexpr double kSecondsOfDoubt = 3;  // in which the first statements may be slow or fast by chance
+  constexpr double kSecondsOfDoubt = 1;  // in which the first statements may be slow or fast by chance
   Pace known{kSecondsOfDoubt, kSecondsOfDoubt}, others{kSecondsOfDoubt, kSecondsOfDoubt};
   for (const Item& item : items_) {
     if (item.sets_pace) known.add(item, at);

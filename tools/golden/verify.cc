@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "goldens/format/compare.h"
+#include "goldens/format/reader.h"
 #include "goldens/io/byte_source.h"
 #include "goldens/io/tensor_file.h"
 #include "numerics/error.h"

@@ -11,7 +11,7 @@
 
 #include "goldens/io/tensor_file.h"
 #include "goldens/json/json.h"
-#include "goldens/layer/layer_data.h"
+#include "goldens/layer/layer_file.h"
 #include "tools/layer/input.h"
 #include "tools/route/router_options.h"
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "goldens/io/atomic_file.h"
-#include "goldens/io/paths.h"
 #include "numerics/error.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "goldens/io/paths.h"
+#include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"

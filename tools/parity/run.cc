@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "goldens/io/paths.h"
+#include "goldens/io/atomic_file.h"
 #include "goldens/layer/recipe_json.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"

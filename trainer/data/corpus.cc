@@ -6,8 +6,8 @@
 #include <span>
 #include <system_error>
 
+#include "goldens/io/atomic_file.h"
 #include "goldens/io/byte_source.h"
-#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
 #include "numerics/elementary/elementary.h"
 #include "numerics/error.h"

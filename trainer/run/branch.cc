@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "goldens/io/paths.h"
+#include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "trainer/config/config.h"
 #include "trainer/record/checkpoint.h"

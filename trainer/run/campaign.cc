@@ -22,8 +22,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "goldens/io/atomic_file.h"
 #include "goldens/io/byte_source.h"
-#include "goldens/io/paths.h"
 #include "goldens/json/strict_json.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"

@@ -16,7 +16,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "goldens/io/paths.h"
+#include "goldens/io/atomic_file.h"
 #include "numerics/error.h"
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"

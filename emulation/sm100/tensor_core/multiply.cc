@@ -1,4 +1,4 @@
-#include "emulation/sm100/tensor_core/multiply.h"
+#include "emulation/sm100/tensor_core/instruction.h"
 
 #include <algorithm>
 #include <array>

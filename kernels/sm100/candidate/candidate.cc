@@ -13,7 +13,6 @@
   #include "emulation/on_sm90/launch.h"
 #endif
 #include "kernels/common/boundary.h"
-#include "kernels/sm100/candidate/choice.h"
 #include "kernels/sm100/candidate/matmul.h"
 #include "kernels/sm100/candidate/stage.h"
 #include "kernels/sm100/gemm/emulated.h"

@@ -9,15 +9,17 @@
 // is not there is looked for in the next one that is. Any NaN in BF16 and FP32 equals any other.
 //
 // Errors: those of the function that hands over the dump's tensors. Costs some layers: one to make each tensor again,
-// and one step a candidate cause; what is left out for its work (kMostWork of cause_search.h) is told.
+// and one step a candidate cause; what is left out for its work (kMostWork) is told.
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "goldens/layer/layer_data.h"
+#include "goldens/layer/layer_file.h"
 #include "properties/core/compare.h"
+#include "properties/operations/layer/definitions.h"
 #include "reference/layer/layer_recipe.h"
 
 namespace mxcheck {
@@ -70,5 +72,43 @@ std::vector<std::string> inputs_of(const std::string& name);
 
 // Whose D or operand it is.
 std::optional<LayerGemm> gemm_of(const std::string& name);
+
+// Which causes give a dump's tensor, out of all that may show in it or in what it is made of and the dump lacks.
+
+// Products of two numbers that are spent on one tensor's causes.
+inline constexpr double kMostWork = 3e10;
+
+struct CausesFound {
+  std::vector<std::string> texts;  // likeliest first
+  std::string note;                // what was not tried
+};
+
+class LayerCauseSearch {
+ public:
+  // own: the dump's tensors, and what they give where it has none; lacking: the names of the latter so far, in order.
+  // Both are looked at with every call.
+  LayerCauseSearch(const LayerData& own, const std::vector<std::string>& lacking) : own_(own), lacking_(lacking) {}
+
+  // The causes by which the tensor is `found` in the dump, where the dump's own tensors before it give `again`.
+  CausesFound causes(const LayerTensor& t, const Bytes& again, const Bytes& found);
+
+  // Layers computed from the dump's inputs are dropped: those inputs are no longer the same.
+  void inputs_changed() { others_.reset(); }
+
+ private:
+  void add_whole_layers(const std::string& name, Table& table);
+  void compute_others();
+  [[nodiscard]] std::vector<std::string> upstream(const std::string& name) const;
+  [[nodiscard]] Definition definition(const LayerRow& row, const std::string& tensor, const std::string& shown) const;
+  [[nodiscard]] Bytes carried(const std::string& tensor, const Bytes& bytes, const std::string& shown) const;
+
+  const LayerData& own_;
+  const std::vector<std::string>& lacking_;
+  std::optional<std::vector<std::pair<std::string, LayerData>>> others_;
+};
+
+TensorInfo info_of(const LayerTensor& t);
+// Every NaN the same one, where the tensor holds BF16 or FP32.
+void make_nans_equal(const LayerTensor& t, Bytes& bytes);
 
 }  // namespace mxcheck

@@ -7,7 +7,7 @@
 
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/gate/coverage/tuple_state.h"
+#include "properties/gate/coverage/coverage.h"
 
 namespace mxcheck {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "properties/gate/coverage/coverage.h"
 #include "properties/gate/coverage/covering.h"
-#include "properties/gate/coverage/tuple_state.h"
 
 namespace mxcheck {
 

@@ -21,7 +21,6 @@
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage/parts.h"
-#include "properties/identify/library/posing.h"
 #include "properties/identify/reveal.h"
 
 namespace mxcheck {

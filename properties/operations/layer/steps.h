@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "goldens/layer/layer_data.h"
+#include "goldens/layer/layer_file.h"
 #include "numerics/names.h"
 #include "properties/core/definitions.h"
 

@@ -19,7 +19,7 @@
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/matmul/problem.h"
 #include "reference/common/checked_size.h"
-#include "reference/matmul/parts.h"
+#include "reference/matmul/operand.h"
 
 namespace mxcheck {
 namespace {

@@ -2,7 +2,6 @@
 #include <cerrno>
 
 #include "goldens/hdf5/handle.h"
-#include "goldens/hdf5/rows.h"
 #include "goldens/hdf5/storage.h"
 #include "goldens/io/readers.h"
 #include "tests/goldens/hdf5/hdf5_writer.h"

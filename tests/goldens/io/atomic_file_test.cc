@@ -8,10 +8,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/chunk_writer.h"
-#include "goldens/io/paths.h"
 #include "goldens/io/sha256.h"
-#include "goldens/io/spill_buffer.h"
-#include "goldens/io/temporary_names.h"
 #include "tests/goldens/format/golden_samples.h"
 #include "tests/testing.h"
 

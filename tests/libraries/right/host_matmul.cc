@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "numerics/format/codec.h"
-#include "tests/libraries/right/matmul_call.h"
 #include "tests/libraries/right/right_call.h"
 
 namespace {

@@ -227,10 +227,10 @@ mxcheck_edit(block_crosses_an_experts_end ${transpose} [[const Band& band = band
   [[Band band = bands[static_cast<std::size_t>(i)];
       if (FAULT) band.rows = std::min<std::int64_t>(plan.coding.block, x.rows - band.first);]])
 mxcheck_edit(empty_expert_takes_a_block
-  cpu/layer/bands.cc [[  for (std::int64_t first = begin; first < end;]]
+  cpu/layer/codes.cc [[  for (std::int64_t first = begin; first < end;]]
   [[  if (FAULT && begin == end) bands.push_back({begin, 0});
 UNCHANGED]]
-  cpu/layer/bands.cc [[tensors.scales.cols == count]] [[tensors.scales.cols <= count]]
+  cpu/layer/codes.cc [[tensors.scales.cols == count]] [[tensors.scales.cols <= count]]
   ${transpose} [[static_cast<std::int64_t>(bands.size())]] [[std::min<std::int64_t>(x.out.scales.cols, bands.size())]]
   ${swiglu} [[    require_bands("scales of transposed codes of a", job.x.column_a, job.bands);]]
   [[    if (FAULT) job.bands.resize(std::min<std::size_t>(job.bands.size(), job.x.column_a.scales.cols));

@@ -17,7 +17,7 @@
 
 #include "properties/core/operation.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/search.h"
+#include "properties/gate/statement_run.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"

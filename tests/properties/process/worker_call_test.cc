@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "properties/process/message_buffer.h"
 #include "properties/process/worker_call.h"
 
 namespace mxcheck {

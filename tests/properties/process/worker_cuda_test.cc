@@ -14,7 +14,6 @@
 #include "numerics/error.h"
 #include "properties/process/cuda_driver.h"
 #include "properties/process/worker_cuda.h"
-#include "properties/process/worker_model.h"
 #include "tests/libraries/right/cuda/fake.h"
 #include "tests/properties/process/device_call.h"
 

@@ -1,7 +1,7 @@
 // A contract's text: parse_matmul_contract and to_text.
 
 #include "reference/matmul/matmul.h"
-#include "reference/matmul/parts.h"
+#include "reference/matmul/operand.h"
 #include "tests/reference/matmul/test_matmul.h"
 #include "tests/testing.h"
 

@@ -3,7 +3,6 @@
 #include "reference/matmul/matmul.h"
 #include "numerics/format/codec.h"
 #include "reference/matmul/operand.h"
-#include "reference/matmul/parts.h"
 #include "tests/reference/matmul/test_matmul.h"
 #include "tests/testing.h"
 

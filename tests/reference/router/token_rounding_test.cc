@@ -3,7 +3,7 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 
-#include "reference/router/token_ranks.h"
+#include "reference/router/parts.h"
 #include "reference/router/token_rounding.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/reference/router/token_rounding_oracle.h"

@@ -7,7 +7,7 @@
 #if __has_include("numerics/error.h") || __has_include("kernels/candidate.h") || __has_include("candidate.h")
   #error "a header of ours is found without mxcheck/ in front"
 #endif
-#if __has_include(<mxcheck/reference/matmul/parts.h>) || __has_include(<mxcheck/goldens/hdf5/handle.h>)
+#if __has_include(<mxcheck/reference/matmul/operand.h>) || __has_include(<mxcheck/goldens/hdf5/handle.h>)
   #error "an internal header is installed"
 #endif
 

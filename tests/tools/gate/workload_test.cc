@@ -63,7 +63,7 @@ TEST(Workload, a_slow_machine_needs_longer_for_statements_to_come_too) {
   work.begin(*statements[0], 0);
   work.end(*statements[0], 3 * first);
   const double left = work.left(3 * first);
-  EXPECT_GT(left, 2 * second) << "three seconds of the first may be chance";
+  EXPECT_GT(left, 2 * second) << "a second of the first may be chance";
   EXPECT_LT(left, 3 * second);
 }
 

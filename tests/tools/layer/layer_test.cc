@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "goldens/layer/layer_data.h"
+#include "goldens/layer/layer_file.h"
 #include "numerics/bytes.h"
 #include "numerics/text.h"
 #include "reference/layer/layer_recipe.h"

@@ -1,6 +1,6 @@
 // MMAs against fused_sum(), element by element and to the bit.
 
-#include "emulation/sm100/tensor_core/multiply.h"
+#include "emulation/sm100/tensor_core/instruction.h"
 
 #include <gtest/gtest.h>
 

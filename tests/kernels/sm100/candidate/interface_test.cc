@@ -4,7 +4,6 @@
 #include <map>
 
 #include "kernels/candidate_matmul.h"
-#include "kernels/sm100/candidate/choice.h"
 #include "kernels/sm100/candidate/stage.h"
 #include "tests/kernels/refusals.h"
 

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "tests/libraries/right/cuda/fake.h"
-#include "tests/libraries/right/matmul_call.h"
+#include "tests/libraries/right/right_call.h"
 
 namespace {
 
