@@ -5,7 +5,7 @@
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
 #include "properties/report/report.h"
-#include "tests/libraries/gate_on.h"
+#include "tests/libraries/fake_cuda.h"
 
 namespace mxcheck {
 namespace {

@@ -129,8 +129,8 @@ namespace {
 // An operand that has one scale of all its numbers, or random words by the number of a row, which a part does not know.
 bool needs_whole_tensors(const LayerRecipe& recipe) {
   return is_stochastic(recipe) || std::ranges::any_of(recipe.gemms, [](const GemmRule& g) {
-    return has_scale_of_tensor(g.a) || has_scale_of_tensor(g.b);
-  });
+           return has_scale_of_tensor(g.a) || has_scale_of_tensor(g.b);
+         });
 }
 
 // Blocks along d or n that several tokens of an expert share.
