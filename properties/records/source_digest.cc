@@ -185,6 +185,27 @@ std::string source_manifest(const std::string& root, std::vector<std::string> pa
   return out;
 }
 
+namespace {
+
+// True if the file of this path is compiled into what is listed: a new source, or a header that a listed or a new
+// source of its folder includes. Others may share the folder.
+bool is_part(const std::string& root, const std::string& path, const std::map<std::string, std::string>& entries) {
+  const fs::path file(path);
+  if (file.extension() != ".h" && file.extension() != ".cuh") return true;
+  std::vector<fs::path> others;
+  for (const auto& [listed, digest] : entries) others.push_back(fs::path(root) / listed);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::path(root) / file.parent_path(), ignored)) {
+    if (is_source(entry.path()) && entry.path().filename() != file.filename()) others.push_back(entry.path());
+  }
+  const std::string include = file.filename().string() + "\"";
+  return std::any_of(others.begin(), others.end(), [&](const fs::path& other) {
+    return fs::is_regular_file(other, ignored) && read_text(other.string()).find(include) != std::string::npos;
+  });
+}
+
+}  // namespace
+
 std::vector<std::string> source_changes(const std::string& root, const std::string& manifest) {
   std::vector<std::string> changes;
   const std::map<std::string, std::string> entries = entries_of(manifest);
@@ -209,7 +230,8 @@ std::vector<std::string> source_changes(const std::string& root, const std::stri
     std::vector<std::string> unlisted;
     for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, ignored)) {
       const std::string path = (folder / entry.path().filename()).generic_string();
-      if (is_source(entry.path()) && !entries.contains(path)) unlisted.push_back(path + " is new");
+      if (is_source(entry.path()) && !entries.contains(path) && is_part(root, path, entries))
+        unlisted.push_back(path + " is new");
     }
     const auto listed = std::count_if(entries.begin(), entries.end(),
                                       [&](const auto& e) { return fs::path(e.first).parent_path() == folder; });

@@ -18,7 +18,8 @@ std::string source_digest(const std::string& path);
 // "digest  path" for each, sorted by path; paths are relative to root.
 std::string source_manifest(const std::string& root, std::vector<std::string> paths);
 
-// The differences from the manifest, a line each: sources changed, missing, or beside them and not listed.
+// The differences from the manifest, a line each: sources changed, missing, or beside them and not listed. A header
+// beside them that none of them includes, nor a new source, is none of theirs.
 std::vector<std::string> source_changes(const std::string& root, const std::string& manifest);
 
 }  // namespace mxcheck

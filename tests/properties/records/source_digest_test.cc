@@ -81,8 +81,9 @@ TEST(SourceDigest, changed_missing_and_new_files_are_named) {
   EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
   test::write_file(root / "k/a.cu", "int x ; // the same");
   EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
-  test::write_file(root / "k/a.cu", "int y;");
   test::write_file(root / "k/d.cuh", "");
+  EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});  // nothing includes it
+  test::write_file(root / "k/a.cu", "#include \"k/d.cuh\"");
   test::write_file(root / "k/notes.txt", "");
   std::filesystem::remove(root / "k/b.h");
   EXPECT_EQ(source_changes(root.path(), manifest),
