@@ -17,6 +17,8 @@
 namespace mxcheck {
 namespace {
 
+using namespace test;
+
 constexpr LayerShape kNvfp4Shape{40, 48, 32, 3};
 using Words = std::vector<std::uint16_t>;
 
