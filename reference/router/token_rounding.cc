@@ -21,6 +21,7 @@
 namespace mxcheck {
 namespace {
 
+using router_parts::TokenRanks;
 using Tokens = std::vector<std::int32_t>;
 
 // f tokens and the multiples of the tile around them; no more than tokens can fill.

@@ -63,7 +63,7 @@ T value_in(const std::uint8_t (&planes)[sizeof(T)][16], std::uint32_t code) {
   #if HWY_TARGET != HWY_SCALAR
 
 template <class D, class V, class T>
-HWY_INLINE void store_block(D d, V v, T* y, std::int64_t at, bool past_cache) {
+HWY_INLINE void store_block(D /*d*/, V v, T* y, std::int64_t at, bool past_cache) {
   const hn::Repartition<T, D> of_values;
   const auto values = hn::BitCast(of_values, v);
   past_cache ? hn::Stream(values, of_values, y + at) : hn::StoreU(values, of_values, y + at);

@@ -97,7 +97,6 @@ void MoeBuilder::add_gemm(std::string name, std::uint64_t bytes, std::uint64_t p
 
 void MoeBuilder::add_alpha(std::string gemm, const AlphaJob& job) {
   const std::uint64_t each = job.to_bf16 ? 2 : 4;
-  // 2 or 4. NOLINTNEXTLINE(clang-diagnostic-sign-conversion)
   add("alpha of " + gemm, MoeStepKind::elementwise, bytes_of(job.count, 1, 4) + bytes_of(job.count, 1, each),
       [job](cudaStream_t stream) { return launch_alpha(job, stream); });
   plan_.steps.back().product = {std::move(gemm), job.d, static_cast<std::uint64_t>(job.count) * each};

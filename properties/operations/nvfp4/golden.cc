@@ -262,7 +262,9 @@ Table rows_of_values(const Nvfp4Parts& parts, const GoldenInfo& info, const Data
   Table all;
   Tensor codes = parts.codes, scales = parts.scales;
   const bool is_output = info.find("codes")->role == Role::output;
-  if (is_output && (parts.take(candidate, "codes", codes) | parts.take(candidate, "scales", scales))) {
+  const bool has_codes = is_output && parts.take(candidate, "codes", codes);
+  const bool has_scales = is_output && parts.take(candidate, "scales", scales);
+  if (has_codes || has_scales) {
     const auto own = std::make_shared<DequantizeNvfp4Problem>(problem(codes, scales));
     all.push_back(definition_of_output(
         0, "values follow from the candidate's own codes and scales", [own] { return own->answer()[0].bytes; }, {},

@@ -13,6 +13,7 @@ namespace mxcheck {
 namespace {
 
 using namespace test;
+using router_parts::TokenRanks;
 
 TEST(TokenRounding, drops_the_weakest_and_admits_the_strongest) {
   const Router router = router_of("topk-softmax", 1);
