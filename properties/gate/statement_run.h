@@ -72,7 +72,7 @@ class StatementRun {
   void judge_one();
 
  private:
-  // Of a case that is compared with all rows of the tables of definitions to begin with.
+  // The work of the largest case that is compared with all rows of the tables of definitions to begin with.
   static constexpr std::int64_t kMostWorkToName = std::int64_t{1} << 23;
 
   void run_corners();

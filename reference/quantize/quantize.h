@@ -40,7 +40,7 @@ void check_quantized_format(Format element);
 QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,
                          std::span<const std::int64_t> offsets = {}, int threads = 0);
 
-// What a tensor's amax is found from, by a recipe's TensorAmax.
+// The magnitudes that a tensor's amax is found from, by a recipe's TensorAmax.
 struct Magnitudes {
   float finite = 0;  // the largest
   bool has_inf = false;

@@ -27,7 +27,7 @@ struct HadamardOptions {
 // usual: what is done without --hadamard-sum, as "exact"
 void add_hadamard_options(Command& sub, HadamardOptions& o, const std::string& group, const std::string& usual);
 
-// What --hadamard-sum may be: exact, butterfly, and the contracts that multiply BF16.
+// The values of --hadamard-sum: exact, butterfly, and the contracts that multiply BF16.
 std::vector<std::string> hadamard_sums();
 
 // The transform of a matrix of this type; none without --hadamard.

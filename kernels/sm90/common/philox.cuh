@@ -1,5 +1,6 @@
 #pragma once
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3; SC 2011).
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3; SC 2011), for two libraries:
+// the words of token rounding (route/), and of stochastic rounding in layers (moe/).
 
 #include <cstdint>
 

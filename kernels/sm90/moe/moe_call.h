@@ -85,7 +85,7 @@ struct MoeCall {
   std::int64_t routed = 0;
   std::int64_t slots = 0;
   MoeTensors tensors;  // all without data where there is no workspace
-  // Of stochastic rounding.
+  // Stochastic rounding draws its words by these.
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;

@@ -23,7 +23,7 @@ struct ExpertsShape {
   std::int64_t inner = 0;
   std::int64_t experts = 0;
   std::int64_t routed = 0;
-  // Of the random words of kernels/candidate_moe.h.
+  // The random words of kernels/candidate_moe.h are drawn by these.
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint32_t layer = 0;

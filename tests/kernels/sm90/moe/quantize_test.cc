@@ -18,17 +18,7 @@ namespace {
 using namespace mxcheck_kernels::sm90;
 using Words = std::vector<std::uint16_t>;
 
-struct Matrix {
-  Words x;
-  std::int64_t cols;
-  std::vector<std::int64_t> offsets = {};
-  std::vector<std::int32_t> index = {};
-  std::int64_t expert_rows = 0;
-
-  [[nodiscard]] std::int64_t rows() const {
-    return index.empty() ? static_cast<std::int64_t>(x.size()) / cols : static_cast<std::int64_t>(index.size());
-  }
-};
+using Matrix = GatheredMatrix;
 struct Rules {
   std::optional<RoundRule> rows;
   std::optional<RoundRule> columns;

@@ -19,6 +19,19 @@
 
 namespace mxcheck::test {
 
+// A matrix of x, or of the rows of x that an index names, whose rows belong to experts by offsets or by their number.
+struct GatheredMatrix {
+  std::vector<std::uint16_t> x;
+  std::int64_t cols;
+  std::vector<std::int64_t> offsets = {};
+  std::vector<std::int32_t> index = {};
+  std::int64_t expert_rows = 0;
+
+  [[nodiscard]] std::int64_t rows() const {
+    return index.empty() ? static_cast<std::int64_t>(x.size()) / cols : static_cast<std::int64_t>(index.size());
+  }
+};
+
 inline std::uint32_t next_word(std::uint32_t& state) { return state = state * 1664525 + 1013904223; }
 
 // Numbers of both signs within some 40 binades of one, now and then a zero.

@@ -16,18 +16,6 @@ namespace {
 using namespace mxcheck_kernels::sm90;
 using MatrixWords = std::vector<std::uint16_t>;
 
-struct TwoLevelMatrix {
-  MatrixWords x;
-  std::int64_t cols;
-  std::vector<std::int64_t> offsets = {};
-  std::vector<std::int32_t> index = {};
-  std::int64_t expert_rows = 0;
-
-  [[nodiscard]] std::int64_t rows() const {
-    return index.empty() ? static_cast<std::int64_t>(x.size()) / cols : static_cast<std::int64_t>(index.size());
-  }
-};
-
 struct Setting {
   const char* name;
   TwoLevelBlocks blocks;
@@ -54,7 +42,7 @@ MatrixWords transposed_experts(const MatrixWords& x, std::int64_t experts, std::
   return out;
 }
 
-LayerOperand reference_of(const TwoLevelMatrix& m, const Setting& s) {
+LayerOperand reference_of(const GatheredMatrix& m, const Setting& s) {
   const mxcheck::OperandRule rule = rule_of(s);
   const OperandWords words{kRandom, kOperand};
   const std::int64_t of = m.index.empty() ? m.rows() : std::ssize(m.x) / m.cols;
@@ -83,7 +71,7 @@ MatrixWords values_of_codes(LayerOperand x, std::span<const std::int64_t> offset
   return dequantize_bf16(x.quantized, x.quantized.block().rows > 1 ? of : std::span<const std::int64_t>());
 }
 
-void expect_two_level(const TwoLevelMatrix& m, const Setting& s) {
+void expect_two_level(const GatheredMatrix& m, const Setting& s) {
   const Input<std::uint16_t> x(m.x);
   const Input<std::int32_t> index(m.index);
   const Input<std::int64_t> offsets(m.offsets);
@@ -157,7 +145,7 @@ TEST_P(TwoLevelOperand, restarts_at_each_expert_and_takes_rows_by_an_index) {
     const auto count = static_cast<std::size_t>(offsets.back() * cols);
     expect_two_level({ordinary_words(count, static_cast<std::uint32_t>(cols)), cols, offsets}, GetParam());
   }
-  TwoLevelMatrix m{ordinary_words(50 * 72, 3), 72, {0, 100, 100, 333}};
+  GatheredMatrix m{ordinary_words(50 * 72, 3), 72, {0, 100, 100, 333}};
   std::uint32_t state = 4;
   for (int i = 0; i < 333; ++i) m.index.push_back(static_cast<std::int32_t>(next_word(state) % 50));
   expect_two_level(m, GetParam());
@@ -166,7 +154,7 @@ TEST_P(TwoLevelOperand, restarts_at_each_expert_and_takes_rows_by_an_index) {
 TEST_P(TwoLevelOperand, takes_experts_of_as_many_rows) {
   if (GetParam().blocks != TwoLevelBlocks::squares) GTEST_SKIP() << "for weights";
   for (const std::int64_t rows : {1, 16, 40, 128, 200}) {
-    TwoLevelMatrix m{ordinary_words(static_cast<std::size_t>(rows * 5 * 104), 5), 104};
+    GatheredMatrix m{ordinary_words(static_cast<std::size_t>(rows * 5 * 104), 5), 104};
     m.expert_rows = rows;
     expect_two_level(m, GetParam());
   }
