@@ -23,6 +23,11 @@ std::vector<std::uint8_t> pack_e2m1(std::span<const std::uint8_t> codes);
 // The first `count` codes; bytes.size() must be ceil(count / 2), and an unused last nibble must be zero.
 std::vector<std::uint8_t> unpack_e2m1(std::span<const std::uint8_t> bytes, std::size_t count);
 
+// Rows of `cols` E2M1 codes, each packed by itself: the last byte of a row of odd length has a high nibble of zero, of
+// which unpacking takes no notice. What is no whole row is left out.
+std::vector<std::byte> packed_rows(std::span<const std::uint8_t> codes, std::int64_t cols);
+std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t cols);
+
 // codes.size() must be a multiple of eight: the source defines no partial group.
 std::vector<std::uint32_t> pack_e5m6(std::span<const std::uint16_t> codes);
 

@@ -7,7 +7,8 @@ namespace {
 using mxcheck::test::expect_held, mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
 
 ShellAnswer gate(const std::string& fault, const std::string& arguments) {
-  return mxcheck::test::gate_on(MXCHECK_HOST_MATMUL, "MATMUL_FAULT=" + fault, arguments + " 2>&1");
+  const std::string format = fault.starts_with("nvfp4") ? " MATMUL_FORMAT=e2m1" : "";
+  return mxcheck::test::gate_on(MXCHECK_HOST_MATMUL, "MATMUL_FAULT=" + fault + format, arguments + " 2>&1");
 }
 
 // In two: each must be done well within a test's time, on a slow machine too.

@@ -23,7 +23,7 @@ struct Clause {
 };
 
 std::vector<Clause> clauses() {
-  static const std::regex kRow(R"(\| ([CLMRW][0-9]+) \| (.+) \| (.+) \|)");
+  static const std::regex kRow(R"(\| ([CLMNRW][0-9]+) \| (.+) \| (.+) \|)");
   std::vector<Clause> all;
   std::istringstream lines(contents(root() / "docs/candidate.md"));
   for (std::string line; std::getline(lines, line);) {
@@ -66,6 +66,7 @@ TEST(Clauses, are_numbered_and_quote_their_headers) {
   const std::map<char, std::string> headers{
       {'C', words_of(contents(root() / "kernels/candidate.h"))},
       {'M', words_of(contents(root() / "kernels/candidate_matmul.h"))},
+      {'N', words_of(contents(root() / "kernels/candidate_nvfp4.h"))},
       {'R', words_of(contents(root() / "kernels/candidate_route.h"))},
       {'L', words_of(contents(root() / "kernels/candidate_layer.h"))},
       {'W', words_of(contents(root() / "kernels/candidate_moe.h"))},

@@ -456,10 +456,10 @@ const std::vector<Arrow>& folder_arrows() {
       {"properties/",
        {"properties/", "pages/", "reference/", "goldens/", "numerics/", "kernels/candidate.h",
         "kernels/candidate_layer.h", "kernels/candidate_matmul.h", "kernels/candidate_moe.h",
-        "kernels/candidate_route.h", "mxcheck_version.h"}},
+        "kernels/candidate_nvfp4.h", "kernels/candidate_route.h", "mxcheck_version.h"}},
       {"kernels/",
        {"kernels/common/", "kernels/candidate.h", "kernels/candidate_layer.h", "kernels/candidate_matmul.h",
-        "kernels/candidate_moe.h", "kernels/candidate_route.h", "kernels/train.h"},
+        "kernels/candidate_moe.h", "kernels/candidate_nvfp4.h", "kernels/candidate_route.h", "kernels/train.h"},
        true},
       // The body of the thin layer without a card, and the launches of the kernels on it.
       {"kernels/sm100/",

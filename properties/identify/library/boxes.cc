@@ -7,9 +7,11 @@
 #include <span>
 #include <utility>
 
+#include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/format/format.h"
+#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
@@ -20,23 +22,35 @@
 #include "properties/operations/router/fields.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/checked_size.h"
+#include "reference/matmul/matmul.h"
 
 namespace mxcheck {
 namespace {
 
 constexpr std::string_view kCastRule = "nearest_even, saturate";  // kernels/candidate.h
 
+std::vector<std::uint32_t> two_a_byte(const std::vector<std::uint32_t>& codes, std::int64_t cols) {
+  const std::vector<std::uint8_t> narrow(codes.begin(), codes.end());
+  const std::vector<std::uint8_t> packed = values_in<std::uint8_t>(packed_rows(narrow, cols));
+  return {packed.begin(), packed.end()};
+}
+
 void identify_matmul(CandidateRunner& runner, const Variant& v, const LibraryQuestion& question, PolicyReport& report) {
   const MatmulVariant& own = matmul_of(v);
   ProductSpace space{own.format, own.format_b, v.dtype, question.k};
   if (own.scales != MXCHECK_NO_SCALES) {
     space.scale_k = own.block.cols, space.a_scale_rows = own.block.rows, space.b_scale_rows = own.block_b.rows;
-    space.scale_format = own.scales == MXCHECK_E8M0 ? Format::e8m0 : Format::fp32;
+    space.scale_format = scale_format(own);
   }
   const ProductBox box = [&](const ProductCall& call) {
     Posing p(runner, v, call.m, call.n, [&](Case& c) { matmul_case(c).depth = call.k; });
-    p.set(0, call.a_format, call.a, call.m, call.k);
-    p.set(1, call.b_format, call.b, call.n, call.k);
+    if (is_packed(own)) {
+      p.set(0, Format::e2m1x2, two_a_byte(call.a, call.k), call.m, (call.k + 1) / 2);
+      p.set(1, Format::e2m1x2, two_a_byte(call.b, call.k), call.n, (call.k + 1) / 2);
+    } else {
+      p.set(0, call.a_format, call.a, call.m, call.k);
+      p.set(1, call.b_format, call.b, call.n, call.k);
+    }
     if (call.scale_k != 0) {
       const std::int64_t blocks = ceil_div(call.k, call.scale_k);
       const std::uint32_t one = encode(call.scale_format, 1, Rounding::nearest_even, Overflow::saturate);
@@ -46,7 +60,9 @@ void identify_matmul(CandidateRunner& runner, const Variant& v, const LibraryQue
     p.run();
     return p.words(0, call.m, call.n);
   };
-  const std::string declared(contract_text(v.operation));
+  MatmulContract without_c = parse_matmul_contract(contract_text(v.operation));
+  without_c.from_c = false;  // no probe has a C
+  const std::string declared = to_text(without_c);
   report.match = identify_product(space, box, {declared, TreeWanted::never}).match;
   if (report.match->explained() && !question.always_tree) return;
   space.k = question.tree_k;

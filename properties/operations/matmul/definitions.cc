@@ -201,6 +201,13 @@ void add_splits(const std::string& text, const Matmul& m, std::vector<std::strin
 
 // Slips.
 
+// Matrices of this operand, one below the other.
+std::int64_t matrices_of(const Matmul& m, MatmulOperand Matmul::*side) {
+  return m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+}
+
+std::uint32_t sign_of(Format format) { return std::uint32_t{1} << (spec(format).bits - 1); }
+
 class Slips {
  public:
   explicit Slips(const Matmul& m) : m_(m) {}
@@ -219,7 +226,12 @@ class Slips {
   void halves(const std::string& which, std::int64_t length);
   void of_groups();
   void of_codes(MatmulOperand Matmul::*side, const std::string& of);
+  void of_pairs(MatmulOperand Matmul::*side, const std::string& of);
   void of_scales(MatmulOperand Matmul::*side, const std::string& of);
+  void of_e8m0(MatmulOperand Matmul::*side, const std::string& of);
+  void of_e4m3(MatmulOperand Matmul::*side, const std::string& of);
+  void with_scales(MatmulOperand Matmul::*side, const std::string& name, float (*value)(std::uint8_t));
+  void with_blocks_of_32(MatmulOperand Matmul::*side, const std::string& of);
   [[nodiscard]] bool takes(MatmulOperand Matmul::*side, Format format) const;  // true if the contract does
   Table take() { return std::move(table_); }
 
@@ -304,11 +316,11 @@ void Slips::of_codes(MatmulOperand Matmul::*side, const std::string& of) {
           return answer_in_one(m);
         });
   }
-  if (spec(x.format).bits != 8) return;
+  if (spec(x.format).bits > 8) return;
   const auto with_codes = [&](const std::string& name, auto code) {
     add(name, [side, code](Matmul m) {
       MatmulOperand& x = m.*side;
-      const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+      const std::int64_t matrices = matrices_of(m, side);
       const auto count = static_cast<std::size_t>(matrices * x.rows * x.row_stride);
       if (x.depth_stride != 1) throw Error(ErrorKind::usage, "codes that do not follow one another");
       const std::span<const std::uint8_t> own(static_cast<const std::uint8_t*>(x.codes), count);
@@ -319,12 +331,94 @@ void Slips::of_codes(MatmulOperand Matmul::*side, const std::string& of) {
     });
   };
   with_codes("subnormal codes of " + of + " taken for zero", [](Format f, std::uint32_t c) {
-    return std::fabs(decode(f, c)) < std::ldexp(1.0, 1 - spec(f).bias) ? c & 0x80U : c;
+    return std::fabs(decode(f, c)) < std::ldexp(1.0, 1 - spec(f).bias) ? c & sign_of(f) : c;
   });
   with_codes("codes of " + of + " without their sign",
-             [](Format f, std::uint32_t c) { return std::isnan(decode(f, c)) ? c : c & 0x7FU; });
+             [](Format f, std::uint32_t c) { return std::isnan(decode(f, c)) ? c : c & ~sign_of(f); });
+  if (x.format == Format::e2m1) return of_pairs(side, of);
   with_codes("NaN codes of " + of + " taken for zero",
              [](Format f, std::uint32_t c) { return std::isnan(decode(f, c)) ? 0U : c; });
+}
+
+// Two E2M1 codes of a byte.
+void Slips::of_pairs(MatmulOperand Matmul::*side, const std::string& of) {
+  add("the two codes of each byte of " + of + " exchanged", [side](Matmul m) {
+    MatmulOperand& x = m.*side;
+    const std::int64_t rows = x.rows * matrices_of(m, side);
+    const std::span own(static_cast<const std::uint8_t*>(x.codes), static_cast<std::size_t>(rows * x.depth));
+    std::vector<std::uint8_t> codes(own.begin(), own.end());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::uint8_t* const line = codes.data() + row * x.depth;
+      for (std::int64_t k = 0; k + 1 < x.depth; k += 2) std::swap(line[k], line[k + 1]);
+    }
+    x.codes = codes.data();
+    return answer_in_one(m);
+  });
+}
+
+void Slips::with_scales(MatmulOperand Matmul::*side, const std::string& name, float (*value)(std::uint8_t)) {
+  add(name, [side, value](Matmul m) {
+    MatmulOperand& x = m.*side;
+    const std::span<const std::uint8_t> own(
+        static_cast<const std::uint8_t*>(x.scales),
+        static_cast<std::size_t>(matrices_of(m, side) * ceil_div(x.rows, x.block.rows) * x.scale_row_stride));
+    std::vector<float> scales;
+    for (const std::uint8_t byte : own) scales.push_back(value(byte));
+    x.scale_format = Format::fp32, x.scales = scales.data();
+    return answer_in_one(m);
+  });
+}
+
+void Slips::of_e8m0(MatmulOperand Matmul::*side, const std::string& of) {
+  with_scales(side, of + " scale bytes taken for numbers", [](std::uint8_t byte) { return static_cast<float>(byte); });
+  with_scales(side, "the reciprocals of " + of + " scales",
+              [](std::uint8_t byte) { return std::ldexp(1.0F, 127 - byte); });
+  with_scales(side, of + " scale byte 255 taken for 2^128, infinity",
+              [](std::uint8_t byte) { return std::ldexp(1.0F, byte - 127); });
+  with_scales(side, of + " scale byte 0 taken for zero", [](std::uint8_t byte) {
+    return byte == 0 ? 0 : byte == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, byte - 127);
+  });
+}
+
+float e4m3_value(std::uint32_t byte) { return static_cast<float>(decode(Format::e4m3, byte)); }
+
+// UE4M3, whose sign counts for nothing.
+void Slips::of_e4m3(MatmulOperand Matmul::*side, const std::string& of) {
+  with_scales(side, of + " scales with their sign", [](std::uint8_t byte) { return e4m3_value(byte); });
+  with_scales(side, of + " scale bytes read as E8M0",
+              [](std::uint8_t byte) { return static_cast<float>(decode(Format::e8m0, byte)); });
+  with_scales(side, of + " scales of NaN taken for 448",
+              [](std::uint8_t byte) { return e4m3_value(std::min(byte & 0x7FU, 0x7EU)); });
+  with_scales(side, of + " subnormal scales taken for zero", [](std::uint8_t byte) {
+    const std::uint32_t magnitude = byte & 0x7FU;
+    return magnitude < 8 ? 0 : e4m3_value(magnitude);
+  });
+  with_blocks_of_32(side, of);
+  if (m_.alpha == 1) return;
+  add("alpha multiplied into " + of + " scales, before operands are rounded to BF16", [side](Matmul m) {
+    MatmulOperand& x = m.*side;
+    const auto count = static_cast<std::size_t>(matrices_of(m, side) * x.rows * x.scale_row_stride);
+    std::vector<float> scales;
+    for (const std::uint8_t byte : std::span(static_cast<const std::uint8_t*>(x.scales), count))
+      scales.push_back(e4m3_value(byte & 0x7FU) * m.alpha);
+    x.scale_format = Format::fp32, x.scales = scales.data(), m.alpha = 1;
+    return answer_in_one(m);
+  });
+}
+
+void Slips::with_blocks_of_32(MatmulOperand Matmul::*side, const std::string& of) {
+  add("each of " + of + " scales taken for 32 of k, every second one left out", [side](Matmul m) {
+    MatmulOperand& x = m.*side;
+    const std::int64_t line = x.scale_row_stride;
+    const auto count = static_cast<std::size_t>(matrices_of(m, side) * x.rows * line);
+    const std::span own(static_cast<const std::uint8_t*>(x.scales), count);
+    std::vector<std::uint8_t> scales(own.begin(), own.end());
+    for (std::size_t i = 1; i < count; ++i) {
+      if (i % static_cast<std::size_t>(line) % 2 == 1) scales[i] = scales[i - 1];
+    }
+    x.scales = scales.data();
+    return answer_in_one(m);
+  });
 }
 
 void Slips::of_scales(MatmulOperand Matmul::*side, const std::string& of) {
@@ -335,34 +429,14 @@ void Slips::of_scales(MatmulOperand Matmul::*side, const std::string& of) {
     x.scales = &one, x.scale_row_stride = x.scale_depth_stride = 0;
     return answer_in_one(m);
   });
-  if ((m_.*side).scale_format == Format::e8m0) {
-    const auto with_scales = [&](const std::string& name, float (*value)(std::uint8_t)) {
-      add(name, [side, value](Matmul m) {
-        MatmulOperand& x = m.*side;
-        const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
-        const std::span<const std::uint8_t> own(
-            static_cast<const std::uint8_t*>(x.scales),
-            static_cast<std::size_t>(matrices * ceil_div(x.rows, x.block.rows) * x.scale_row_stride));
-        std::vector<float> scales;
-        for (const std::uint8_t byte : own) scales.push_back(value(byte));
-        x.scale_format = Format::fp32, x.scales = scales.data();
-        return answer_in_one(m);
-      });
-    };
-    with_scales(of + " scale bytes taken for numbers", [](std::uint8_t byte) { return static_cast<float>(byte); });
-    with_scales("the reciprocals of " + of + " scales", [](std::uint8_t byte) { return std::ldexp(1.0F, 127 - byte); });
-    with_scales(of + " scale byte 255 taken for 2^128, infinity",
-                [](std::uint8_t byte) { return std::ldexp(1.0F, byte - 127); });
-    with_scales(of + " scale byte 0 taken for zero", [](std::uint8_t byte) {
-      return byte == 0 ? 0 : byte == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, byte - 127);
-    });
-  }
+  if ((m_.*side).scale_format == Format::e8m0) of_e8m0(side, of);
+  if ((m_.*side).scale_format == Format::e4m3) of_e4m3(side, of);
   const MatmulOperand& x = m_.*side;
   const bool restarts = m_.grouping == Grouping::rows && side == &Matmul::a && x.block.rows != 1;
   if (x.scale_row_stride < 2 || x.scale_depth_stride != 1 || restarts) return;
   add(of + " scales taken from the block of k before", [side](Matmul m) {  // the first keeps its own
     MatmulOperand& x = m.*side;
-    const std::int64_t matrices = m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+    const std::int64_t matrices = matrices_of(m, side);
     const std::size_t width = size_of(x.scale_format);
     const std::size_t line = static_cast<std::size_t>(x.scale_row_stride) * width;
     const std::span<const std::byte> own(static_cast<const std::byte*>(x.scales),

@@ -133,16 +133,17 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
 
   // The axis of groups.
   int add_variant_axes() {
-    static constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};
-    static constexpr std::string_view kGroups[] = {"none", "rows", "depth"};
     add_of_variant("a", [](const Variant& v) { return std::string(spec(matmul_of(v).format).name); });
     add_of_variant("b", [](const Variant& v) { return std::string(spec(matmul_of(v).format_b).name); });
     add_of_variant("blocks", [](const Variant& v) {
       return block_field_text(matmul_of(v).block) + " " + block_field_text(matmul_of(v).block_b);
     });
-    add_of_variant("scales", [](const Variant& v) { return std::string(kScales[matmul_of(v).scales]); });
-    const int groups =
-        add_of_variant("groups", [](const Variant& v) { return std::string(kGroups[matmul_of(v).groups]); });
+    add_of_variant("scales", [](const Variant& v) {
+      return std::string(kScaleTypes[static_cast<std::size_t>(matmul_of(v).scales)]);
+    });
+    const int groups = add_of_variant("groups", [](const Variant& v) {
+      return std::string(kGroupings[static_cast<std::size_t>(matmul_of(v).groups)]);
+    });
     add_of_variant("d", [](const Variant& v) { return std::string(spec(v.dtype).name); });
     return groups;
   }
@@ -410,7 +411,8 @@ std::vector<Variant> askable_matmuls(const std::string& operation) {
   std::vector<std::pair<BlockShape, BlockShape>> blocks;
   std::vector<int> scales{MXCHECK_NO_SCALES};
   if (sum.scale_terms != 0) {
-    blocks = {{{1, sum.scale_terms}, {1, sum.scale_terms}}}, scales = {MXCHECK_E8M0};
+    blocks = {{{1, sum.scale_terms}, {1, sum.scale_terms}}};
+    scales = {sum.scales.front() == Format::e8m0 ? int{MXCHECK_E8M0} : int{MXCHECK_E4M3}};
   } else if (contract.promotion != 0 || contract.decodes || contract.any_order) {
     for (std::int64_t width : {32, 128}) {
       if (contract.promotion != 0 && width % contract.promotion != 0) continue;
@@ -442,6 +444,7 @@ std::vector<Variant> askable_matmuls(const std::string& operation) {
       }
     }
   }
+  if (contract.decodes) add(Format::e2m1, Format::e2m1, MXCHECK_E4M3, {1, 16}, {1, 16});
   return all;
 }
 

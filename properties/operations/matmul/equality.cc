@@ -46,7 +46,8 @@ std::optional<Finding> sums_integers(CheckContext& context, const Case& c) {
   const MatmulProblem p(c);
   const CallOutputs got = run_problem(context, p);
   if (!got.usable()) return propagate(context, got);
-  const ExpectedTensor expected = p.answer(parse_matmul_contract("exact"));
+  const bool in_bf16 = matmul_of(c.variant).scales == MXCHECK_E4M3;  // exact in BF16, and no operand of "exact" itself
+  const ExpectedTensor expected = p.answer(parse_matmul_contract(in_bf16 ? "exact+decode" : "exact"));
   auto finding =
       differ(expected.info, expected.bytes, got.outputs[0], "D differs from the exact product of small integers");
   if (finding) p.explain(0, *finding);
@@ -153,8 +154,8 @@ Statement scales_statement(const Statement& equality) {
   Statement scales = equality;
   scales.name = "matmul_of_special_scales_equals_its_contract";
   scales.sentence =
-      "scales that are negative, zero, subnormal, infinite or NaN (FP32), 0, 254 or 255 (E8M0), give the contract's "
-      "bits, each of A with those of B";
+      "scales that are negative, zero, subnormal, infinite or NaN (FP32), 0, 254 or 255 (E8M0), zero, NaN or signed "
+      "(E4M3), give the contract's bits, each of A with those of B";
   scales.applies = [](const Variant& v, std::span<const Variant>) {
     return is_matmul(v.operation) && promises_bits(v) && matmul_of(v).scales != MXCHECK_NO_SCALES;
   };

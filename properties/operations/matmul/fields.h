@@ -5,10 +5,12 @@
 //   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
 //   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "kernels/candidate_matmul.h"
+#include "kernels/candidate_nvfp4.h"
 #include "numerics/format/format.h"
 #include "properties/core/case.h"
 #include "reference/common/matrix.h"
@@ -20,7 +22,7 @@ struct MatmulVariant {
   Format format_b = Format::e4m3;
   BlockShape block{0, 0};  // of A's scales; 0 x 0 where there are none
   BlockShape block_b{0, 0};
-  int scales = MXCHECK_NO_SCALES;  // mxcheck_scale_type
+  int scales = MXCHECK_NO_SCALES;  // mxcheck_scale_type, or MXCHECK_E4M3
   int groups = MXCHECK_DENSE;      // mxcheck_grouping
   friend bool operator==(const MatmulVariant&, const MatmulVariant&) = default;
 };
@@ -35,6 +37,16 @@ inline const MatmulVariant& matmul_of(const Variant& v) { return v.own.get<Matmu
 inline MatmulVariant& matmul_of(Variant& v) { return v.own.edit<MatmulVariant>(); }
 inline const MatmulCase& matmul_case(const Case& c) { return c.own.get<MatmulCase>(); }
 inline MatmulCase& matmul_case(Case& c) { return c.own.edit<MatmulCase>(); }
+
+// By mxcheck_scale_type and MXCHECK_E4M3, and by mxcheck_grouping.
+inline constexpr std::array<std::string_view, 4> kScaleTypes{"none", "e8m0", "fp32", "e4m3"};
+inline constexpr std::array<std::string_view, 3> kGroupings{"none", "rows", "depth"};
+
+inline Format scale_format(const MatmulVariant& v) {
+  return v.scales == MXCHECK_FP32 ? Format::fp32 : v.scales == MXCHECK_E4M3 ? Format::e4m3 : Format::e8m0;
+}
+// Two codes a byte.
+inline bool is_packed(const MatmulVariant& v) { return v.scales == MXCHECK_E4M3; }
 
 inline bool is_matmul(std::string_view operation) { return operation.starts_with("matmul:"); }
 inline std::string_view contract_text(std::string_view operation) {

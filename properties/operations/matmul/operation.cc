@@ -13,9 +13,7 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::string_view kScales[] = {"none", "e8m0", "fp32"};   // mxcheck_scale_type
-constexpr std::string_view kGroups[] = {"none", "rows", "depth"};  // mxcheck_grouping
-constexpr std::int64_t kMostCodes = std::int64_t{1} << 36;         // of an operand
+constexpr std::int64_t kMostCodes = std::int64_t{1} << 36;  // of an operand
 
 // K is cut by no block of 128, nor is a group's.
 bool has_ragged_depth(const Case& c) {
@@ -101,7 +99,8 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
     const MatmulVariant& v = matmul_of(variant);
     return fmt::format("op={} format={} format_b={} block={} block_b={} scales={} groups={} d={}", variant.operation,
                        spec(v.format).name, spec(v.format_b).name, block_field_text(v.block),
-                       block_field_text(v.block_b), kScales[v.scales], kGroups[v.groups], spec(variant.dtype).name);
+                       block_field_text(v.block_b), kScaleTypes[static_cast<std::size_t>(v.scales)],
+                       kGroupings[static_cast<std::size_t>(v.groups)], spec(variant.dtype).name);
   }
   [[nodiscard]] std::string shape_text(const Case& c) const override {
     return fmt::format(" depth={}", matmul_case(c).depth);
@@ -174,8 +173,8 @@ bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_vie
   const FieldText f{field, value};
   return f.format("format", v.format) || f.format("format_b", v.format_b) ||
          f.read("block", [&] { v.block = block_field(value); }) ||
-         f.read("block_b", [&] { v.block_b = block_field(value); }) || f.word("scales", v.scales, kScales) ||
-         f.word("groups", v.groups, kGroups) || f.number("depth", own.depth) ||
+         f.read("block_b", [&] { v.block_b = block_field(value); }) || f.word("scales", v.scales, kScaleTypes) ||
+         f.word("groups", v.groups, kGroupings) || f.number("depth", own.depth) ||
          f.read("adds", [&] { own.adds = number_field<int>(field, value) != 0; }) || f.number("alpha", own.alpha);
 }
 

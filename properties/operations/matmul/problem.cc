@@ -11,6 +11,7 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
@@ -61,7 +62,21 @@ ProblemInput tensor(const char* name, Format format, std::int64_t rows, std::int
   return matrix_input({name, format, rows, cols}, bytes);
 }
 
-Format scale_format(const MatmulVariant& v) { return v.scales == MXCHECK_FP32 ? Format::fp32 : Format::e8m0; }
+// An operand as a candidate reads it. The high nibble after the last code of an odd k holds anything.
+ProblemInput operand_input(const char* name, const MatmulVariant& v, Format format, std::int64_t rows,
+                           std::int64_t depth, const std::vector<std::byte>& bytes) {
+  return is_packed(v) ? tensor(name, Format::e2m1x2, rows, (depth + 1) / 2, bytes)
+                      : tensor(name, format, rows, depth, bytes);
+}
+
+std::vector<std::byte> packed_codes(const Case& c, std::uint64_t salt, std::int64_t depth,
+                                    const std::vector<std::byte>& codes) {
+  std::vector<std::byte> packed = packed_rows(values_in<std::uint8_t>(codes), depth);
+  const auto line = static_cast<std::size_t>((depth + 1) / 2);
+  for (std::size_t row = 1; depth % 2 != 0 && row * line <= packed.size(); ++row)
+    packed[row * line - 1] |= static_cast<std::byte>(random_word(c.seed ^ salt ^ 0x0DD, row) << 4);
+  return packed;
+}
 
 MatmulOperand operand_of(const MatmulVariant& v, Format format, BlockShape block, const std::vector<std::byte>& codes,
                          const std::vector<std::byte>& scales, std::int64_t rows, std::int64_t depth,
@@ -93,6 +108,7 @@ MatmulProblem::MatmulProblem(const Case& from) : Problem(from) {
   if (matmul_case(from).adds) c_values = expand_c(from, s.d_rows * from.cols);
   if (from.gather != 0) index = draw_index(from.seed, from.rows, from.gather);
   outputs = {output_info(from)};
+  if (is_packed(v)) packed_a = packed_codes(from, 0xA, depth, a), packed_b = packed_codes(from, 0xB, depth, b);
 }
 
 MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
@@ -117,6 +133,10 @@ MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
     return std::vector<std::byte>(t.data, t.data + t.bytes);
   };
   a = bytes(), b = bytes();
+  if (is_packed(std::as_const(c).variant.own.get<MatmulVariant>())) {
+    packed_a = std::move(a), packed_b = std::move(b);
+    a = to_bytes(unpacked_rows(packed_a, policy.depth)), b = to_bytes(unpacked_rows(packed_b, policy.depth));
+  }
   if (policy.scale_type != MXCHECK_NO_SCALES) scales_a = bytes(), scales_b = bytes();
   if (policy.accumulate != 0) c_values = bytes();
   for (; next < call.inputs.size(); ++next) {
@@ -131,7 +151,9 @@ std::vector<ProblemInput> MatmulProblem::inputs() const {
   const MatmulVariant& v = matmul_of(c.variant);
   const std::int64_t depth = matmul_case(c).depth;
   const Shapes s = shapes_of(c);
-  std::vector<ProblemInput> all{tensor("A", v.format, s.a_rows, depth, a), tensor("B", v.format_b, s.b_rows, depth, b)};
+  const bool packed = is_packed(v);
+  std::vector<ProblemInput> all{operand_input("A", v, v.format, s.a_rows, depth, packed ? packed_a : a),
+                                operand_input("B", v, v.format_b, s.b_rows, depth, packed ? packed_b : b)};
   if (v.scales != MXCHECK_NO_SCALES) {
     all.push_back(tensor("scales of A", scale_format(v), s.scale_rows_a, s.scale_cols_a, scales_a));
     all.push_back(tensor("scales of B", scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
@@ -209,8 +231,9 @@ std::uint32_t MatmulProblem::explain_steps(Finding& finding) const {
 //   every_word  one-hot rows: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
 //               other encodes its position, so that D is that one's columns; A is one-hot where the seed is even, else
 //   every_row   ones; scales are those that are special, row by row
-// B E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
-// scales have the same exponents and random significands.
+// E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
+// scales have the same exponents and random significands. E4M3 scales are 2^-3 to 2^3, under wide anything finite,
+// under bits any byte, under specials zeros, NaN, signs and the ends of the format now and then.
 
 namespace {
 
@@ -319,6 +342,27 @@ std::uint8_t scale_byte(Data data, std::uint64_t word, std::int64_t row) {
   return static_cast<std::uint8_t>(107 + (word >> 8) % 41);
 }
 
+// Both NaN, zeros, subnormals, 1 and the largest, with and without a sign.
+constexpr std::array<std::uint8_t, 12> kSpecialE4m3{0x7F, 0x00, 0xFF, 0x80, 0x01, 0x7E,
+                                                    0x07, 0x08, 0xFE, 0x38, 0xB8, 0x81};
+
+std::uint8_t e4m3_scale_byte(Data data, std::uint64_t word, std::int64_t row) {
+  const std::uint64_t some = word >> 8;
+  switch (data) {
+    case Data::every_row: return kSpecialE4m3[static_cast<std::size_t>(row) % kSpecialE4m3.size()];
+    case Data::zeros:
+    case Data::codes: return 0x38;
+    case Data::bits:
+    case Data::wide: return static_cast<std::uint8_t>(data == Data::bits ? some : some % 0x7F);
+    case Data::specials:
+      if (word % 97 < kSpecialE4m3.size()) return kSpecialE4m3[word % 97];
+      break;
+    case Data::slots: return static_cast<std::uint8_t>(row);  // 256 rows: every byte, on both sides every pair
+    default: break;
+  }
+  return static_cast<std::uint8_t>(0x20 + some % 0x30);
+}
+
 float scale_value(Data data, std::uint64_t word, std::int64_t row) {
   const std::uint8_t byte = scale_byte(data, word, row);
   if (data == Data::zeros || data == Data::codes) return 1;
@@ -351,12 +395,14 @@ std::vector<std::byte> expand_operand(const Case& c, Format format, std::uint64_
 
 std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, std::int64_t rows,
                                              std::int64_t blocks) {
-  const bool bytes_only = matmul_of(c.variant).scales == MXCHECK_E8M0;
+  const int kind = matmul_of(c.variant).scales;
+  const bool bytes_only = kind != MXCHECK_FP32;
   std::vector<std::byte> out(static_cast<std::size_t>(rows * blocks) * (bytes_only ? 1 : 4));
   for (std::int64_t i = 0; i < rows * blocks; ++i) {
     const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(i));
-    const std::uint8_t byte = scale_byte(c.data, word, i / blocks);
-    const float value = scale_value(c.data, word, i / blocks);
+    const std::int64_t row = i / blocks;
+    const std::uint8_t byte = kind == MXCHECK_E4M3 ? e4m3_scale_byte(c.data, word, row) : scale_byte(c.data, word, row);
+    const float value = scale_value(c.data, word, row);
     if (bytes_only)
       out[static_cast<std::size_t>(i)] = std::byte{byte};
     else

@@ -22,7 +22,9 @@ class MatmulProblem final : public Problem {
   explicit MatmulProblem(const Call& call);  // that a call poses
 
   // Operands [rows, depth] row-major, scales [blocks of rows, blocks of depth], C as D, as the candidate reads them.
+  // Codes are one an element in a and b, whatever the candidate reads: NVFP4's are packed beside them.
   std::vector<std::byte> a, b, scales_a, scales_b, c_values;
+  std::vector<std::byte> packed_a, packed_b;
   std::vector<std::int32_t> index;  // gather: row i of A is row index[i]
 
   [[nodiscard]] std::vector<ProblemInput> inputs() const override;

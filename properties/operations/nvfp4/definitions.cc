@@ -14,6 +14,7 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/operations/scaled_blocks/geometry.h"

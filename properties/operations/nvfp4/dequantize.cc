@@ -13,6 +13,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/check.h"
 #include "properties/core/input.h"

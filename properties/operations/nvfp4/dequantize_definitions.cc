@@ -12,6 +12,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/input.h"
 #include "properties/operations/nvfp4/dequantize.h"

@@ -13,6 +13,7 @@
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/operations/nvfp4/dequantize.h"

@@ -8,6 +8,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "properties/core/law.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/geometry.h"

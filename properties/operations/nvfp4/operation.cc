@@ -13,6 +13,7 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
 #include "properties/core/check.h"
@@ -76,33 +77,6 @@ Input input_of(const Call& call) {
 }
 
 }  // namespace
-
-Bytes packed_rows(std::span<const std::uint8_t> codes, std::int64_t cols) {
-  const auto width = static_cast<std::size_t>(cols);
-  Bytes bytes;
-  if (width == 0) return bytes;
-  bytes.reserve(codes.size() / width * ((width + 1) / 2));
-  for (std::size_t row = 0; row < codes.size(); row += width) {
-    for (std::size_t j = 0; j < width; j += 2) {
-      const unsigned high = j + 1 < width ? codes[row + j + 1] : 0U;
-      bytes.push_back(static_cast<std::byte>(codes[row + j] | high << 4));
-    }
-  }
-  return bytes;
-}
-
-std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t cols) {
-  const auto width = static_cast<std::size_t>(cols);
-  const std::size_t packed = (width + 1) / 2;
-  std::vector<std::uint8_t> codes;
-  for (std::size_t row = 0; packed != 0 && row + packed <= bytes.size(); row += packed) {
-    for (std::size_t j = 0; j < width; ++j) {
-      const auto byte = static_cast<std::uint8_t>(bytes[row + j / 2]);
-      codes.push_back(j % 2 == 0 ? byte & 0xF : byte >> 4);
-    }
-  }
-  return codes;
-}
 
 Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
   const Recipe of = recipe();

@@ -44,10 +44,6 @@ class Nvfp4Problem final : public Problem {
   void describe_outputs();
 };
 
-// Two codes a byte, the first in the low nibble; the last byte of a row of odd length has a nibble of 0.
-Bytes packed_rows(std::span<const std::uint8_t> codes, std::int64_t cols);
-std::vector<std::uint8_t> unpacked_rows(std::span<const std::byte> bytes, std::int64_t cols);
-
 // The matrix of data=boundaries, and the tensor's scale of a case.
 Input expand_nvfp4_ties(const Case& c, OuterScale outer);
 float drawn_tensor_scale(const Case& c, const Recipe& recipe);

@@ -34,7 +34,7 @@ OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
 _LAYOUTS = ("compact", "tcgen05")
 _WORDS = {
     "nan": ("refuse", "last"),
-    "scale_type": ("none", "e8m0", "fp32"),
+    "scale_type": ("none", "e8m0", "fp32", "e4m3"),
     "grouping": ("dense", "rows", "depth"),
 }
 _FLOATS = ("alpha", "scale")

@@ -1,6 +1,7 @@
 // A host library whose matmul is the reference's, so that the gate's statements about matmul run without a GPU; and,
-// named by MATMUL_FAULT, the faults that kernels make. MATMUL_FORMAT leaves one format of FP8 operands.
+// named by MATMUL_FAULT, the faults that kernels make. MATMUL_FORMAT leaves one format of operands.
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -30,6 +31,14 @@ mxcheck_status supports(const mxcheck_policy* base, DLDataType) {
   return p->policy.block_cols == 128 || p->scale_type == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
 }
 
+mxcheck_status supports_nvfp4(const mxcheck_policy* base, DLDataType) {
+  const mxcheck_matmul_policy* p = policy_of(base);
+  if (p == nullptr) return MXCHECK_INVALID;
+  const std::string_view only = right::variable("MATMUL_FORMAT");
+  if (!only.empty() && only != p->policy.format) return MXCHECK_UNSUPPORTED;
+  return p->scale_type == MXCHECK_E4M3 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
+}
+
 bool has_shape(const DLTensor& t, std::int64_t rows, std::int64_t cols, int code, int bits) {
   return t.ndim == 2 && t.shape[0] == rows && t.shape[1] == cols && t.dtype.code == code && t.dtype.bits == bits;
 }
@@ -41,6 +50,8 @@ bool has_blocks(const mxcheck_matmul_policy& p) {
   const auto is = [](std::int64_t value, std::int64_t a, std::int64_t b) { return value == a || value == b; };
   if (p.scale_type == MXCHECK_NO_SCALES)
     return p.policy.block_rows == 0 && p.policy.block_cols == 0 && p.block_b_rows == 0 && p.block_b_cols == 0;
+  if (p.scale_type == MXCHECK_E4M3)
+    return p.policy.block_rows == 1 && p.policy.block_cols == 16 && p.block_b_rows == 1 && p.block_b_cols == 16;
   return p.policy.block_rows == 1 && is(p.policy.block_cols, 32, 128) && is(p.block_b_rows, 1, 128) &&
          is(p.block_b_cols, 32, 128);
 }
@@ -51,12 +62,13 @@ struct Groups {
   const DLTensor* index = nullptr;
   [[nodiscard]] bool none() const { return offsets == nullptr || offsets->shape[0] == 0; }
   [[nodiscard]] std::int64_t experts() const { return none() ? 1 : offsets->shape[0] - 1; }
-  // Columns of scales: blocks of 128 of k, of each group along k.
+  // Columns of scales: blocks of k, of each group along k.
   [[nodiscard]] std::int64_t scale_columns(const mxcheck_matmul_policy& p) const {
-    if (p.grouping != MXCHECK_DEPTH) return blocks(p.depth, 128);
+    const std::int64_t block = p.policy.block_cols;
+    if (p.grouping != MXCHECK_DEPTH) return blocks(p.depth, block);
     const auto* values = reinterpret_cast<const std::int64_t*>(right::data_of(*offsets));
     std::int64_t columns = 0;
-    for (std::int64_t e = 0; e < experts(); ++e) columns += blocks(values[e + 1] - values[e], 128);
+    for (std::int64_t e = 0; e < experts(); ++e) columns += blocks(values[e + 1] - values[e], block);
     return columns;
   }
 };
@@ -70,7 +82,7 @@ const char* problem_of_policy(const mxcheck_call& call, const mxcheck_matmul_pol
   const auto is = [](std::int64_t value, std::int64_t last) { return value >= 0 && value <= last; };
   const int needed = inputs_before_groups(p);
   const bool right = mxcheck::find_format(p.policy.format) && mxcheck::find_format(p.format_b) &&
-                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 2) && is(p.scale_type, 2) &&
+                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 2) && is(p.scale_type, 3) &&
                      call.num_outputs == 1 && call.num_inputs >= needed && call.num_inputs <= needed + 2 &&
                      has_blocks(p) && is(p.accumulate, 1);
   return right ? nullptr : "policy and tensors make no matmul";
@@ -96,15 +108,16 @@ const char* problem_of_tensors(const mxcheck_call& call, const mxcheck_matmul_po
   if (in[0].ndim != 2) return "a is no matrix";
   const std::int64_t a_rows = in[0].shape[0];
   const Format a = *mxcheck::find_format(p.policy.format);
-  const int width = mxcheck::spec(a).bits;
+  const int width = std::max(8, mxcheck::spec(a).bits);
+  const std::int64_t line = p.scale_type == MXCHECK_E4M3 ? (p.depth + 1) / 2 : p.depth;
   const int type = a == Format::bf16 ? kDLBfloat : width <= 8 ? kDLUInt : kDLFloat;
   const int out_bits = call.outputs[0].dtype.bits;
   const int out_type = out_bits == 16 ? kDLBfloat : kDLFloat;
-  bool right = has_shape(in[0], a_rows, p.depth, type, width) && has_shape(in[1], matrices * n, p.depth, type, width) &&
+  bool right = has_shape(in[0], a_rows, line, type, width) && has_shape(in[1], matrices * n, line, type, width) &&
                has_shape(call.outputs[0], results * m, n, out_type, out_bits);
   if (p.scale_type != 0) {
-    const int scale_bits = p.scale_type == MXCHECK_E8M0 ? 8 : 32;
-    const int scale_code = p.scale_type == MXCHECK_E8M0 ? kDLUInt : kDLFloat;
+    const int scale_bits = p.scale_type == MXCHECK_FP32 ? 32 : 8;
+    const int scale_code = p.scale_type == MXCHECK_FP32 ? kDLFloat : kDLUInt;
     const std::int64_t columns = groups.scale_columns(p);
     right = right && has_shape(in[2], blocks(a_rows, p.policy.block_rows), columns, scale_code, scale_bits) &&
             has_shape(in[3], matrices * blocks(n, p.block_b_rows), columns, scale_code, scale_bits);
@@ -119,7 +132,8 @@ std::string faulty_contract(std::string_view contract, bool scaled) {
   if (injected == "no_promotion" && !scaled) return "sm90_fp8";
   if (injected == "promotes_every_256" && !scaled) return "sm90_fp8+promote256";
   if (injected == "fp32_sums") return "ieee_fp32";
-  if (injected == "order_changes") {  // from call to call, as with atomics
+  if (injected == "nvfp4_fp32_sums") return contract.ends_with("+decode") ? "ieee_fp32+decode" : std::string(contract);
+  if (injected == "order_changes" && !contract.ends_with("+decode")) {  // from call to call, as with atomics
     static std::atomic<unsigned> calls{0};
     constexpr std::string_view kOrders[] = {"+descending", "", "exact", "ieee_fp32"};
     const std::string_view order = kOrders[calls++ % 4];
@@ -134,7 +148,7 @@ std::string faulty_contract(std::string_view contract, bool scaled) {
 std::vector<std::byte> shifted_scales(const mxcheck::Matmul& x) {
   const std::size_t width = x.a.scale_format == Format::e8m0 ? 1 : 4;
   const auto* from = static_cast<const std::byte*>(x.a.scales);
-  const std::size_t line = static_cast<std::size_t>(x.a.depth / 128) * width;
+  const std::size_t line = static_cast<std::size_t>(x.a.depth / x.a.block.cols) * width;
   std::vector<std::byte> shifted(from, from + line * static_cast<std::size_t>(x.a.rows));
   for (std::size_t i = 0; i < shifted.size(); ++i) {
     if (i % line >= width) shifted[i] = from[i - width];
@@ -148,6 +162,70 @@ std::vector<std::byte> magnitudes(const mxcheck::Matmul& x) {
   std::vector<std::byte> scales(from, from + 4 * x.a.scale_row_stride * x.a.rows);
   for (std::size_t i = 3; i < scales.size(); i += 4) scales[i] &= std::byte{0x7F};
   return scales;
+}
+
+// Faults of NVFP4 operands.
+
+std::uint8_t flushed_scale(std::uint8_t byte) { return (byte & 0x7FU) < 8 ? 0 : byte; }
+std::uint8_t scale_without_nan(std::uint8_t byte) { return (byte & 0x7FU) == 0x7F ? 0x7E : byte; }
+std::uint8_t without_half(std::uint8_t code) { return (code & 7U) == 1 ? 0 : code; }
+
+void exchange_nibbles(std::vector<std::uint8_t>& codes, std::int64_t depth) {
+  for (std::size_t row = 0; row < codes.size(); row += static_cast<std::size_t>(depth)) {
+    for (std::int64_t k = 0; k + 1 < depth; k += 2) std::swap(codes[row + k], codes[row + k + 1]);
+  }
+}
+
+// Each scale for 32 of k: every second one is not read.
+void widen_blocks(std::vector<std::uint8_t>& scales, std::int64_t line) {
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    if (i % line % 2 == 1) scales[i] = scales[i - 1];
+  }
+}
+
+// The nibble after the last of an odd k as one more product.
+void read_on(mxcheck::Matmul& x, right::Nvfp4Operands& of, const mxcheck_call& call) {
+  const std::int64_t depth = x.a.depth + x.a.depth % 2;
+  for (int i = 0; i < 2; ++i) {
+    const DLTensor& t = call.inputs[i];
+    of.codes[i] = mxcheck::unpacked_rows({right::data_of(t), static_cast<std::size_t>(t.shape[0] * t.shape[1])}, depth);
+    mxcheck::MatmulOperand& o = i == 0 ? x.a : x.b;
+    o.codes = of.codes[i].data(), o.depth = o.row_stride = depth;
+  }
+}
+
+// Scales of other bits than E4M3 has: what a kernel takes the bytes for.
+std::vector<float> scales_as(const std::vector<std::uint8_t>& bytes, float (*value)(std::uint8_t)) {
+  std::vector<float> scales;
+  for (const std::uint8_t byte : bytes) scales.push_back(value(byte));
+  return scales;
+}
+float signed_scale(std::uint8_t byte) { return static_cast<float>(mxcheck::decode(Format::e4m3, byte)); }
+float power_of_two(std::uint8_t byte) { return static_cast<float>(mxcheck::decode(Format::e8m0, byte)); }
+
+// fp32: where scales are kept that are no E4M3 any more.
+void spoil_nvfp4(mxcheck::Matmul& x, const mxcheck_call& call, right::Nvfp4Operands& of, std::vector<float>& fp32) {
+  const std::string_view injected = fault();
+  const std::int64_t line = x.a.scale_row_stride;
+  const auto each = [](std::vector<std::uint8_t>& bytes, std::uint8_t (*change)(std::uint8_t)) {
+    std::transform(bytes.begin(), bytes.end(), bytes.begin(), change);
+  };
+  if (injected == "nvfp4_nibbles_exchanged") exchange_nibbles(of.codes[0], x.a.depth);
+  if (injected == "nvfp4_odd_k_reads_on" && x.grouping != mxcheck::Grouping::depth) read_on(x, of, call);
+  if (injected == "nvfp4_scales_of_32" && line > 0) widen_blocks(of.scales[0], line);
+  if (injected == "nvfp4_scale_subnormals_flushed") each(of.scales[0], flushed_scale);
+  if (injected == "nvfp4_scale_nan_is_448") each(of.scales[1], scale_without_nan);
+  if (injected == "nvfp4_half_is_zero") each(of.codes[1], without_half);
+  const bool is_signed = injected == "nvfp4_scale_sign_counts";
+  if (is_signed || injected == "nvfp4_scales_read_as_e8m0") {
+    fp32 = scales_as(of.scales[0], is_signed ? signed_scale : power_of_two);
+    x.a.scale_format = Format::fp32, x.a.scales = fp32.data();
+  }
+  if (injected == "nvfp4_alpha_in_operand" && x.alpha != 1) {  // rounded with it to BF16
+    fp32 = scales_as(of.scales[0], [](std::uint8_t byte) { return signed_scale(byte & 0x7FU); });
+    for (float& scale : fp32) scale *= x.alpha;
+    x.a.scale_format = Format::fp32, x.a.scales = fp32.data(), x.alpha = 1;
+  }
 }
 
 // D in BF16, cut from FP32.
@@ -189,7 +267,10 @@ void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::stri
   const std::string_view injected = fault();
   const bool scaled = p.scale_type != 0;
   const std::int64_t k = p.depth;
-  mxcheck::Matmul x = right::matmul_of(call, faulty_contract(contract, scaled));
+  right::Nvfp4Operands nvfp4;
+  std::vector<float> fp32_scales;
+  mxcheck::Matmul x = right::matmul_of(call, faulty_contract(contract, scaled), &nvfp4);
+  if (p.scale_type == MXCHECK_E4M3) spoil_nvfp4(x, call, nvfp4, fp32_scales);
   std::vector<std::byte> other_scales;
   if (injected == "scale_before" && scaled && p.grouping == 0 && k % 128 == 0 && k > 0) {
     other_scales = shifted_scales(x);
@@ -247,6 +328,8 @@ mxcheck_status run_bf16(const mxcheck_call* call) {
   return run_as(call, "sm90_bf16+from_c");
 }
 
+mxcheck_status run_nvfp4(const mxcheck_call* call) { return run_as(call, "sm90_bf16+decode"); }
+
 constexpr mxcheck_operation kOperations[] = {
     {"matmul", "sm90_fp8+promote128", 0, 0, 1, 1, supports, nullptr, run_promoted},
     {"matmul", "sm90_bf16+from_c", 0, 0, 1, 1,
@@ -255,9 +338,10 @@ constexpr mxcheck_operation kOperations[] = {
        return q != nullptr && q->grouping == 0 ? MXCHECK_OK : MXCHECK_UNSUPPORTED;
      },
      nullptr, run_bf16},
+    {"matmul", "sm90_bf16+decode", 0, 0, 1, 1, supports_nvfp4, nullptr, run_nvfp4},
 };
 constexpr mxcheck_candidate_table kTable{
-    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_matmul", "1", kDLCPU, 2, kOperations};
+    MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "host_matmul", "1", kDLCPU, 3, kOperations};
 
 }  // namespace
 

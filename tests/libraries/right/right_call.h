@@ -6,10 +6,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/candidate.h"
 #include "kernels/candidate_matmul.h"
+#include "kernels/candidate_nvfp4.h"
+#include "numerics/bytes.h"
+#include "numerics/format/packing.h"
 #include "reference/matmul/matmul.h"
 
 namespace right {
@@ -77,8 +82,14 @@ inline const char* problem_of(const mxcheck_call& call, std::size_t policy_bytes
 
 inline const std::byte* data_of(const DLTensor& t) { return static_cast<const std::byte*>(t.data) + t.byte_offset; }
 
-// Nothing is checked.
-inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view contract) {
+// Codes of NVFP4 operands, one an element, and the scales, for a library that changes them.
+struct Nvfp4Operands {
+  std::vector<std::uint8_t> codes[2];
+  std::vector<std::uint8_t> scales[2];
+};
+
+// Nothing is checked. nvfp4 holds the codes that are packed in the call; it must outlive the result.
+inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view contract, Nvfp4Operands* nvfp4 = nullptr) {
   const auto& p = *reinterpret_cast<const mxcheck_matmul_policy*>(call.policy);
   const DLTensor* in = call.inputs;
   const bool scaled = p.scale_type != MXCHECK_NO_SCALES;
@@ -88,8 +99,17 @@ inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view cont
     o.format = *mxcheck::find_format(format), o.codes = data_of(in[i]), o.rows = rows, o.depth = o.row_stride = p.depth;
     if (!scaled) return o;
     o.block = block;
-    o.scale_format = p.scale_type == MXCHECK_E8M0 ? mxcheck::Format::e8m0 : mxcheck::Format::fp32;
+    o.scale_format = p.scale_type == MXCHECK_E8M0   ? mxcheck::Format::e8m0
+                     : p.scale_type == MXCHECK_E4M3 ? mxcheck::Format::e4m3
+                                                    : mxcheck::Format::fp32;
     o.scales = data_of(in[i + 2]), o.scale_row_stride = in[i + 2].shape[1];
+    if (p.scale_type != MXCHECK_E4M3 || nvfp4 == nullptr) return o;
+    const auto bytes = [](const DLTensor& t) {
+      return std::span(data_of(t), static_cast<std::size_t>(t.shape[0] * t.shape[1]));
+    };
+    nvfp4->codes[i] = mxcheck::unpacked_rows(bytes(in[i]), p.depth);
+    nvfp4->scales[i] = mxcheck::values_in<std::uint8_t>(bytes(in[i + 2]));
+    o.codes = nvfp4->codes[i].data(), o.scales = nvfp4->scales[i].data();
     return o;
   };
   x.a = operand(0, p.policy.format, in[0].shape[0], {p.policy.block_rows, p.policy.block_cols});

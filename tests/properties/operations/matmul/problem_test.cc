@@ -12,6 +12,7 @@
 
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/operations/matmul/definitions.h"
 #include "properties/operations/matmul/operation.h"
@@ -89,6 +90,70 @@ void expect_integer_sums(const std::string& fields) {
       }
     }
   }
+}
+
+// NVFP4: the answer is that of BF16 operands that are code times scale, which BF16 holds; a scale's sign counts for
+// nothing, and neither does the nibble after an odd k.
+void expect_decoded(const std::string& fields) {
+  const Case c = parse_case(std::string("op=matmul:sm90_bf16+decode format=e2m1 format_b=e2m1 block=1x16 "
+                                        "block_b=1x16 scales=e4m3 ") +
+                            fields);
+  EXPECT_EQ(parse_case(to_text(c)), c);
+  const MatmulProblem p(c);
+  ASSERT_EQ(MatmulProblem(p.call()).answer()[0].bytes, p.answer()[0].bytes) << fields;
+  const std::int64_t depth = matmul_case(c).depth, blocks = (depth + 15) / 16;
+  EXPECT_EQ(p.inputs()[0].tensor.shape.back(), (depth + 1) / 2);
+  const auto decoded = [&](const std::vector<std::byte>& packed, const std::vector<std::byte>& scales) {
+    std::vector<std::uint16_t> words;
+    const std::vector<std::uint8_t> codes = unpacked_rows(packed, depth);
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const std::size_t row = i / static_cast<std::size_t>(depth), k = i % static_cast<std::size_t>(depth);
+      const std::byte scale = scales[row * static_cast<std::size_t>(blocks) + k / 16];
+      const double value =
+          decode(Format::e2m1, codes[i]) * decode(Format::e4m3, static_cast<std::uint32_t>(scale & std::byte{0x7F}));
+      const std::uint32_t word = encode(Format::bf16, value, Rounding::nearest_even, Overflow::non_saturate);
+      EXPECT_TRUE(std::isnan(value) || decode(Format::bf16, word) == value);
+      words.push_back(static_cast<std::uint16_t>(word));
+    }
+    return to_bytes(words);
+  };
+  Case plain = c;
+  plain.variant.operation = "matmul:sm90_bf16";
+  MatmulVariant& v = matmul_of(plain.variant);
+  v.format = v.format_b = Format::bf16, v.scales = MXCHECK_NO_SCALES, v.block = v.block_b = {0, 0};
+  MatmulProblem of_bf16(plain);
+  of_bf16.a = decoded(p.packed_a, p.scales_a), of_bf16.b = decoded(p.packed_b, p.scales_b);
+  of_bf16.c_values = p.c_values;
+  EXPECT_EQ(of_bf16.answer()[0].bytes, p.answer()[0].bytes) << fields;
+}
+
+TEST(MatmulProblems, nvfp4_operands_are_packed_and_decoded_to_bf16) {
+  for (const char* fields : {"groups=none d=fp32 rows=9 cols=5 depth=70 data=normal seed=1",
+                             "groups=none d=bf16 rows=12 cols=12 depth=16 data=every_row seed=1",
+                             "groups=rows d=fp32 rows=9 cols=5 depth=48 experts=0,4,4,9 data=bits seed=2 alpha=0.25",
+                             "groups=none d=fp32 rows=4 cols=6 depth=33 data=specials seed=3 adds=1"})
+    expect_decoded(fields);
+}
+
+TEST(MatmulProblems, the_nibble_after_an_odd_depth_holds_anything) {
+  const MatmulProblem p(
+      parse_case("op=matmul:sm90_bf16+decode format=e2m1 format_b=e2m1 block=1x16 block_b=1x16 scales=e4m3 groups=none "
+                 "d=fp32 rows=64 cols=1 depth=1 data=normal seed=1"));
+  std::set<std::byte> high;
+  for (const std::byte b : p.packed_a) high.insert(b >> 4);
+  EXPECT_GT(high.size(), 8U);
+}
+
+// UE4M3 scales where the tensor core takes them.
+TEST(MatmulVariants, nvfp4_is_asked_for_where_a_contract_has_it) {
+  const auto count = [](const char* operation) {
+    const std::vector<Variant> all = askable_matmuls(operation);
+    return std::ranges::count_if(all, [](const Variant& v) { return matmul_of(v).scales == MXCHECK_E4M3; });
+  };
+  EXPECT_EQ(count("matmul:sm90_bf16+decode"), 6);  // dense, two kinds of groups; BF16, FP32
+  EXPECT_EQ(count("matmul:sm100_nvf4"), 6);
+  EXPECT_EQ(count("matmul:sm100_mxf4"), 0);
+  EXPECT_EQ(count("matmul:sm90_fp8+promote128"), 0);
 }
 
 TEST(MatmulProblems, answers_are_the_sums_dense_and_in_groups) {
@@ -329,6 +394,18 @@ TEST(ExpandMatmul, scale_bytes_are_those_that_the_data_needs) {
   for (const int extreme : {0, 254, 255}) EXPECT_GT(std::count(specials.begin(), specials.end(), extreme), 40);
   const std::vector<std::uint8_t> slots = bytes(Data::slots);
   for (std::size_t i = 0; i < slots.size(); ++i) ASSERT_EQ(slots[i], i / 40);
+}
+
+TEST(ExpandMatmul, e4m3_scales_are_those_that_the_data_needs) {
+  const auto bytes = [](Data data) {
+    return values_in<std::uint8_t>(expand_operand_scales(make_case(data, 1, MXCHECK_E4M3), kA, 256, 40));
+  };
+  for (const std::uint8_t byte : bytes(Data::codes)) ASSERT_EQ(byte, 0x38);
+  const std::vector<std::uint8_t> bits = bytes(Data::bits), specials = bytes(Data::specials);
+  EXPECT_EQ(std::set<std::uint8_t>(bits.begin(), bits.end()).size(), 256U);
+  for (const int special : {0, 0x7F, 0x80, 0xFF, 0x7E, 0x01})
+    EXPECT_GT(std::count(specials.begin(), specials.end(), special), 40) << special;
+  for (const std::uint8_t byte : bytes(Data::wide)) ASSERT_LT(byte, 0x7F);
 }
 
 TEST(ExpandMatmul, fp32_scales_have_the_exponents_of_the_bytes) {

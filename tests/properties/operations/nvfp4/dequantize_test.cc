@@ -15,6 +15,7 @@
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/geometry.h"

@@ -8,6 +8,7 @@
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
+#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/operation.h"
