@@ -50,19 +50,6 @@ std::uint32_t infinity(const SumOutput& out, bool negative) {
   return word_of(out, sign | (out.format.max_code + 1));
 }
 
-// units * 2^exponent in the output's format. Every sum of a step is below 2^53 units: a double holds it.
-std::uint32_t convert(const FusedSum& f, std::int64_t units, int exponent) {
-  const SumOutput& out = f.output;
-  const double value = std::ldexp(static_cast<double>(units), exponent);
-  const bool negative = units < 0;
-  const Rounding rounding = out.rounds_to_even ? Rounding::nearest_even : Rounding::toward_zero;
-  const Overflow overflow = f.saturates ? Overflow::saturate : Overflow::non_saturate;
-  if (!f.saturates && std::abs(value) >= std::ldexp(1.0, out.format.bias + 1)) return infinity(out, negative);
-  const std::uint32_t code = detail::encode_with(out.format, value, rounding, overflow, 0);
-  const std::uint32_t sign = std::uint32_t{1} << (out.format.bits - 1);
-  return (code & ~sign) == 0 ? 0 : word_of(out, code);
-}
-
 // The term in units of 2^quantum.
 std::int64_t align(const Term& t, int quantum, Alignment alignment) {
   const int left = t.unit - quantum;
@@ -178,6 +165,18 @@ Factor factor(Format format, std::uint32_t code) {
   return factor_of(f, code);
 }
 
+std::uint32_t converted_sum(const FusedSum& f, std::int64_t units, int exponent) {
+  const SumOutput& out = f.output;
+  const double value = std::ldexp(static_cast<double>(units), exponent);
+  const bool negative = units < 0;
+  const Rounding rounding = out.rounds_to_even ? Rounding::nearest_even : Rounding::toward_zero;
+  const Overflow overflow = f.saturates ? Overflow::saturate : Overflow::non_saturate;
+  if (!f.saturates && std::abs(value) >= std::ldexp(1.0, out.format.bias + 1)) return infinity(out, negative);
+  const std::uint32_t code = detail::encode_with(out.format, value, rounding, overflow, 0);
+  const std::uint32_t sign = std::uint32_t{1} << (out.format.bits - 1);
+  return (code & ~sign) == 0 ? 0 : word_of(out, code);
+}
+
 std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b, std::uint32_t c_word,
                         const StepScales* step_scales, FusedTrace* trace) {
   if (a.size() != b.size() || a.size() > static_cast<std::size_t>(f.terms)) {
@@ -217,7 +216,7 @@ std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<
       trace->terms.push_back({t.index, t.negative, t.magnitude, t.unit, t.exponent, units, cut});
     }
   }
-  std::uint32_t word = convert(f, sum, quantum);
+  std::uint32_t word = converted_sum(f, sum, quantum);
   if (f.adds_c_last) {
     word = std::bit_cast<std::uint32_t>(std::bit_cast<float>(word) + std::bit_cast<float>(c_word));
   }

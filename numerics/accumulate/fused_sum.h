@@ -125,6 +125,9 @@ struct FusedTrace {
   std::vector<FusedTerm> terms;  // those that are not zero
 };
 
+// Step 4: units * 2^exponent in the output's format. |units| is below 2^53, as every sum of a step is.
+std::uint32_t converted_sum(const FusedSum& f, std::int64_t units, int exponent);
+
 // d for one step: a and b hold f.terms factors each, fewer where K ends (the rest are zeros). Error{usage} for more,
 // for another number of scales, or for terms that differ in their fraction bits beyond what 64 bits hold.
 std::uint32_t fused_sum(const FusedSum& f, std::span<const Factor> a, std::span<const Factor> b, std::uint32_t c,

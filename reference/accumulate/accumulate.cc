@@ -9,6 +9,7 @@
 #include "numerics/error.h"
 #include "reference/accumulate/engine.h"
 #include "reference/accumulate/exact_tile.h"
+#include "reference/accumulate/group_tile.h"
 #include "reference/accumulate/operand.h"
 #include "reference/common/parallel.h"
 
@@ -99,6 +100,7 @@ void accumulate_tile(const PackedOperand& a, Extent rows, const PackedOperand& b
   check(a, rows, b, cols, k);
   if (k.begin == k.end || rows.begin == rows.end || cols.begin == cols.end) return;
   if (a.exact() != nullptr) return exact_tile(*a.exact(), rows, *b.exact(), cols, k, acc, ld);
+  if (runs_on_groups(a.contract(), a.format(), b.format())) return group_tile(a, rows, b, cols, k, acc, ld);
   if (!runs_on_engine(a.contract())) return plain_tile(a, rows, b, cols, k, acc, ld);
   const std::int64_t terms = a.contract().step.terms;
   detail::run_chains({a, b, rows, cols, {k.begin / terms, (k.end + terms - 1) / terms}, acc, ld});

@@ -36,6 +36,11 @@ constexpr std::array kUsual{
     UsualWork{"quantize_nvfp4_equals_the_reference", {11, 154}, {45, 665}},
     UsualWork{"dequantize_nvfp4_equals_the_reference", {3.5, 163}, {15, 646}}};
 
+// In their place, of libraries that quantize no MXFP8: cpu_layer and cpu_nvfp4.
+constexpr std::array kUsualOfFewer{UsualWork{"the_thread_count_changes_nothing", {1.5, 90}, {9.3, 150}},
+                                   UsualWork{"large_tensors_equal_the_reference", {2, 101}, {1.9, 42}},
+                                   UsualWork{"a_refused_call_changes_nothing_after_it", {1.5, 9.5}, {10.6, 27}}};
+
 // Statements that are not among them. Those of pairs of sizes compare with the reference.
 constexpr UsualWork kOther{"", {0.2, 4}, {1, 36}};
 constexpr UsualWork kOtherOfPairs{"", {4, 120}, {15, 400}};
@@ -43,6 +48,15 @@ constexpr UsualWork kOtherOfPairs{"", {4, 120}, {15, 400}};
 // A random case has at most 2^16 elements, mostly far fewer.
 constexpr double kCostOfRandomCase = 0.008;
 constexpr int kRandomCasesOfFullSuite = 4000;
+
+const UsualWork* usual_work(std::string_view statement, bool quantizes) {
+  const auto in = [&](std::span<const UsualWork> works) {
+    const auto found = std::ranges::find(works, statement, &UsualWork::statement);
+    return found == works.end() ? nullptr : &*found;
+  };
+  const UsualWork* const of_fewer = quantizes ? nullptr : in(kUsualOfFewer);
+  return of_fewer != nullptr ? of_fewer : in(kUsual);
+}
 
 UsualWork::Amount usual_amount(const Statement& s, const UsualWork& work, const Workload::Run& run) {
   UsualWork::Amount amount = run.suite == Suite::quick ? work.quick : work.full;
@@ -58,11 +72,12 @@ UsualWork::Amount usual_amount(const Statement& s, const UsualWork& work, const 
 std::span<const UsualWork> usual_works() { return kUsual; }
 
 Workload::Workload(const std::vector<const Statement*>& planned, const Run& run) : run_(run) {
+  const bool quantizes = std::ranges::any_of(
+      planned, [](const Statement* s) { return s->name == std::string_view("quantize_equals_the_reference"); });
   for (const Statement* s : planned) {
-    const auto found =
-        std::find_if(kUsual.begin(), kUsual.end(), [&](const auto& w) { return w.statement == s->name; });
+    const UsualWork* const found = usual_work(s->name, quantizes);
     Item item;
-    item.is_known = found != kUsual.end();
+    item.is_known = found != nullptr;
     item.sets_pace = item.is_known && s->covers_pairs;
     const UsualWork& other = s->covers_pairs ? kOtherOfPairs : kOther;
     const UsualWork::Amount usual = usual_amount(*s, item.is_known ? *found : other, run);
