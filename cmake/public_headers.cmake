@@ -16,8 +16,6 @@ set(mxcheck_public_numerics
     measure/measures.h
     measure/median_search.h
     measure/paired_errors.h
-    measure/pairwise_sum.h
-    measure/value_counts.h
     names.h
     scale/recipe.h
     scale/recipe_words.h
@@ -30,7 +28,6 @@ set(mxcheck_public_reference
     common/matrix.h
     error/input_facts.h
     error/matmul_error.h
-    error/scale_set.h
     error/study.h
     layer/aggregate.h
     layer/layer.h

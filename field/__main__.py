@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, List
 
-from .device import DEVICE
+from . import DEVICE
 from .runs import Claim, Result, claims, run
 
 

@@ -6,7 +6,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 
 def _deepgemm(a, b, sa, sb, d, policy):

@@ -8,7 +8,7 @@ import torch
 
 import mxcheck
 
-from .device import DEVICE
+from . import DEVICE
 
 RECIPES = ("fp32", "deepgemm_fp32", "dsv3_fp32", "tilekernels_fp32")
 

@@ -5,7 +5,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 _TYPES = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 

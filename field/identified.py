@@ -6,7 +6,7 @@ import torch
 
 import mxcheck
 
-from .device import DEVICE
+from . import DEVICE
 
 BF16, FP8, FP32, FP16 = ("bf16", "bf16"), ("e4m3", "e4m3"), ("fp32", "fp32"), ("fp16", "fp16")
 SQUARE, FEW = (128, 128, 256), (16, 16, 256)

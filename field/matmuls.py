@@ -5,7 +5,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 SLOW = ("sm90_fp8+promote128", "sm90_fp8+promote64", "sm90_fp8+promote32", "sm90_fp8")
 FAST = ("sm90_fp8", "sm90_fp8+promote128")

@@ -7,7 +7,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 RECIPES = {"floor": ("torchao_0_18_floor", "torchao_floor", "torchao_floor_cuda", "ocp"),
            "rceil": ("torchao_0_18", "torchao_old", "torchao", "te", "te_ftz", "rceil"),

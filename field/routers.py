@@ -4,7 +4,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 
 def after(logits, k):

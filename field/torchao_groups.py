@@ -7,7 +7,7 @@ import torch
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 RECIPES = ("rceil", "torchao_0_18", "floor")
 

@@ -6,7 +6,7 @@ import triton.language as tl
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 FP8 = ("sm90_fp8", "sm90_fp8+promote128", "sm90_fp8+promote32", "sm90_fp8+promote64")
 

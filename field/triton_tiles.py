@@ -8,7 +8,7 @@ import triton.language as tl
 
 import mxcheck
 
-from .device import ON
+from . import ON
 
 SHAPES = ((16, 1), (32, 4), (64, 8), (128, 8))  # tile, warps
 

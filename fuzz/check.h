@@ -12,6 +12,9 @@
 
 #include "numerics/error.h"
 
+// Each target defines it.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
 namespace mxcheck::fuzz {
 
 inline void require(bool kept, const char* promise) {

@@ -8,8 +8,6 @@
 #include "fuzz/check.h"
 #include "trainer/config/config.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mxcheck;
   TrainingConfig config;

@@ -11,8 +11,6 @@
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 namespace mxcheck::fuzz {
 namespace {
 

@@ -15,10 +15,7 @@
 #include "goldens/io/byte_source.h"
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/record/journal.h"
-#include "trainer/record/journal_frames.h"
 #include "trainer/record/run_file.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace mxcheck::fuzz {
 namespace {

@@ -3,8 +3,6 @@
 #include "fuzz/check.h"
 #include "goldens/format/manifest.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mxcheck;
   const std::string text(data, data + size);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "fuzz/check.h"
 
 int main(int count, char** arguments) {
   namespace fs = std::filesystem;

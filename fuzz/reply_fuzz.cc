@@ -11,8 +11,6 @@
 #include "properties/process/candidate_process.h"
 #include "properties/process/contain.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 using namespace mxcheck;
 
 namespace {

@@ -7,8 +7,6 @@
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/record/run_file.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 namespace mxcheck::fuzz {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "fuzz/check.h"
 #include "goldens/io/readers.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mxcheck;
   const SpanSource source(fuzz::bytes_of(data, size), "input.safetensors");

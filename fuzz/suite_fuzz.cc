@@ -10,8 +10,6 @@
 #include "properties/operations/router/golden.h"
 #include "properties/operations/scaled_blocks/golden.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 using namespace mxcheck;
 
 namespace {

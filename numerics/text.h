@@ -1,5 +1,5 @@
 #pragma once
-// Text in small pieces: lists in messages, numbers in arguments. No I/O, no errors.
+// Text in small pieces: lists and quotes in messages, numbers in arguments. No I/O, no errors.
 
 #include <charconv>
 #include <optional>
@@ -51,6 +51,24 @@ std::optional<Number> parse_number(std::string_view text, int base = 10) {
   }
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Text from outside as a message quotes it, on one line: control characters (below 0x20, and 0x7F) as "\x0A"; all else
+// as it is.
+inline std::string one_line(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  constexpr unsigned char kFirstPrintable = 0x20;
+  constexpr unsigned char kDelete = 0x7F;
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= kFirstPrintable && byte != kDelete) {
+      line += c;
+    } else {
+      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 0xF]};
+    }
+  }
+  return line;
 }
 
 }  // namespace mxcheck

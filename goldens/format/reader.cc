@@ -14,7 +14,7 @@
 #include "goldens/io/sha256.h"
 #include "numerics/byte_stream.h"
 #include "numerics/error.h"
-#include "numerics/one_line.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {

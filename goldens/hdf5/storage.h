@@ -12,7 +12,7 @@
 #include "goldens/hdf5/handle.h"
 #include "goldens/io/readers.h"
 #include "numerics/error.h"
-#include "numerics/one_line.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 

@@ -22,7 +22,6 @@
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"
-#include "numerics/one_line.h"
 #include "numerics/text.h"
 
 namespace mxcheck {

@@ -17,7 +17,6 @@
 #include "goldens/io/readers.h"
 #include "goldens/io/tensor_writers.h"
 #include "goldens/json/json.h"
-#include "goldens/json/strict_json.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"

@@ -6,9 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "goldens/json/strict_json.h"
 #include "numerics/names.h"
-#include "numerics/one_line.h"
+#include "numerics/text.h"
 
 namespace mxcheck {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "goldens/io/byte_source.h"
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "numerics/names.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/text.h"

@@ -10,7 +10,6 @@
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/measure/paired_errors.h"
-#include "numerics/measure/pairwise_sum.h"
 
 namespace mxcheck {
 namespace {

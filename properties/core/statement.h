@@ -14,8 +14,8 @@
 
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
+#include "properties/core/domain/domain.h"
 #include "properties/core/finding.h"
-#include "properties/core/suite.h"
 
 namespace mxcheck {
 
@@ -67,7 +67,7 @@ struct Statement {
   std::function<std::vector<Case>(const Variant&, Suite)> corners = {};
   int cases_per_variant = 0;  // random cases are at least this times the variants
   // The check is that outputs are Problem::answer(): drawn cases meet each pair of bins of two axes of the operation's
-  // domain, and a soak repeats such cases (properties/gate/soak.h). False: they meet each bin.
+  // domain, and a soak repeats such cases (properties/gate/gate.h). False: they meet each bin.
   bool covers_pairs = false;
   // False: outputs may differ from Problem::answer(), and a soak, which compares with it, leaves the statement out.
   bool repeats_bits = true;
@@ -87,5 +87,8 @@ struct Statement {
 const std::vector<Statement>& all_statements();
 
 bool offers(std::span<const Variant> variants, const Variant& wanted);
+
+// How an operation behaves, whatever it computes: within its buffers, the same every time, and clear in its refusals.
+std::vector<Statement> conduct_statements();
 
 }  // namespace mxcheck

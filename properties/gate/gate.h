@@ -121,7 +121,7 @@ struct StatementResult {
   std::optional<Counterexample> counterexample;
 };
 
-// The result of a soak (properties/gate/soak.h).
+// The result of a soak (run_soak).
 struct SoakCount {
   double minutes = 0;         // asked for
   std::int64_t calls = 0;     // whose outputs were compared
@@ -229,5 +229,25 @@ void judge(StatementResult& result, const std::string& not_checked, const std::s
 // statement about an operation that explain most of the others are named in each statement that they explain, in place
 // of none, and of other causes unless those alone need no rule.
 void prefer_common_causes(std::vector<StatementResult>& results);
+
+// --- soaks
+//
+// A soak: the same calls again and again for a given time, for races and for faults of one call in many, which a suite
+// meets by luck alone.
+//
+// Cases of the statements that outputs are Problem::answer(), of every variant that is offered, are drawn; the
+// reference answers each once. Some are in hand at a time, and bursts of one to 32 calls of one of them follow bursts
+// of another in random order. Every call has tensors of its own, filled anew; each burst comes from one of the
+// process's three threads. On a device each call is made in a stream of its own, in the default one, or three times at
+// once.
+
+// Runs for options.soak_minutes. GateReport::soak is set; a statement of which a variant was not met is inconclusive.
+// Error{usage} for a library that is no candidate or an --only that selects no statement of this kind.
+GateReport run_soak(const GateOptions& options, const StatementWatch& watch);
+
+// After n calls without a failure: the rate of failures that n calls would have shown at least once in 95 % of all
+// such runs, if calls fail independently: 1 - 0.05^(1/n), which is below 3/n ("If nothing goes wrong, is everything all
+// right?", Hanley and Lippman-Hand, JAMA 249, 1983). Returned: 3/n, 1 at most.
+double rule_of_three(std::int64_t calls);
 
 }  // namespace mxcheck

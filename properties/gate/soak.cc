@@ -1,4 +1,3 @@
-#include "properties/gate/soak.h"
 
 #include <algorithm>
 #include <atomic>

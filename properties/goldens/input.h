@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "goldens/io/readers.h"
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "numerics/error.h"
 #include "numerics/tensor.h"
 

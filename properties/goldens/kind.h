@@ -19,7 +19,7 @@
 
 #include "goldens/format/golden.h"
 #include "goldens/format/writer.h"
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "numerics/bytes.h"
 #include "numerics/tensor.h"
 #include "properties/core/definitions.h"

@@ -1,4 +1,3 @@
-#include "properties/identify/nvfp4.h"
 
 #include <array>
 #include <cmath>

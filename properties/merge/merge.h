@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "properties/gate/gate.h"
 
 namespace mxcheck {

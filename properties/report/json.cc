@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "properties/gate/soak.h"
+#include "properties/gate/gate.h"
 #include "properties/report/report.h"
 
 namespace mxcheck {

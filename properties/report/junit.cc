@@ -7,7 +7,7 @@
 
 #include "numerics/text.h"
 #include "pages/html.h"
-#include "properties/gate/soak.h"
+#include "properties/gate/gate.h"
 #include "properties/report/report.h"
 
 namespace mxcheck {

@@ -17,7 +17,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/check.h"
-#include "properties/gate/soak.h"
+#include "properties/gate/gate.h"
 
 namespace mxcheck {
 namespace {

@@ -1,7 +1,7 @@
 // The conduct of an operation, whatever it computes: within its buffers, the same every time, and clear in its
 // refusals.
 
-#include "properties/statements/conduct.h"
+#include "properties/core/statement.h"
 
 #include <algorithm>
 

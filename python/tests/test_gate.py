@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -214,7 +215,30 @@ class Configurations(unittest.TestCase):
             run("tuned@3")
 
 
+DECLARED = "@mxcheck.candidate('quantize', recipes=['te'], formats=['e4m3'], blocks=['1x32'], types=['fp32'], tensors='bytes')\n"
+# Modules that cannot be gated, or not soon.
+BROKEN = {
+    "crashes_at_import": "import os\n\nos.kill(os.getpid(), 11)\n",
+    "declares_no_blocks": "import mxcheck\n\n\n@mxcheck.candidate('quantize', recipes=['te'], formats=['e4m3'])\ndef x(x, codes, scales, policy):\n    pass\n",
+    "dies_at_import": "import os\n\nos._exit(9)\n",
+    "exits_at_import": "import sys\n\nsys.exit('a module that ends its process')\n",
+    "gates_at_import": f"import mxcheck\n\n\n{DECLARED}def q(x, codes, scales, policy):\n    pass\n\n\nprint(mxcheck.gate(q))\n",
+    "hangs_at_import": "import time\n\ntime.sleep(600)\n",
+    "raises_at_import": "raise RuntimeError('no driver for this')\n",
+    # Its process takes a second to start, and its calls do not end.
+    "slow_to_import": f"import time\n\nimport mxcheck\n\ntime.sleep(1)\n\n\n{DECLARED}def x(x, codes, scales, policy):\n    time.sleep(600)\n",
+}
+
+
 class CannotBeGated(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.broken = Path(folder.name)
+        for name, text in BROKEN.items():
+            (cls.broken / f"{name}.py").write_text(text, encoding="utf-8")
+
     def refused(self, spec, text, **options):
         with self.assertRaisesRegex(mxcheck.UsageError, text):
             mxcheck.gate(spec, seed=1, only=EQUAL, **options)
@@ -229,7 +253,7 @@ class CannotBeGated(unittest.TestCase):
         self.refused("gated:nothing", "has no nothing: gated has the candidates right, right_of_any_strides,")
 
     def test_a_wrong_declaration_has_its_place(self):
-        self.refused(f"{HERE}/broken/declares_no_blocks.py:x",
+        self.refused(f"{self.broken}/declares_no_blocks.py:x",
                      "declares_no_blocks.py:x has a wrong declaration: declares_no_blocks.py:4: a candidate of quantize needs blocks=")
 
     def test_a_file_that_is_not_one_of_python(self):
@@ -242,16 +266,16 @@ class CannotBeGated(unittest.TestCase):
             mxcheck.gate(gated.not_declared)
 
     def test_a_module_that_raises(self):
-        self.refused(f"{HERE}/broken/raises_at_import.py:x", "RuntimeError: no driver for this . raises_at_import.py:1 in")
+        self.refused(f"{self.broken}/raises_at_import.py:x", "RuntimeError: no driver for this . raises_at_import.py:1 in")
 
     def test_a_module_that_ends_its_process(self):
-        self.refused(f"{HERE}/broken/exits_at_import.py:x", "SystemExit: a module that ends its process")
-        self.refused(f"{HERE}/broken/dies_at_import.py:x", "ended its process with status 9 while it was imported")
-        self.refused(f"{HERE}/broken/dies_at_import.py:x@0", "ended its process with status 9 while it was imported")
-        self.refused(f"{HERE}/broken/crashes_at_import.py:x@0", "crashed while it was loaded .signal 11")
+        self.refused(f"{self.broken}/exits_at_import.py:x", "SystemExit: a module that ends its process")
+        self.refused(f"{self.broken}/dies_at_import.py:x", "ended its process with status 9 while it was imported")
+        self.refused(f"{self.broken}/dies_at_import.py:x@0", "ended its process with status 9 while it was imported")
+        self.refused(f"{self.broken}/crashes_at_import.py:x@0", "crashed while it was loaded .signal 11")
 
     def test_a_module_that_gates_itself_while_it_is_imported(self):
-        path = f"{HERE}/broken/gates_at_import.py"
+        path = f"{self.broken}/gates_at_import.py"
         done = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         said = done.stderr.decode()
         self.assertEqual(done.returncode, 1, said)
@@ -260,10 +284,10 @@ class CannotBeGated(unittest.TestCase):
         self.refused(f"{path}:q@0", "calls mxcheck.gate while")
 
     def test_a_module_that_hangs(self):
-        self.refused(f"{HERE}/broken/hangs_at_import.py:x", "was not imported within 0.5 s", first_call_limit=0.5)
+        self.refused(f"{self.broken}/hangs_at_import.py:x", "was not imported within 0.5 s", first_call_limit=0.5)
 
     def test_a_gate_that_is_ended_tells_what_had_run(self):
-        command = [tool_path(), "gate", "--candidate", f"python:{HERE}/broken/slow_to_import.py:x", "--json", "--save", "", "--jobs", "1"]
+        command = [tool_path(), "gate", "--candidate", f"python:{self.broken}/slow_to_import.py:x", "--json", "--save", "", "--jobs", "1"]
         # A process that starts slowly is still starting again when the gate ends: no crash of the gate.
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gate:
             time.sleep(3)

@@ -1,4 +1,4 @@
-#include "reference/accumulate/exact_engine.h"
+#include "reference/accumulate/engine.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reference/accumulate/exact_engine.cc"

@@ -13,7 +13,7 @@
   #include <cstdint>
 
   #include "hwy/highway.h"
-  #include "reference/accumulate/exact_engine.h"
+  #include "reference/accumulate/engine.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mxcheck::detail {

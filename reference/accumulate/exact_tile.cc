@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "numerics/accumulate/exact_sum.h"
-#include "reference/accumulate/exact_engine.h"
+#include "reference/accumulate/engine.h"
 #include "reference/accumulate/exact_rows.h"
 #include "reference/accumulate/operand.h"
 #include "reference/common/checked_size.h"

@@ -11,8 +11,6 @@
 #include "numerics/elementary/elementary.h"
 #include "reference/common/checked_size.h"
 #include "reference/matmul/matmul.h"
-#include "reference/training/linear.h"
-#include "reference/training/norm.h"
 #include "reference/training/parts.h"
 
 namespace mxcheck {

@@ -12,11 +12,10 @@
 #include "numerics/elementary/elementary.h"
 #include "reference/common/checked_size.h"
 #include "reference/common/parallel.h"
-#include "reference/training/linear.h"
+#include "reference/training/attention.h"
 #include "reference/training/observe.h"
 #include "reference/training/parts.h"
 #include "reference/training/passes.h"
-#include "reference/training/token_loss.h"
 
 namespace mxcheck {
 void check(const TrainingConfig& c) {

@@ -1,15 +1,29 @@
 // The learning rate and the bias corrections: exact numbers, rounded once.
 
 #include <boost/math/constants/constants.hpp>
+#include <boost/multiprecision/cpp_bin_float.hpp>
 
+#include "numerics/error.h"
 #include "reference/common/checked_size.h"
 #include "reference/training/attention.h"
-#include "reference/training/exact_real.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/parts.h"
 
 namespace mxcheck {
+
 namespace {
+
+using Real = boost::multiprecision::cpp_bin_float_100;  // 334 bits or more
+
+// The FP32 number nearest to every number that is within `error` of x, which has to decide it: an exact x (error 0) is
+// rounded to nearest, ties to even; of others the formulas' authors show that they are no middle between two FP32
+// numbers.
+float nearest_float(const Real& x, const Real& error) {
+  const auto below = Real(x - error).convert_to<float>();
+  const auto above = Real(x + error).convert_to<float>();
+  if (below != above) throw Error(ErrorKind::internal, "training: 100 digits do not decide " + x.str(20));
+  return below;
+}
 
 // RN(peak * part / whole) of integers below 2^25. The product is exact in a double. Its quotient is rounded twice,
 // which is as good as once: a quotient of 48 by 25 bits that is no middle between two FP32 numbers is at least 2^-50 of

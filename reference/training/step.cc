@@ -21,7 +21,6 @@
 #include "reference/training/optimizer.h"
 #include "reference/training/parts.h"
 #include "reference/training/passes.h"
-#include "reference/training/state.h"
 
 namespace mxcheck {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "reference/training/model.h"
-#include "reference/training/state.h"
+#include "reference/training/optimizer.h"
 
 namespace mxcheck {
 

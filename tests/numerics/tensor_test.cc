@@ -3,7 +3,6 @@
 #include "numerics/byte_stream.h"
 #include "numerics/bytes.h"
 #include "numerics/names.h"
-#include "numerics/one_line.h"
 #include "numerics/sweep.h"
 #include "numerics/tensor.h"
 #include "numerics/text.h"

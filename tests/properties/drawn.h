@@ -11,7 +11,7 @@
 
 #include "properties/core/candidate.h"
 #include "properties/core/operation.h"
-#include "properties/gate/coverage/layer_covering.h"
+#include "properties/gate/coverage/parts.h"
 #include "properties/operations/scaled_blocks/fields.h"
 #include "reference/common/matrix.h"
 #include "tests/goldens/temporary_directory.h"

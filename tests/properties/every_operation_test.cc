@@ -1,6 +1,7 @@
 // Rules that the variants and the problems of every operation keep.
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,15 +9,45 @@
 #include <gtest/gtest.h>
 
 #include "properties/core/check.h"
+#include "properties/process/wire.h"
+#include "properties/records/replay.h"
 #include "tests/properties/operations/layer/some_steps.h"
 #include "tests/properties/operations/matmul/some_matmuls.h"
 #include "tests/properties/operations/moe/some_layers.h"
 #include "tests/properties/operations/router/some_cases.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
-#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {
+
+// Expected tensors have the sizes that the call hands over, and the problem's names.
+void expect_tensors_of_the_call(const Problem& p) {
+  const Call call = p.call();
+  const std::vector<ExpectedTensor> expected = p.answer();
+  ASSERT_EQ(call.outputs.size(), expected.size());
+  ASSERT_LE(call.inputs.size() + call.outputs.size() + 2, static_cast<std::size_t>(wire::kMaxTensors));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(call.outputs[i].bytes, expected[i].bytes.size()) << to_text(p.c) << ' ' << i;
+    EXPECT_EQ(expected[i].info.name, p.outputs[i].name);
+    EXPECT_EQ(call.outputs[i].is_index, expected[i].info.integer_bits == 32);
+    EXPECT_EQ(call.outputs[i].is_offsets, expected[i].info.integer_bits == 64);
+  }
+  std::vector<std::size_t> order = p.order();
+  std::sort(order.begin(), order.end());
+  for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
+  EXPECT_EQ(order.size(), expected.size());
+}
+
+// The problem that the call gives back has the same answer.
+std::unique_ptr<Problem> expect_problem_of_the_call(const Problem& p) {
+  std::unique_ptr<Problem> again = problem_of(p.call());
+  const std::vector<ExpectedTensor> want = p.answer();
+  const std::vector<ExpectedTensor> got = again->answer();
+  EXPECT_EQ(want.size(), got.size()) << to_text(p.c);
+  for (std::size_t i = 0; i < want.size() && i < got.size(); ++i)
+    EXPECT_EQ(want[i].bytes, got[i].bytes) << to_text(p.c) << ' ' << i;
+  return again;
+}
 
 std::vector<Case> some_of_every_operation() {
   std::vector<Case> all;
@@ -47,13 +78,13 @@ TEST(EveryOperation, variants_are_all_different_and_are_read_back_from_their_tex
 }
 
 TEST(EveryOperation, expected_tensors_have_the_sizes_that_the_call_hands_over) {
-  for (const Case& c : some_of_every_operation()) test::expect_tensors_of_the_call(*make_problem(c));
+  for (const Case& c : some_of_every_operation()) expect_tensors_of_the_call(*make_problem(c));
 }
 
 TEST(EveryOperation, a_call_gives_its_problem_back) {
   for (const Case& c : some_of_every_operation()) {
     const std::unique_ptr<Problem> p = make_problem(c);
-    const std::unique_ptr<Problem> again = test::expect_problem_of_the_call(*p);
+    const std::unique_ptr<Problem> again = expect_problem_of_the_call(*p);
     EXPECT_EQ(again->c.experts, c.experts) << to_text(c);
     EXPECT_EQ(again->call().inputs.size(), p->call().inputs.size()) << to_text(c);
     if (c.variant.operation == "scale_layout") continue;  // whose call does not say the type of values

@@ -9,7 +9,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/layers/layers.h"
 #include "properties/core/operation.h"
-#include "properties/statements/conduct.h"
+#include "properties/core/statement.h"
 #include "tests/repository/rules.h"
 #include "tests/testing.h"
 

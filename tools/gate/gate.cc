@@ -30,7 +30,6 @@
 #include "numerics/text.h"
 #include "properties/core/operation.h"
 #include "properties/gate/gate.h"
-#include "properties/gate/soak.h"
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
 #include "tools/common/progress.h"

@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/names.h"

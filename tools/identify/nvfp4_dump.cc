@@ -14,7 +14,7 @@
 #include "numerics/error.h"
 #include "numerics/format/format.h"
 #include "numerics/format/packing.h"
-#include "properties/identify/nvfp4.h"
+#include "properties/identify/blocks.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/scale_layout.h"
 #include "tools/identify/identify.h"

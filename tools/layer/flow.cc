@@ -1,4 +1,4 @@
-#include "tools/layer/flow.h"
+#include "tools/layer/layer.h"
 
 #include <algorithm>
 

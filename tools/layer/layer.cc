@@ -21,7 +21,6 @@
 #include "reference/layer/layer_recipe.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/layer/flow.h"
 #include "tools/layer/input.h"
 #include "tools/subcommands.h"
 

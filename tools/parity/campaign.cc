@@ -11,7 +11,6 @@
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
 #include "tools/parity/parity.h"
-#include "tools/parity/stop_on_signal.h"
 #include "trainer/config/config.h"
 #include "trainer/run/campaign.h"
 

@@ -20,11 +20,9 @@
 #include "properties/process/candidate_process.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
-#include "tools/parity/stop_on_signal.h"
 #include "trainer/config/config.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
-#include "trainer/run/evaluation.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {

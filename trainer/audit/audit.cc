@@ -8,7 +8,6 @@
 
 #include "numerics/error.h"
 #include "trainer/run/branch.h"
-#include "trainer/run/evaluation.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "numerics/error.h"
-#include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"

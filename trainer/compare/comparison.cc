@@ -18,7 +18,6 @@
 #include "numerics/scale/recipe.h"
 #include "numerics/text.h"
 #include "trainer/compare/interval.h"
-#include "trainer/compare/verdict.h"
 #include "trainer/data/corpus.h"
 
 namespace mxcheck {

@@ -17,9 +17,7 @@
 
 #include "trainer/compare/arm.h"
 #include "trainer/compare/interval.h"
-#include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
-#include "trainer/compare/verdict.h"
 
 namespace mxcheck {
 

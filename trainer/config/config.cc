@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "goldens/io/byte_source.h"
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "numerics/names.h"

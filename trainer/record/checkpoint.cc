@@ -16,7 +16,6 @@
 #include "numerics/byte_stream.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "numerics/one_line.h"
 #include "numerics/text.h"
 #include "reference/training/observe.h"
 #include "trainer/config/config.h"

@@ -17,7 +17,7 @@
 #include <filesystem>
 #include <string>
 
-#include "reference/training/state.h"
+#include "reference/training/optimizer.h"
 #include "trainer/record/run_record.h"
 #include "trainer/record/sealed_file.h"
 

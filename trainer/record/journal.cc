@@ -19,10 +19,8 @@
 #include "goldens/io/byte_source.h"
 #include "numerics/byte_stream.h"
 #include "numerics/error.h"
-#include "numerics/one_line.h"
+#include "numerics/text.h"
 #include "trainer/config/config.h"
-#include "trainer/record/journal_entry.h"
-#include "trainer/record/journal_frames.h"
 #include "trainer/record/run_file.h"
 
 namespace mxcheck {

@@ -20,13 +20,93 @@
 // the record that it must come before), and of append for an entry that does not fit; Error{environment} for a full
 // disk.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <variant>
+#include <vector>
 
-#include "trainer/record/journal_entry.h"
+#include "trainer/record/run_record.h"
 
 namespace mxcheck {
+
+// --- entries
+//
+// The entries of a journal, a record each: a step, an evaluation, an observation, a witness, the begin of a sitting,
+// the end of the run. As bytes and back, and how a run's record grows by them. docs/parity.md has the bytes.
+//
+//   add(run, JournalStep{run.steps.size(), recorded, seconds}, "run.h5.journal");
+//
+// A sitting that goes on from a checkpoint computes some steps again. What is there already must then be the same, bit
+// for bit; what is not continues the run. Everything about a step comes after the step.
+//
+// Errors: Error{input} that begins with `where`: for bytes that are no entry, and of add for an entry that does not fit
+// the run so far, or that differs from what was recorded before. The run is then as it was.
+
+struct JournalStep {
+  std::int64_t step = 0;
+  RecordedStep recorded;
+  double seconds = 0;  // that it took
+};
+
+// A run that was interrupted goes on.
+struct JournalSitting {
+  std::int64_t step = 0;  // the first that it computes
+  std::string started;    // UTC, ISO 8601
+};
+
+using JournalEntry =
+    std::variant<JournalStep, RecordedEvaluation, RecordedObservation, RecordedWitness, JournalSitting, RunEnd>;
+
+// The type of an entry's record: 1 + its place in JournalEntry. 0 is the header.
+inline std::uint32_t type_of(const JournalEntry& entry) { return 1 + static_cast<std::uint32_t>(entry.index()); }
+
+std::vector<std::byte> payload_of(const JournalEntry& entry);
+JournalEntry entry_of(std::uint32_t type, std::span<const std::byte> payload, const std::string& where);
+
+// The header says what the run is about: all of a RunRecord but for its entries, seconds, sittings and end.
+std::vector<std::byte> header_payload(const RunRecord& run);
+RunRecord run_of_header(std::span<const std::byte> payload, const std::string& where);
+
+void add(RunRecord& run, const JournalEntry& entry, const std::string& where);
+
+// --- frames
+//
+// The records of a journal as bytes: each is framed, so that one that was not written whole is told from one that was
+// damaged later. Little-endian:
+//
+//   4 bytes  52 4A 58 4D ("MXJR" as a number)      4 bytes  type      8 bytes  length of the payload
+//   8 bytes  XXH3 (64 bits) of type, length and payload               then the payload
+//
+//   bytes = frame_of(type, payload);                   const Frames f = frames_in(bytes, "run.h5.journal");
+//
+// Bytes at the end that are no whole frame are a torn tail if no whole frame follows, as a kill or a full disk leaves
+// it; otherwise they are damage. A last record whose bytes were changed cannot be told from a torn one.
+//
+// Errors: Error{input} with the byte, for damage; Error{usage} for a payload of over kMostPayload.
+
+inline constexpr std::uint64_t kFrameHead = 24;  // bytes before the payload
+inline constexpr std::uint64_t kMostPayload = 64 << 20;
+
+struct Frame {
+  std::uint32_t type = 0;
+  std::uint64_t at = 0;  // of its first byte
+  std::span<const std::byte> payload;
+};
+
+struct Frames {
+  std::vector<Frame> frames;
+  std::uint64_t whole_bytes = 0;  // up to the end of the last whole frame; what follows is torn
+};
+
+std::vector<std::byte> frame_of(std::uint32_t type, std::span<const std::byte> payload);
+
+// The frames of `bytes` from `begin` on; `where` is for messages.
+Frames frames_in(std::span<const std::byte> bytes, std::uint64_t begin, const std::string& where);
+
+// --- the journal
 
 std::filesystem::path journal_path(const std::filesystem::path& run);  // "run.h5.journal"
 

@@ -16,7 +16,6 @@
 
 #include "goldens/io/byte_source.h"
 #include "numerics/error.h"
-#include "numerics/one_line.h"
 #include "numerics/text.h"
 #include "trainer/config/config.h"
 #include "trainer/record/sealed_file.h"

@@ -24,7 +24,7 @@
 
 #include "goldens/io/atomic_file.h"
 #include "goldens/io/byte_source.h"
-#include "goldens/json/strict_json.h"
+#include "goldens/json/json.h"
 #include "goldens/layer/recipe_json.h"
 #include "numerics/error.h"
 #include "trainer/config/config.h"

@@ -1,7 +1,5 @@
 // A library of kernels/train.h as an engine: what only exact arithmetic gives is computed here, and passed to it.
 
-#include "trainer/run/device_layers.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -23,7 +23,6 @@
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"
 #include "trainer/run/engine.h"
-#include "trainer/run/evaluation.h"
 
 namespace mxcheck {
 namespace {

@@ -1,4 +1,4 @@
-#include "benchmarks/sm90/moe/layer_check.h"
+#include "benchmarks/sm90/moe/measure.h"
 
 #include <algorithm>
 #include <map>

@@ -10,7 +10,6 @@
 
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/moe/device_layer.h"
-#include "benchmarks/sm90/moe/layer_check.h"
 #include "benchmarks/sm90/route/router_call.h"
 #include "numerics/error.h"
 #include "tests/kernels/loaded_library.h"

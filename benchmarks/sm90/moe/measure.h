@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/report.h"
 #include "benchmarks/sm90/moe/shape.h"
+#include "benchmarks/sm90/moe/sublayer.h"
 #include "kernels/candidate_layer.h"
 #include "kernels/sm90/moe/moe_plan.h"
 #include "reference/layer/layer_recipe.h"
@@ -46,5 +48,33 @@ std::vector<CallTime> time_in_turn(std::span<const Enqueue> works, int samples, 
 // microsecond or two, and a launch is not hidden as in a graph: short steps look longer than they are.
 std::vector<StepTime> time_steps(const mxcheck_kernels::sm90::MoePlan& plan, const LayerRecipe& recipe, int samples,
                                  cudaStream_t stream);
+
+// --- the reference on the host
+//
+// The outputs of a recipe's passes, against the reference on the host, on parts of the layer that it can compute alone.
+//
+//   const LayerCheck check(shape, MXCHECK_HALVES, routes, memory);
+//   const CheckResult found = check.compare(recipe, 3);   // after both its passes, before those of another recipe
+//
+// Compared are outputs and what is kept, bit for bit. Other intermediates are in a workspace that is used again, and
+// show in what follows from them: A' in dW2, dH in dW1, dX~ in dX, Y in O, P and A in dS.
+
+struct CheckResult {
+  bool equal = true;
+  std::string text;  // what was compared, and what differs
+};
+
+class LayerCheck {
+ public:
+  // Downloads the inputs.
+  LayerCheck(const MoeShape& shape, mxcheck_gate_up gate_up, const LayerRoutes& routes, const LayerMemory& memory);
+
+  // All of this many experts, the busiest and the idlest first, and 32 tokens; the whole layer where that is all
+  // experts.
+  [[nodiscard]] CheckResult compare(RecipeOnDevice& recipe, std::int64_t experts) const;
+
+ private:
+  HostLayer layer_;
+};
 
 }  // namespace mxcheck::bench

@@ -19,7 +19,6 @@
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
 #include "benchmarks/sm90/moe/report.h"
-#include "benchmarks/sm90/moe/svg.h"
 #include "benchmarks/sm90/moe/verify.h"
 #include "numerics/error.h"
 

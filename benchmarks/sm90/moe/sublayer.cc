@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "numerics/bytes.h"
-#include "properties/operations/moe/kept.h"
+#include "properties/operations/moe/problem.h"
 
 namespace mxcheck::bench {
 namespace {

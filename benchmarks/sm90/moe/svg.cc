@@ -1,4 +1,4 @@
-#include "benchmarks/sm90/moe/svg.h"
+#include "benchmarks/sm90/moe/report.h"
 
 #include <algorithm>
 #include <cmath>

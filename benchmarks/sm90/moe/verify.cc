@@ -11,7 +11,7 @@
 
 #include "benchmarks/sm90/common/fill.h"
 #include "benchmarks/sm90/moe/device_layer.h"
-#include "benchmarks/sm90/moe/layer_check.h"
+#include "benchmarks/sm90/moe/measure.h"
 #include "numerics/error.h"
 
 namespace mxcheck::bench {

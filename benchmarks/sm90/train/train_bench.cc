@@ -20,7 +20,6 @@
 #include "reference/training/attention.h"
 #include "reference/training/model.h"
 #include "reference/training/optimizer.h"
-#include "reference/training/state.h"
 
 namespace mxcheck::bench {
 

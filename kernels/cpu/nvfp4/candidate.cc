@@ -11,7 +11,6 @@
 #include "kernels/common/nvfp4/policy.h"
 #include "kernels/common/nvfp4/value.h"
 #include "kernels/common/refusal.h"
-#include "kernels/cpu/nvfp4/dequantize.h"
 #include "kernels/cpu/nvfp4/quantize.h"
 #include "kernels/cpu/nvfp4/scalar_block.h"
 #include "kernels/cpu/partition.h"

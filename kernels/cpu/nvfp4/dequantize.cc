@@ -1,4 +1,4 @@
-#include "kernels/cpu/nvfp4/dequantize.h"
+#include "kernels/cpu/nvfp4/quantize.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/nvfp4/dequantize.cc"

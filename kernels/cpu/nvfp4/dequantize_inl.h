@@ -16,7 +16,7 @@
 
   #include "hwy/cache_control.h"
   #include "hwy/highway.h"
-  #include "kernels/cpu/nvfp4/dequantize.h"
+  #include "kernels/cpu/nvfp4/quantize.h"
   #include "kernels/cpu/quantize/lanes_inl.h"
 
 HWY_BEFORE_NAMESPACE();

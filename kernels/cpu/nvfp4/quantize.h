@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/common/nvfp4/policy.h"
+#include "kernels/common/nvfp4/value.h"
 #include "kernels/cpu/nvfp4/levels.h"
 #include "kernels/cpu/quantize/scale_map.h"
 
@@ -25,5 +26,24 @@ struct Nvfp4Job {
 
 // Quantizes the bands [begin, end) of job.map. Does not throw. Padding of tiled scales is not written.
 void quantize_nvfp4_bands(const Nvfp4Job& job, std::int64_t begin, std::int64_t end);
+
+// --- and back
+//
+// NVFP4 codes and their scales back to values, SIMD, dispatched at run time to the best target of the machine.
+// Arguments are trusted: candidate.cc has checked them.
+
+struct Nvfp4ValuesJob {
+  Nvfp4TensorScale scale;
+  Nvfp4Values values = Nvfp4Values::bf16;  // bf16 or fp32
+  const std::uint8_t* codes = nullptr;     // (cols + 1) / 2 bytes a row
+  const std::uint8_t* scales = nullptr;
+  const ScaleMap* map = nullptr;
+  std::int64_t cols = 0;
+  void* y = nullptr;
+  bool stream = false;  // y bypasses the cache
+};
+
+// The bands [begin, end) of job.map. Does not throw.
+void dequantize_nvfp4_bands(const Nvfp4ValuesJob& job, std::int64_t begin, std::int64_t end);
 
 }  // namespace mxcheck_kernels::cpu

@@ -1,4 +1,4 @@
-#include "kernels/cpu/quantize/dequantize.h"
+#include "kernels/cpu/quantize/quantize.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/quantize/dequantize.cc"

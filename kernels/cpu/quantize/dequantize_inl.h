@@ -13,7 +13,7 @@
   #include "hwy/cache_control.h"
   #include "hwy/highway.h"
   #include "kernels/cpu/quantize/decode_inl.h"
-  #include "kernels/cpu/quantize/dequantize.h"
+  #include "kernels/cpu/quantize/quantize.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mxcheck_kernels::cpu {

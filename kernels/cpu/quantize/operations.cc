@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/cpu/partition.h"
-#include "kernels/cpu/quantize/dequantize.h"
 #include "kernels/cpu/quantize/quantize.h"
 #include "kernels/cpu/quantize/scalar_cast.h"
 

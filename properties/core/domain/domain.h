@@ -7,6 +7,7 @@
 // 1024 columns or from the ninth expert on is wrong in one bin and right in the next.
 // properties/gate/coverage/covering.h makes cases that meet every bin, and every pair of bins of two axes.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -22,9 +23,15 @@
 #include "properties/core/candidate.h"
 #include "properties/core/case.h"
 #include "properties/core/rng.h"
-#include "properties/core/suite.h"
 
 namespace mxcheck {
+
+// How much a run looks at.
+enum class Suite : std::uint8_t { quick, full, exhaustive };
+constexpr std::string_view to_text(Suite suite) {
+  constexpr std::string_view kTexts[] = {"quick", "full", "exhaustive"};
+  return kTexts[static_cast<std::size_t>(suite)];
+}
 
 struct Statement;
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "goldens/json/json.h"
-#include "goldens/json/strict_json.h"
 #include "numerics/error.h"
 
 namespace mxcheck {

@@ -1,4 +1,4 @@
-#include "properties/gate/coverage/layer_covering.h"
+#include "properties/gate/coverage/parts.h"
 
 #include <algorithm>
 #include <string>

@@ -17,8 +17,6 @@
 #include "properties/core/input.h"
 #include "properties/core/rng.h"
 #include "properties/operations/layer/tensors.h"
-#include "properties/operations/moe/expand.h"
-#include "properties/operations/moe/kept.h"
 #include "properties/operations/moe/operation.h"
 #include "reference/common/checked_size.h"
 #include "reference/layer/swiglu.h"

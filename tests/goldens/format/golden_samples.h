@@ -56,4 +56,24 @@ inline ManifestEntry entry_of(const std::string& path) {
   return {sha256(std::as_bytes(std::span(bytes))), bytes.size(), std::filesystem::path(path).filename().string()};
 }
 
+// With each change of one byte a file is refused, or has so many bytes of data; refused are more than `least` changes
+// of a byte on average.
+template <class Read>
+void expect_bytes_or_refused(const std::string& whole, std::size_t bytes, std::size_t least, const Read& read) {
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (int change = 1; change < 256; ++change) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ change);
+      try {
+        ASSERT_EQ(read(damaged), bytes);
+      } catch (const Error& e) {
+        ASSERT_EQ(e.kind(), ErrorKind::input);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, whole.size() * least);
+}
+
 }  // namespace mxcheck::test

@@ -1,5 +1,4 @@
 #include "goldens/json/json.h"
-#include "goldens/json/strict_json.h"
 #include "tests/testing.h"
 
 namespace mxcheck {

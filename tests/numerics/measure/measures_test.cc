@@ -1,7 +1,6 @@
 #include "numerics/measure/measures.h"
 #include "numerics/format/codec.h"
 #include "numerics/measure/median_search.h"
-#include "numerics/measure/pairwise_sum.h"
 #include "tests/numerics/measure/measured.h"
 #include "tests/testing.h"
 

@@ -1,4 +1,4 @@
-#include "properties/gate/soak.h"
+#include "properties/gate/gate.h"
 
 #include <gtest/gtest.h>
 

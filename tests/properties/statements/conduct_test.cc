@@ -1,4 +1,4 @@
-#include "properties/statements/conduct.h"
+#include "properties/core/statement.h"
 
 #include <gtest/gtest.h>
 

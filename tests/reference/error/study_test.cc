@@ -1,7 +1,6 @@
 #include "reference/error/study.h"
 #include "reference/error/input_facts.h"
 #include "reference/error/matmul_error.h"
-#include "reference/error/scale_set.h"
 #include "tests/reference/common/test_matrix.h"
 #include "tests/testing.h"
 
@@ -95,6 +94,23 @@ TEST(Study, counts_fp32_scales_as_floats_and_by_exponent_field) {
   EXPECT_EQ(s.scales[127], 2U);
 }
 
+// The study of a matrix has the errors of these dequantized values.
+void expect_errors_of(const std::vector<float>& values, const MatrixView& view, const Study& s,
+                      const std::string& what) {
+  double signal = 0, noise = 0;
+  std::uint64_t flushed = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = view.at(static_cast<std::int64_t>(i) / view.cols, static_cast<std::int64_t>(i) % view.cols);
+    signal += x * x;
+    noise += (values[i] - x) * (values[i] - x);
+    if (x != 0 && values[i] == 0) ++flushed;
+  }
+  // Two sums of n squares in different orders differ by at most n * 2^-53 of themselves, 4.3 dB times that: below 1e-9
+  // dB up to a million elements, and these are thousands.
+  EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << what;
+  EXPECT_EQ(s.error.flushed, flushed) << what;
+}
+
 TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
   const std::int64_t rows = 45, cols = 71;
   const TestMatrix input(Format::bf16, rows, cols, random_values(rows * cols, 7), 3);
@@ -104,19 +120,8 @@ TEST(Study, follows_quantize_and_dequantize_for_every_shape_and_format) {
       for (const char* recipe : {"floor", "dsv3_fp32", "deepgemm_host"}) {
         const QuantizedTensor q = quantize(view, element, block, recipe_named(recipe));
         const std::vector<float> values = dequantize(q);
-        double signal = 0, noise = 0;
-        std::uint64_t flushed = 0;
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const double x = view.at(static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols);
-          signal += x * x;
-          noise += (values[i] - x) * (values[i] - x);
-          if (x != 0 && values[i] == 0) ++flushed;
-        }
         const Study s = study(view, element, block, recipe_named(recipe));
-        // Two sums of n squares in different orders differ by at most n * 2^-53 of themselves, 4.3 dB times that: below
-        // 1e-9 dB up to a million elements, and these are thousands.
-        EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe << to_text(block);
-        EXPECT_EQ(s.error.flushed, flushed);
+        expect_errors_of(values, view, s, recipe + to_text(block));
         EXPECT_EQ(s.blocks, static_cast<std::uint64_t>(q.scale_rows() * q.scale_cols()));
         std::uint64_t scales = 0;
         for (const std::uint64_t n : s.scales) scales += n;
@@ -135,17 +140,8 @@ TEST(Study, follows_quantize_and_dequantize_for_two_levels_of_scales) {
     for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}, BlockShape{16, 1}}) {
       const QuantizedTensor q = quantize(view, Format::e2m1, block, recipe);
       const std::vector<float> values = dequantize(q);
-      double signal = 0, noise = 0;
-      std::uint64_t flushed = 0;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const double x = view.at(static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols);
-        signal += x * x;
-        noise += (values[i] - x) * (values[i] - x);
-        if (x != 0 && values[i] == 0) ++flushed;
-      }
       const Study s = study(view, Format::e2m1, block, recipe);
-      EXPECT_NEAR(s.error.sqnr_db, 10 * std::log10(signal / noise), 1e-9) << recipe.name << to_text(block);
-      EXPECT_EQ(s.error.flushed, flushed) << recipe.name << to_text(block);
+      expect_errors_of(values, view, s, recipe.name + to_text(block));
       for (std::size_t i = 0; i < 256; ++i) {
         const auto count = std::ranges::count(q.scales().as<std::uint8_t>(), static_cast<std::uint8_t>(i));
         EXPECT_EQ(s.scales[i], static_cast<std::uint64_t>(count)) << recipe.name << i;

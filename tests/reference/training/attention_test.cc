@@ -3,8 +3,6 @@
 
 #include "reference/training/attention.h"
 #include "numerics/elementary/elementary.h"
-#include "reference/training/linear.h"
-#include "reference/training/norm.h"
 #include "tests/reference/training/test_training.h"
 #include "tests/testing.h"
 

@@ -8,7 +8,7 @@
 #include "reference/training/model.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/parts.h"
-#include "reference/training/token_loss.h"
+#include "reference/training/passes.h"
 #include "tests/reference/training/test_training.h"
 #include "tests/testing.h"
 

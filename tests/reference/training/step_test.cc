@@ -9,7 +9,6 @@
 #include "reference/training/observe.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"
-#include "reference/training/state.h"
 #include "reference/training/step.h"
 #include "tests/reference/training/exact_model.h"
 #include "tests/reference/training/test_training.h"

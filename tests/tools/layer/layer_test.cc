@@ -9,7 +9,7 @@
 #include "tests/reference/layer/test_layer.h"
 #include "tests/testing.h"
 #include "tests/tools/command.h"
-#include "tools/layer/flow.h"
+#include "tools/layer/layer.h"
 
 namespace mxcheck {
 namespace {

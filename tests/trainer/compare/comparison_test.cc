@@ -4,9 +4,7 @@
 #include "tests/testing.h"
 #include "tests/trainer/made_up_runs.h"
 #include "trainer/compare/interval.h"
-#include "trainer/compare/observed.h"
 #include "trainer/compare/trajectory.h"
-#include "trainer/compare/verdict.h"
 
 namespace mxcheck {
 namespace {

@@ -7,7 +7,6 @@
 #include "tests/trainer/made_up_runs.h"
 #include "trainer/compare/arm.h"
 #include "trainer/compare/interval.h"
-#include "trainer/compare/verdict.h"
 
 namespace mxcheck {
 namespace {

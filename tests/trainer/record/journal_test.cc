@@ -9,8 +9,6 @@
 #include "tests/testing.h"
 #include "tests/trainer/record/run_samples.h"
 #include "trainer/record/journal.h"
-#include "trainer/record/journal_entry.h"
-#include "trainer/record/journal_frames.h"
 #include "trainer/record/run_file.h"
 
 namespace mxcheck {

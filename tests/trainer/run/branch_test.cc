@@ -8,7 +8,7 @@
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
-#include "trainer/run/device_layers.h"
+#include "trainer/run/engine.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {

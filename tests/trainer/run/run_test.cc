@@ -9,7 +9,6 @@
 #include "trainer/record/checkpoint.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
-#include "trainer/run/evaluation.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {
@@ -24,10 +23,14 @@ RunRecord bits_of(RunRecord run) {
   return run;
 }
 
-TEST(Run, records_every_step_and_what_is_due) {
+class Run : public testing::Test {
+ protected:
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
-  const RunRequest request = small_request(dir / "run.h5", corpus);
+  RunRequest request = small_request(dir / "run.h5", corpus);
+};
+
+TEST_F(Run, records_every_step_and_what_is_due) {
   const RunRecord record = computed(request);
   EXPECT_EQ(read_run(request.out), record);
   std::vector<std::string> names = dir.names();
@@ -61,10 +64,7 @@ TEST(Run, records_every_step_and_what_is_due) {
   EXPECT_EQ(record.engine, "cpu");
 }
 
-TEST(Run, routes_that_agree_are_counted_whatever_their_order) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, routes_that_agree_are_counted_whatever_their_order) {
   request.config = small_config("bf16");
   for (const RecordedEvaluation& e : computed(request).evaluations) {
     EXPECT_EQ(e.loss_own, e.loss_bf16);
@@ -87,9 +87,7 @@ RunRecord interrupted_at(const std::vector<std::int64_t>& stops, RunRequest requ
   return computed(request);
 }
 
-TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
+TEST_F(Run, that_was_stopped_goes_on_to_the_same_bits) {
   const RunRecord right = bits_of(computed(small_request(dir / "whole.h5", corpus)));
   for (const std::vector<std::int64_t>& stops : {std::vector<std::int64_t>{1}, {4, 5, 11}, {6}, {3, 9}}) {
     const RunRequest request = small_request(dir / "stopped.h5", corpus);
@@ -103,9 +101,7 @@ TEST(Run, that_was_stopped_goes_on_to_the_same_bits) {
 }
 
 // The state after a kill: the journal is ahead of the checkpoint, or there is no checkpoint.
-TEST(Run, that_was_killed_goes_on_to_the_same_bits) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
+TEST_F(Run, that_was_killed_goes_on_to_the_same_bits) {
   const RunRecord right = bits_of(computed(small_request(dir / "whole.h5", corpus)));
   for (const std::int64_t killed_at : {1, 3, 8}) {
     for (const bool loses_checkpoint : {false, true}) {
@@ -153,10 +149,7 @@ class OtherEngine final : public TrainingEngine {
   std::function<void(StepOutcome&)> turn_;
 };
 
-TEST(Run, a_step_that_comes_out_otherwise_the_second_time_is_an_error) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, a_step_that_comes_out_otherwise_the_second_time_is_an_error) {
   computed(request, [](const RunProgress& p) { return p.step != 5; });
   std::filesystem::remove(checkpoint_of(request.out));
   request.resume = true;
@@ -171,10 +164,7 @@ void diverge(StepOutcome& o) {
   o.updated = false, o.skipped = 77;
 }
 
-TEST(Run, that_diverges_ends_there_and_says_so) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, that_diverges_ends_there_and_says_so) {
   OtherEngine other(request.config, 7, diverge);
   const RunRecord record = run_training(request, other, {});
   EXPECT_EQ(record.end, RunEnd::diverged);
@@ -185,10 +175,7 @@ TEST(Run, that_diverges_ends_there_and_says_so) {
   EXPECT_FALSE(std::filesystem::exists(journal_of(request.out)));
 }
 
-TEST(Run, goes_on_past_a_norm_that_is_not_finite_where_the_configuration_says_so) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, goes_on_past_a_norm_that_is_not_finite_where_the_configuration_says_so) {
   request.config.optimizer.skips_non_finite = true;
   OtherEngine other(request.config, 5, [](StepOutcome& o) {
     diverge(o);
@@ -231,10 +218,7 @@ class ShortEngine final : public TrainingEngine {
   std::int64_t at_;
 };
 
-TEST(Run, that_fails_before_a_step_leaves_nothing) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, that_fails_before_a_step_leaves_nothing) {
   request.plan.kept = {0, 6};
   using Where = ShortEngine::Where;
   for (const Where where : {Where::load, Where::evaluation, Where::step}) {
@@ -258,10 +242,7 @@ TEST(Run, that_fails_before_a_step_leaves_nothing) {
 }
 
 // The same for a run that was begun and has no step yet: this sitting must not remove what another one made.
-TEST(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, that_is_gone_on_with_keeps_a_journal_without_steps) {
   computed(request, [](const RunProgress& p) { return p.step != 2; });
   RunRecord head = read_journal(journal_of(request.out)).record;
   head.sittings = 1, head.seconds = 0;
@@ -279,11 +260,8 @@ void expect_refused(ErrorKind kind, const std::string& what, const RunRequest& r
   expect_error(kind, what, [&] { computed(request); });
 }
 
-TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
+TEST_F(Run, that_cannot_be_is_refused_before_anything_is_written) {
   const Corpus other = small_corpus(2);
-  const RunRequest request = small_request(dir / "run.h5", corpus);
   RunRequest changed = request;
   changed.plan.evaluate_every = 0;
   expect_refused(ErrorKind::usage, "an evaluation every 0", changed);
@@ -317,10 +295,7 @@ TEST(Run, that_cannot_be_is_refused_before_anything_is_written) {
 }
 
 // A checkpoint of an earlier run to this name would not be written again, and audits would refuse it after all steps.
-TEST(Run, does_not_begin_beside_a_checkpoint_of_another) {
-  const TemporaryDirectory dir;
-  const Corpus corpus = small_corpus();
-  RunRequest request = small_request(dir / "run.h5", corpus);
+TEST_F(Run, does_not_begin_beside_a_checkpoint_of_another) {
   request.plan.kept = {3};
   computed(request);
   std::filesystem::remove(request.out);

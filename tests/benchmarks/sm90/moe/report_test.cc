@@ -1,7 +1,6 @@
 #include "benchmarks/sm90/moe/report.h"
 #include "benchmarks/sm90/moe/shape.h"
 #include "benchmarks/sm90/moe/sublayer.h"
-#include "benchmarks/sm90/moe/svg.h"
 #include "numerics/format/codec.h"
 #include "tests/testing.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/nvfp4/dequantize.h"
+#include "kernels/cpu/nvfp4/quantize.h"
 #include "kernels/sm90/nvfp4/planes.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/rng.h"

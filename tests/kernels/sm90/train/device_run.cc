@@ -6,7 +6,7 @@
 #include "reference/training/attention.h"
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"
-#include "trainer/run/device_layers.h"
+#include "trainer/run/engine.h"
 
 namespace mxcheck::test {
 

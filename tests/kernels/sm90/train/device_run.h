@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/train.h"
-#include "reference/training/state.h"
+#include "reference/training/optimizer.h"
 #include "reference/training/step.h"
 
 namespace mxcheck::test {

@@ -12,7 +12,7 @@
 #include "reference/training/step.h"
 #include "tests/kernels/sm90/moe/device.h"
 #include "tests/kernels/sm90/train/device_run.h"
-#include "trainer/run/device_layers.h"
+#include "trainer/run/engine.h"
 
 namespace mxcheck::test {
 namespace {

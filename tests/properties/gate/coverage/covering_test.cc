@@ -4,8 +4,7 @@
 
 #include "properties/gate/coverage/coverage.h"
 #include "properties/gate/coverage/covering.h"
-#include "properties/gate/coverage/layer_covering.h"
-#include "properties/gate/coverage/triple_covering.h"
+#include "properties/gate/coverage/parts.h"
 #include "properties/process/candidate_process.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"

@@ -14,7 +14,6 @@
 #include "reference/layer/swiglu.h"
 #include "reference/quantize/quantize.h"
 #include "tests/properties/operations/layer/some_steps.h"
-#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {

@@ -10,11 +10,9 @@
 #include "numerics/bytes.h"
 #include "numerics/format/packing.h"
 #include "properties/core/check.h"
-#include "properties/operations/moe/expand.h"
 #include "properties/operations/moe/problem.h"
 #include "properties/records/replay.h"
 #include "tests/properties/operations/moe/some_layers.h"
-#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {

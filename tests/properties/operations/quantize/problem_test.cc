@@ -19,7 +19,6 @@
 #include "properties/core/check.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
-#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {

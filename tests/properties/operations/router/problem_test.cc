@@ -12,7 +12,6 @@
 #include "properties/operations/router/operation.h"
 #include "properties/operations/router/problem.h"
 #include "properties/records/record.h"
-#include "tests/properties/problem_checks.h"
 
 namespace mxcheck {
 namespace {

@@ -15,7 +15,6 @@
 #include "tests/goldens/temporary_directory.h"
 #include "tests/properties/drawn.h"
 #include "tests/properties/operations/scaled_blocks/some_case.h"
-#include "tests/properties/problem_checks.h"
 #include "tests/properties/toy.h"
 
 namespace mxcheck {

@@ -1,3 +1,0 @@
-import sys
-
-sys.exit("a module that ends its process")

@@ -1,1 +1,0 @@
-raise RuntimeError("no driver for this")
