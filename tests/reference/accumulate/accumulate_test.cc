@@ -1,6 +1,7 @@
 // Tiles against numerics' accumulate(), output by output and bit for bit: all contracts, all mixes of formats, and data
 // made for what the engine decides itself and for what it must not.
 
+#include <bit>
 #include <cfenv>
 #include <thread>
 
@@ -48,6 +49,20 @@ TEST(Accumulate, equals_the_plain_model_for_all_contracts_formats_and_data) {
       }
     });
   }
+}
+
+// Where it were, the last bits of C would be cut.
+TEST(Accumulate, a_group_under_a_scale_of_zero_is_not_in_the_window) {
+  const Contract& contract = contract_named("sm100_nvf4");
+  const std::vector<std::uint8_t> ones(16, 0x2);
+  const std::uint8_t zero = 0, large = 0x7E;
+  const auto packed = [&](const std::uint8_t* scale) {
+    return PackedOperand(contract, Format::e2m1, {ones.data(), 1, 16, 16, 1, scale, 1, 1, Format::e4m3});
+  };
+  const std::uint32_t c = std::bit_cast<std::uint32_t>(0x1.fffffep-20F);
+  std::uint32_t word = c;
+  accumulate_tile(packed(&zero), {0, 1}, packed(&large), {0, 1}, {0, 16}, &word, 1);
+  EXPECT_EQ(word, c);
 }
 
 TEST(Accumulate, equals_the_plain_model_for_all_k) {
