@@ -33,6 +33,14 @@ TEST(MatmulGate, the_reference_as_a_candidate_repeats_itself_and_its_sums_are_ri
               {"the_same_call_gives_the_same_bytes", "matmul_sums_are_the_tensor_cores"});
 }
 
+// NVFP4 operands too; and no probe has a C, which the contract of the BF16 operation would start from.
+TEST(MatmulGate, the_reference_as_a_candidate_is_identified_as_what_it_declares) {
+  const ShellAnswer ran =
+      mxcheck::test::run_shell("MATMUL_FORMAT=e2m1 " MXCHECK_TOOL " identify --candidate " MXCHECK_HOST_MATMUL " 2>&1");
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_TRUE(ran.says("3 policies asked of 7 offered: 3 as declared")) << ran.out;
+}
+
 class MatmulFaults : public testing::TestWithParam<WrongLibrary> {
  protected:
   static void expect_found(const std::string& statements) {

@@ -287,7 +287,7 @@ TEST_F(Gate, a_signal_ends_it_as_inconclusive_with_its_files_written) {
           "cd " + dir.path() + "; TOY=" + mode + " '" MXCHECK_TOOL "' " + kToy +
           "--seed 1 --cases 100000 --only 'quantize*' --time-limit 60 --junit r.xml > out 2> err & gate=$!; "
           "for i in $(seq 80); do worker=$(cat /proc/$gate/task/$gate/children); [ -z \"$worker\" ] || break; "
-          "sleep 0.1; done; sleep 0.7; kill -" +
+          "sleep 0.1; done; sleep 2; kill -" +
           std::to_string(signal) +
           " $gate; wait $gate; echo $? > code; sleep 0.2; [ -n \"$worker\" ] && [ ! -e /proc/$worker ] && "
           "echo gone > worker";
