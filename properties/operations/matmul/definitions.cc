@@ -345,10 +345,10 @@ void Slips::of_pairs(MatmulOperand Matmul::*side, const std::string& of) {
   add("the two codes of each byte of " + of + " exchanged", [side](Matmul m) {
     MatmulOperand& x = m.*side;
     const std::int64_t rows = x.rows * matrices_of(m, side);
-    const std::span own(static_cast<const std::uint8_t*>(x.codes), static_cast<std::size_t>(rows * x.depth));
+    const std::span own(static_cast<const std::uint8_t*>(x.codes), static_cast<std::size_t>(rows * x.row_stride));
     std::vector<std::uint8_t> codes(own.begin(), own.end());
     for (std::int64_t row = 0; row < rows; ++row) {
-      std::uint8_t* const line = codes.data() + row * x.depth;
+      std::uint8_t* const line = codes.data() + row * x.row_stride;
       for (std::int64_t k = 0; k + 1 < x.depth; k += 2) std::swap(line[k], line[k + 1]);
     }
     x.codes = codes.data();

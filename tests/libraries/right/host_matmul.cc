@@ -170,14 +170,14 @@ std::uint8_t flushed_scale(std::uint8_t byte) { return (byte & 0x7FU) < 8 ? 0 : 
 std::uint8_t scale_without_nan(std::uint8_t byte) { return (byte & 0x7FU) == 0x7F ? 0x7E : byte; }
 std::uint8_t without_half(std::uint8_t code) { return (code & 7U) == 1 ? 0 : code; }
 
-void exchange_nibbles(std::vector<std::uint8_t>& codes, std::int64_t depth) {
-  for (std::size_t row = 0; row < codes.size(); row += static_cast<std::size_t>(depth)) {
-    for (std::int64_t k = 0; k + 1 < depth; k += 2) std::swap(codes[row + k], codes[row + k + 1]);
+void exchange_nibbles(std::vector<std::uint8_t>& codes, std::size_t depth) {
+  for (std::size_t row = 0; row < codes.size(); row += depth) {
+    for (std::size_t k = 0; k + 1 < depth; k += 2) std::swap(codes[row + k], codes[row + k + 1]);
   }
 }
 
 // Each scale for 32 of k: every second one is not read.
-void widen_blocks(std::vector<std::uint8_t>& scales, std::int64_t line) {
+void widen_blocks(std::vector<std::uint8_t>& scales, std::size_t line) {
   for (std::size_t i = 0; i < scales.size(); ++i) {
     if (i % line % 2 == 1) scales[i] = scales[i - 1];
   }
@@ -206,11 +206,11 @@ float power_of_two(std::uint8_t byte) { return static_cast<float>(mxcheck::decod
 // fp32: where scales are kept that are no E4M3 any more.
 void spoil_nvfp4(mxcheck::Matmul& x, const mxcheck_call& call, right::Nvfp4Operands& of, std::vector<float>& fp32) {
   const std::string_view injected = fault();
-  const std::int64_t line = x.a.scale_row_stride;
+  const auto line = static_cast<std::size_t>(x.a.scale_row_stride);
   const auto each = [](std::vector<std::uint8_t>& bytes, std::uint8_t (*change)(std::uint8_t)) {
     std::transform(bytes.begin(), bytes.end(), bytes.begin(), change);
   };
-  if (injected == "nvfp4_nibbles_exchanged") exchange_nibbles(of.codes[0], x.a.depth);
+  if (injected == "nvfp4_nibbles_exchanged") exchange_nibbles(of.codes[0], static_cast<std::size_t>(x.a.depth));
   if (injected == "nvfp4_odd_k_reads_on" && x.grouping != mxcheck::Grouping::depth) read_on(x, of, call);
   if (injected == "nvfp4_scales_of_32" && line > 0) widen_blocks(of.scales[0], line);
   if (injected == "nvfp4_scale_subnormals_flushed") each(of.scales[0], flushed_scale);
