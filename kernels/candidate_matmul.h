@@ -22,6 +22,8 @@
  * index as a's rows are. Groups along depth: each group has ceil(k_e / block cols) columns of scales, one group's after
  * the other's.
  *
+ * NVFP4 operands have another scale_type and packed codes: kernels/candidate_nvfp4.h.
+ *
  * Offsets along rows end with m, along depth with k; 0 = o_0 <= o_1 ... A group without rows has no output; one without
  * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: errors in them are reported through call->report.
  *
