@@ -259,7 +259,7 @@ Recipe two_level_recipe_of(const char* name) {
   return recipe;
 }
 
-// Whether tensor_scale says that each row has a scale of its own.
+// True if tensor_scale says that each row has a scale of its own.
 bool is_of_rows(std::string_view tensor_scale) {
   if (tensor_scale != "tensor" && tensor_scale != "row") {
     refuse("there is no tensor_scale '" + std::string(tensor_scale) + "': tensor and row are");

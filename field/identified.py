@@ -1,4 +1,4 @@
-"""What mxcheck.identify says of products and casts on a GPU, from calls alone: python3 -m field.identified prints the table of docs/identify.md."""
+"""Answers of mxcheck.identify about products and casts on a GPU, from calls alone: python3 -m field.identified prints the table of docs/identify.md."""
 
 import time
 

@@ -15,8 +15,9 @@
  * Contracts that have such operands: those with "+decode", where an operand's value, code * scale, has six significant
  * bits and is exact in BF16 ("sm90_bf16+decode"), and those whose tensor core takes UE4M3 scales ("sm100_nvf4").
  *
- * UNSUPPORTED from run, nothing written, is for what candidate_matmul.h says, and for groups along depth that do not
- * begin at multiples of 16.
+ * UNSUPPORTED from run, nothing written, is for what candidate_matmul.h says.
+ *
+ * A header of its own, so that the recorded sources of libraries that have no such operands stay as they are.
  */
 #ifndef MXCHECK_CANDIDATE_NVFP4_H_
 #define MXCHECK_CANDIDATE_NVFP4_H_

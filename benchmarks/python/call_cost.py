@@ -1,4 +1,4 @@
-"""What a call of a Python candidate on the host costs beside the callable's own work:
+"""Cost of a call of a Python candidate on the host, beside the callable's own work:
 
     python3 benchmarks/python/call_cost.py            # after ./run build mxcheck mxcheck_worker
 

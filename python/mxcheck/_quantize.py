@@ -89,7 +89,7 @@ def _target(x: Any, what: str, size: int, format: str, sources: Sequence[Tuple[V
 
 
 def scale_format_of(recipe: Any) -> str:
-    """Of a recipe's scales: "e8m0", "fp32", or "e4m3" of two levels."""
+    """Format of a recipe's scales: "e8m0", "fp32", or "e4m3" of two levels."""
     return {"fp32": "fp32", "e4m3": "e4m3"}.get(_lines("recipe", recipe)["rule"], "e8m0")
 
 

@@ -1,4 +1,4 @@
-"""As much of torch as mxcheck asks for, where torch is not installed: tensors on the CPU without gaps, and the types of the tests.
+"""The part of torch that mxcheck asks for, where torch is not installed: tensors on the CPU without gaps, and the types of the tests.
 
     torch = fake_torch.real_or_fake()
     with fake_torch.in_place(torch): mxcheck.quantize(torch.frombuffer(...))

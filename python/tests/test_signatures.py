@@ -1,4 +1,4 @@
-"""What Python calls is what the C header declares: every function one by one, every struct field by field, every exported symbol."""
+"""Python calls what the C header declares: every function one by one, every struct field by field, every exported symbol."""
 
 import ctypes
 import importlib.util

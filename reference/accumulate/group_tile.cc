@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "numerics/format/codec.h"
+#include "numerics/format/format.h"
 
 namespace mxcheck {
 namespace {
@@ -39,7 +39,7 @@ void read_row(const PackedOperand& x, std::int64_t row, Extent k, Row& out) {
   const std::size_t count = (static_cast<std::size_t>(k.end - k.begin) + kGroup - 1) / kGroup;
   out.twice.assign(count, {}), out.some.assign(count, 0), out.scales.resize(count);
   for (std::int64_t i = k.begin; i < k.end; ++i) {
-    const Factor f = x.factor(row, i);  // significand * 2^(exponent - 1): of 0.5 1 * 2^-1
+    const Factor f = x.factor(row, i);  // its value is significand * 2^(exponent - 1)
     const auto at = static_cast<std::size_t>(i - k.begin);
     const int twice = static_cast<int>(f.significand << f.exponent);
     out.twice[at / kGroup][at % kGroup] = static_cast<std::int16_t>(f.negative ? -twice : twice);

@@ -133,7 +133,7 @@ MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
     return std::vector<std::byte>(t.data, t.data + t.bytes);
   };
   a = bytes(), b = bytes();
-  if (is_packed(std::as_const(c).variant.own.get<MatmulVariant>())) {
+  if (is_packed(matmul_of(std::as_const(c).variant))) {
     packed_a = std::move(a), packed_b = std::move(b);
     a = to_bytes(unpacked_rows(packed_a, policy.depth)), b = to_bytes(unpacked_rows(packed_b, policy.depth));
   }

@@ -31,7 +31,7 @@ def _taken_apart(q: Quantized, what: str) -> Tuple[Any, Any, str]:
 
 
 def _tensor_scale_flag(tensor_scale: Any) -> List[str]:
-    """Of one number; a row's scales are no option of the program."""
+    """A scale of one number; a row's scales are no option of the program."""
     if tensor_scale is None:
         return []
     given = TensorScale(tensor_scale)

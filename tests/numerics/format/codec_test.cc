@@ -371,6 +371,16 @@ TEST(Packing, e2m1_fills_an_odd_end_with_zero) {
   EXPECT_EQ(unpack_e2m1(Bytes{}, 0), Bytes{});
 }
 
+TEST(Packing, e2m1_rows_of_odd_length_end_with_a_nibble_that_counts_for_nothing) {
+  using std::byte;
+  const Bytes codes{1, 2, 3, 0xA, 0xB, 0xC};
+  EXPECT_EQ(packed_rows(codes, 3), (std::vector<byte>{byte{0x21}, byte{0x03}, byte{0xBA}, byte{0x0C}}));
+  EXPECT_EQ(packed_rows(codes, 2), (std::vector<byte>{byte{0x21}, byte{0xA3}, byte{0xCB}}));
+  EXPECT_EQ(unpacked_rows(std::vector<byte>{byte{0x21}, byte{0xF3}}, 3), (Bytes{1, 2, 3}));
+  for (const std::int64_t cols : {1, 2, 3, 6}) EXPECT_EQ(unpacked_rows(packed_rows(codes, cols), cols), codes) << cols;
+  EXPECT_TRUE(packed_rows({}, 0).empty());
+}
+
 TEST(Packing, e2m1_unpacks_every_byte_to_what_packs_to_it) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const Bytes packed{static_cast<std::uint8_t>(byte)};

@@ -1,4 +1,4 @@
-"""What mxcheck shows on a terminal, through a pseudo-terminal: progress that is cleared, and colours that NO_COLOR ends.
+"""Output of mxcheck on a terminal, through a pseudo-terminal: progress that is cleared, and colours that NO_COLOR ends.
 
 terminal_test.py MXCHECK
 """

@@ -56,6 +56,15 @@ TEST(Workload, a_statement_advances_by_the_cost_of_its_cases) {
   EXPECT_EQ(work.share(amount.seconds), 1);
 }
 
+TEST(Workload, a_library_that_quantizes_no_mxfp8_has_shorter_statements_about_all_operations) {
+  constexpr const char* kThreads = "the_thread_count_changes_nothing";
+  const Workload::Run full{.suite = Suite::full};
+  const double with = Workload(named({kThreads, "quantize_equals_the_reference"}), full).left(0);
+  EXPECT_NEAR(with, usual(kThreads).full.seconds + usual("quantize_equals_the_reference").full.seconds, 1e-6);
+  EXPECT_LT(Workload(named({kThreads, kLong}), full).left(0),
+            (usual(kThreads).full.seconds + usual(kLong).full.seconds) / 1.4);
+}
+
 TEST(Workload, a_slow_machine_needs_longer_for_statements_to_come_too) {
   const auto statements = named({kOther, kLong});
   const double first = usual(kOther).quick.seconds, second = usual(kLong).quick.seconds;

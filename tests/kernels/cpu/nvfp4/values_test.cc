@@ -123,7 +123,7 @@ TEST(CpuNvfp4Values, equal_the_reference_for_every_number_of_columns) {
   }
 }
 
-// Whether the 16 bytes that Hopper's tables give for eight codes, of FP32 for the first four, are these values.
+// True if the 16 bytes that Hopper's tables give for eight codes, of FP32 for the first four, are these values.
 bool decodes_to(const std::uint32_t (&words)[4], int width, std::uint32_t i, std::uint32_t expected, bool is_nan) {
   const std::uint32_t word = width == 4 ? words[i] : words[i / 2] >> i % 2 * 16 & 0xFFFF;
   const std::uint32_t infinity = width == 4 ? 0x7F800000 : 0x7F80, sign = width == 4 ? 0x80000000 : 0x8000;

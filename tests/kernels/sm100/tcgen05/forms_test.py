@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What kernels/sm100/tcgen05 compiles to for sm_100a: every form of forms.txt, and no other. Other targets are refused.
+"""Instructions that kernels/sm100/tcgen05 compiles to for sm_100a: every form of forms.txt, and no other. Other targets are refused.
 
     NVCC=/usr/local/cuda/bin/nvcc CXX=g++ python3 forms_test.py
 

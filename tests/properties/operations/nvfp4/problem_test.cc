@@ -8,7 +8,6 @@
 #include "kernels/candidate.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
-#include "numerics/format/packing.h"
 #include "properties/core/check.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -27,14 +26,6 @@ Case nvfp4_case(const std::string& recipe, Data data, std::uint64_t seed, BlockS
   blocks_of(c.variant) = {Format::e2m1, recipe, block, MXCHECK_COMPACT};
   c.rows = 32, c.cols = 256, c.data = data, c.seed = seed;
   return c;
-}
-
-TEST(Nvfp4Problem, a_byte_has_two_codes_the_first_in_its_low_nibble) {
-  const std::vector<std::uint8_t> codes{1, 2, 3, 0xA, 0xB, 0xC};
-  EXPECT_EQ(packed_rows(codes, 3), (Bytes{std::byte{0x21}, std::byte{0x03}, std::byte{0xBA}, std::byte{0x0C}}));
-  EXPECT_EQ(packed_rows(codes, 2), (Bytes{std::byte{0x21}, std::byte{0xA3}, std::byte{0xCB}}));
-  for (const std::int64_t cols : {1, 2, 3, 6}) EXPECT_EQ(unpacked_rows(packed_rows(codes, cols), cols), codes) << cols;
-  EXPECT_TRUE(packed_rows({}, 0).empty());
 }
 
 TEST(Nvfp4Problem, the_scale_of_the_tensor_is_part_of_the_case) {
