@@ -103,4 +103,22 @@ __device__ inline std::uint32_t mx_as_bf16(std::uint8_t code, std::uint8_t scale
   return sign | (__float_as_uint(value) >> 16);
 }
 
+// E2M1 * |E4M3| as BF16: significands of 2 and of 4 bits, whose product has six.
+__device__ inline std::uint32_t nvfp4_as_bf16(std::uint32_t code, std::uint8_t scale) {
+  const std::uint32_t of_scale = scale & 0x7FU;
+  if (of_scale == 0x7F) return 0x7FFF;
+  const auto significand = [](std::uint32_t magnitude, int bits) {
+    const std::uint32_t fraction = magnitude & ((1U << bits) - 1);
+    return magnitude >> bits == 0 ? fraction : fraction | 1U << bits;
+  };
+  const auto unit = [](std::uint32_t magnitude, int bits, int bias) {
+    const auto field = static_cast<int>(magnitude >> bits);
+    return (field == 0 ? 1 : field) - bias - bits;
+  };
+  const std::uint32_t magnitude = code & 7U;
+  const float value = static_cast<float>(significand(magnitude, 1) * significand(of_scale, 3)) *
+                      power_of_two(unit(magnitude, 1, 1) + unit(of_scale, 3, 7));
+  return (code & 8U) << 12 | __float_as_uint(value) >> 16;
+}
+
 }  // namespace mxcheck::gpu_model

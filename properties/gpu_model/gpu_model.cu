@@ -167,14 +167,29 @@ extern "C" int mxcheck_gpu_model_compare(const MxcheckGpuModelCall* call, char* 
   return after_launch(to);
 }
 
-extern "C" int mxcheck_gpu_model_decode_mx(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k,
-                                           uint16_t* out, void* stream, char* message, size_t size) {
-  const Message to{message, size};
+namespace {
+
+using Decode = void (*)(const std::uint8_t*, const std::uint8_t*, std::int64_t, std::int64_t, std::uint16_t*);
+
+int decode_with(Decode kernel, const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k, uint16_t* out,
+                void* stream, const Message& to) {
   if (rows < 0 || k < 0) return fail(to, kBadArgument, "rows or k is negative");
   if (rows == 0 || k == 0) return 0;
   if (codes == nullptr || scales == nullptr || out == nullptr) return fail(to, kBadArgument, "a pointer is null");
   const std::int64_t blocks = (rows * k + 255) / 256;
-  decode_mx_kernel<<<static_cast<unsigned int>(blocks < 65536 ? blocks : 65536), 256, 0,
-                     static_cast<cudaStream_t>(stream)>>>(codes, scales, rows, k, out);
+  kernel<<<static_cast<unsigned int>(blocks < 65536 ? blocks : 65536), 256, 0, static_cast<cudaStream_t>(stream)>>>(
+      codes, scales, rows, k, out);
   return after_launch(to);
+}
+
+}  // namespace
+
+extern "C" int mxcheck_gpu_model_decode_mx(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k,
+                                           uint16_t* out, void* stream, char* message, size_t size) {
+  return decode_with(decode_mx_kernel, codes, scales, rows, k, out, stream, {message, size});
+}
+
+extern "C" int mxcheck_gpu_model_decode_nvfp4(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k,
+                                              uint16_t* out, void* stream, char* message, size_t size) {
+  return decode_with(decode_nvfp4_kernel, codes, scales, rows, k, out, stream, {message, size});
 }

@@ -108,6 +108,12 @@ MXCHECK_GPU_MODEL_API int mxcheck_gpu_model_decode_mx(const uint8_t* codes, cons
                                                       int64_t k, uint16_t* out, void* stream, char* message,
                                                       size_t size);
 
+// The same of NVFP4: rows x ceil(k / 2) bytes of E2M1, the even column in the low nibble, with rows x ceil(k / 16) E4M3
+// scales, whose sign counts for nothing. Every value is exact; NaN, of a scale of NaN, is 0x7FFF.
+MXCHECK_GPU_MODEL_API int mxcheck_gpu_model_decode_nvfp4(const uint8_t* codes, const uint8_t* scales, int64_t rows,
+                                                         int64_t k, uint16_t* out, void* stream, char* message,
+                                                         size_t size);
+
 #ifdef __cplusplus
 }
 #endif

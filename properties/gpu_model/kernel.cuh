@@ -82,4 +82,16 @@ static __global__ void decode_mx_kernel(const std::uint8_t* codes, const std::ui
   }
 }
 
+static __global__ void decode_nvfp4_kernel(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows,
+                                           std::int64_t k, std::uint16_t* out) {
+  const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < rows * k; at += threads) {
+    const std::int64_t row = at / k;
+    const std::int64_t column = at % k;
+    const std::uint32_t two = codes[row * divide_up(k, 2) + column / 2];
+    const std::uint8_t scale = scales[row * divide_up(k, 16) + column / 16];
+    out[at] = static_cast<std::uint16_t>(nvfp4_as_bf16(column % 2 == 0 ? two & 0xF : two >> 4, scale));
+  }
+}
+
 }  // namespace mxcheck::gpu_model

@@ -49,6 +49,7 @@ class GpuModel {
   bool loaded_ = false;
   decltype(&mxcheck_gpu_model_compare) compare_ = nullptr;
   decltype(&mxcheck_gpu_model_decode_mx) decode_ = nullptr;
+  decltype(&mxcheck_gpu_model_decode_nvfp4) decode_nvfp4_ = nullptr;
   Buffer report_;
   Buffer decoded_[2];
 };

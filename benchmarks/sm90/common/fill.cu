@@ -44,6 +44,8 @@ __global__ void fill_kernel(void* to, std::int64_t count, Filling filling, std::
       }
       case Filling::fp32: static_cast<float*>(to)[i] = 1000.0F * bell(a) + static_cast<float>(a & 0xFFF) / 4096; break;
       case Filling::e8m0_scales: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(120 + a % 11); break;
+      case Filling::two_codes: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(a >> 8); break;
+      case Filling::e4m3_scales: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(0x30 + a % 8); break;
       case Filling::fp32_scales: static_cast<float*>(to)[i] = 0.75F + static_cast<float>(a >> 8) / 33554432.0F; break;
     }
   }

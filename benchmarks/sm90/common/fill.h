@@ -13,7 +13,9 @@ enum class Filling : std::uint8_t {
   bf16,         // normal, 1
   fp32,         // normal, 1000
   e8m0_scales,  // bytes 120 to 130
-  fp32_scales   // 0.75 to 1.25
+  fp32_scales,  // 0.75 to 1.25
+  two_codes,    // bytes of any two codes of four bits
+  e4m3_scales   // 0.5 to 0.9375
 };
 // Element i depends on seed and i alone.
 void fill(void* to, std::int64_t count, Filling filling, std::uint32_t seed, cudaStream_t stream);

@@ -24,7 +24,7 @@ constexpr std::int64_t kRagged[] = {6001, 1250, 4096, 0, 7777, 3001, 127, 10516}
 std::string GemmRequest::text() const {
   std::string out = contract;
   if (scale != MXCHECK_NO_SCALES) {
-    out += fmt::format(" {} {}x{}", scale == MXCHECK_E8M0 ? "e8m0" : "fp32", b_rows, block);
+    out += fmt::format(" {} {}x{}", packs() ? "e4m3" : scale == MXCHECK_E8M0 ? "e8m0" : "fp32", b_rows, block);
   }
   out += grouping == MXCHECK_DENSE ? " dense" : grouping == MXCHECK_ROWS ? " rows" : " depth";
   if (grouping != MXCHECK_DENSE) out += std::to_string(experts);
@@ -45,6 +45,7 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
     }
     add("sm90_bf16", "bf16", MXCHECK_NO_SCALES, 0, 0);
     add("sm90_bf16+decode", "e4m3", MXCHECK_E8M0, 32, 1);
+    add("sm90_bf16+decode", "e2m1", static_cast<mxcheck_scale_type>(MXCHECK_E4M3), 16, 1);
   };
   if (quick) {
     add_shape(MXCHECK_DENSE, 1, false, 256, 384, 512);
@@ -150,8 +151,7 @@ GemmCase::GemmCase(const mxcheck_operation& operation, const GemmRequest& reques
     Set set = make_set(static_cast<std::uint32_t>(sets_.size()) * 16);
     set.asked = bind(set, request_);
     set.dense = bind(set, in_form(GemmForm::dense));
-    const bool wide = request_.format == "bf16";
-    each = (wide ? set.wide_a : set.a)->bytes() + (wide ? set.wide_b : set.b)->bytes() + set.d->bytes();
+    each = set.codes_a(request_)->bytes() + set.codes_b(request_)->bytes() + set.d->bytes();
     sets_.push_back(std::move(set));
     bytes += each;
   } while ((bytes < least_bytes || sets_.size() < 2) && sets_.size() < kMostCopies);
@@ -181,11 +181,15 @@ GemmCase::Set GemmCase::make_set(std::uint32_t seed) const {
   set.b = filled((wide ? 1 : matrices) * r.n, r.k, Filling::e4m3, 1);
   set.wide_a = filled(r.m, r.k, Filling::bf16, 2);
   set.wide_b = filled((wide ? matrices : 1) * r.n, r.k, Filling::bf16, 2);
+  if (r.packs()) {
+    set.packed_a = filled(r.m, blocks(r.k, 2), Filling::two_codes, 1);
+    set.packed_b = filled(matrices * r.n, blocks(r.k, 2), Filling::two_codes, 1);
+  }
   if (r.scale != MXCHECK_NO_SCALES) {
-    const bool e8m0 = r.scale == MXCHECK_E8M0;
-    const Filling filling = e8m0 ? Filling::e8m0_scales : Filling::fp32_scales;
-    set.scale_a = filled(r.m, blocks(r.k, r.block), filling, e8m0 ? 1 : 4);
-    set.scale_b = filled(matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block), filling, e8m0 ? 1 : 4);
+    const bool fp32 = r.scale == MXCHECK_FP32;
+    const Filling filling = fp32 ? Filling::fp32_scales : r.packs() ? Filling::e4m3_scales : Filling::e8m0_scales;
+    set.scale_a = filled(r.m, blocks(r.k, r.block), filling, fp32 ? 4 : 1);
+    set.scale_b = filled(matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block), filling, fp32 ? 4 : 1);
   }
   make_lt_scales(set, seed + 1);
   set.d = filled(outputs * r.m, r.n, r.accumulates() ? Filling::fp32 : Filling::bf16, r.accumulates() ? 4 : 2);
@@ -234,10 +238,11 @@ GemmCase::Bound GemmCase::bind(const Set& set, const GemmRequest& r) const {
   const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
   const DLDataType code = wide ? kBfloat16 : kByte;
-  add((wide ? set.wide_a : set.a)->data(), code, r.m, r.k);
-  add((wide ? set.wide_b : set.b)->data(), code, matrices * r.n, r.k);
+  const std::int64_t columns = r.packs() ? blocks(r.k, 2) : r.k;
+  add(set.codes_a(r)->data(), code, r.m, columns);
+  add(set.codes_b(r)->data(), code, matrices * r.n, columns);
   if (r.scale != MXCHECK_NO_SCALES) {
-    const DLDataType type = r.scale == MXCHECK_E8M0 ? kByte : kFloat32;
+    const DLDataType type = r.scale == MXCHECK_FP32 ? kFloat32 : kByte;
     add(set.scale_a->data(), type, r.m, blocks(r.k, r.block));
     add(set.scale_b->data(), type, matrices * blocks(r.n, r.b_rows), blocks(r.k, r.block));
   }
@@ -322,21 +327,22 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
   const bool wide = r.format == "bf16";
   MxcheckGpuModelCall call{};
   call.a_format = call.b_format = wide || r.decodes() ? MXCHECK_GPU_MODEL_BF16 : MXCHECK_GPU_MODEL_E4M3;
-  call.a = (wide ? set.wide_a : set.a)->data(), call.b = (wide ? set.wide_b : set.b)->data();
+  call.a = set.codes_a(r)->data(), call.b = set.codes_b(r)->data();
   call.m = r.m, call.n = r.n, call.k = r.k;
   std::unique_ptr<DeviceBuffer> decoded_a;
   std::unique_ptr<DeviceBuffer> decoded_b;
   if (r.decodes()) {
     const auto decoded = [&](const DeviceBuffer& codes, const DeviceBuffer& scales, std::int64_t rows) {
       auto out = std::make_unique<DeviceBuffer>(count(rows, r.k) * 2);
-      check_model(mxcheck_gpu_model_decode_mx(
-                      static_cast<const std::uint8_t*>(codes.data()), static_cast<const std::uint8_t*>(scales.data()),
-                      rows, r.k, static_cast<std::uint16_t*>(out->data()), stream, message.data(), message.size()),
+      const auto decode = r.packs() ? mxcheck_gpu_model_decode_nvfp4 : mxcheck_gpu_model_decode_mx;
+      check_model(decode(static_cast<const std::uint8_t*>(codes.data()),
+                         static_cast<const std::uint8_t*>(scales.data()), rows, r.k,
+                         static_cast<std::uint16_t*>(out->data()), stream, message.data(), message.size()),
                   message.data());
       return out;
     };
-    decoded_a = decoded(*set.a, *set.scale_a, r.m);
-    decoded_b = decoded(*set.b, *set.scale_b, matrices * r.n);
+    decoded_a = decoded(*set.codes_a(r), *set.scale_a, r.m);
+    decoded_b = decoded(*set.codes_b(r), *set.scale_b, matrices * r.n);
     call.a = decoded_a->data(), call.b = decoded_b->data();
   } else if (r.scale != MXCHECK_NO_SCALES) {
     call.promotion = 128;

@@ -11,6 +11,7 @@
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/gemm/cublaslt.h"
 #include "kernels/candidate_matmul.h"
+#include "kernels/candidate_nvfp4.h"
 
 namespace mxcheck::bench {
 
@@ -31,6 +32,7 @@ struct GemmRequest {
   // Groups along depth accumulate FP32 in place, the others write BF16.
   [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH; }
   [[nodiscard]] bool decodes() const { return contract == "sm90_bf16+decode"; }
+  [[nodiscard]] bool packs() const { return format == "e2m1"; }  // two codes a byte
   [[nodiscard]] double operations() const {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
@@ -94,8 +96,14 @@ class GemmCase {
     int inputs = 0;
   };
   struct Set {  // one copy of the memory
-    std::unique_ptr<DeviceBuffer> a, b, wide_a, wide_b, scale_a, scale_b, lt_scale_a, lt_scale_b, d;
+    std::unique_ptr<DeviceBuffer> a, b, wide_a, wide_b, packed_a, packed_b, scale_a, scale_b, lt_scale_a, lt_scale_b, d;
     Bound asked, dense;
+    [[nodiscard]] const DeviceBuffer* codes_a(const GemmRequest& r) const {
+      return (r.format == "bf16" ? wide_a : r.packs() ? packed_a : a).get();
+    }
+    [[nodiscard]] const DeviceBuffer* codes_b(const GemmRequest& r) const {
+      return (r.format == "bf16" ? wide_b : r.packs() ? packed_b : b).get();
+    }
   };
   [[nodiscard]] GemmRequest in_form(GemmForm form) const;
   [[nodiscard]] Set make_set(std::uint32_t seed) const;

@@ -1,4 +1,4 @@
-// Codes with scales of 1 x 32 to BF16, in memory.
+// Codes with scales of 1 x 32, or of NVFP4 with scales of 1 x 16, to BF16, in memory.
 
 #include "kernels/sm90/gemm/matmul.h"
 
@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(kDecodeThreads) decode(const __grid_constant__
 }
 
 // The group that has this column: the last that begins at or before it and is not empty.
-__device__ __forceinline__ std::int64_t group_of(const DecodeJob& job, std::int64_t column) {
+template <class Job>
+__device__ __forceinline__ std::int64_t group_of(const Job& job, std::int64_t column) {
   std::int64_t low = 0;
   std::int64_t high = job.experts;
   while (high - low > 1) {
@@ -110,23 +111,119 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_groups(const __grid_con
   }
 }
 
+// --- NVFP4 -----------------------------------------------------------------------------------------------------------
+
+// E4M3's magnitude, at FP32's place, is scale * 2^-120; times 2^126 it is what a code's bits below, code * 2^-126, are
+// multiplied by, in two exact products: 2^120 is the other factor.
+__device__ __forceinline__ std::uint32_t nvfp4_scale(std::uint32_t byte) {
+  const std::uint32_t magnitude = byte & 0x7F;
+  const float value = __fmul_rn(__uint_as_float(magnitude << 20), 0x1p126F);
+  return __byte_perm(magnitude == 0x7F ? 0x7FC00000 : __float_as_uint(value), 0, 0x3232);
+}
+
+// Two values: of the codes in bits 0 to 3 and 16 to 19.
+__device__ __forceinline__ std::uint32_t nvfp4_two(std::uint32_t codes, std::uint32_t scale) {
+  const std::uint32_t bits = (codes & 0x00080008) << 12 | (codes & 0x00070007) << 6;
+  return ptx::mul_rn_bf16x2(ptx::mul_rn_bf16x2(bits, 0x7B807B80), scale);
+}
+
+// Eight codes a word, of rows without a gap.
+__global__ void __launch_bounds__(kDecodeThreads) decode_nvfp4(const __grid_constant__ Nvfp4DecodeJob job) {
+  begin();
+  if (job.status != nullptr && *job.status != 0) return;
+  const Nvfp4DecodeOperand& x = job.operands[blockIdx.y];
+  const std::int64_t words = x.rows * job.k / 8;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kBlockWords;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kBlockWords + threadIdx.x; first < words; first += stride) {
+    std::uint32_t codes[kEach];
+    std::uint32_t scale[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const std::int64_t at = first + i * kDecodeThreads;
+      if (at < words) {
+        codes[i] = __ldcs(reinterpret_cast<const std::uint32_t*>(x.codes) + at);
+        scale[i] = __ldg(x.scales + at / 2);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const std::int64_t at = first + i * kDecodeThreads;
+      if (at >= words) continue;
+      const std::uint32_t by = nvfp4_scale(scale[i]);
+      std::uint32_t v[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const std::uint32_t two = x.paired ? codes[i] >> (j / 2 * 16 + j % 2 * 4) : codes[i] >> j * 8;
+        v[j] = nvfp4_two(x.paired ? (two & 0xF) | (two & 0xF00) << 8 : (two & 0xF) | (two & 0xF0) << 12, by);
+      }
+      if (x.paired) {  // the first and the third of four, then the second and the fourth
+        uint2* const to = reinterpret_cast<uint2*>(x.values) + at / 2 * 4 + at % 2;
+        to[0] = make_uint2(v[0], v[2]);
+        to[2] = make_uint2(v[1], v[3]);
+      } else {
+        reinterpret_cast<uint4*>(x.values)[at] = make_uint4(v[0], v[1], v[2], v[3]);
+      }
+    }
+  }
+}
+
+// An element a thread: for rows that end within a block, and groups along them.
+__global__ void __launch_bounds__(kDecodeThreads) decode_nvfp4_any(const __grid_constant__ Nvfp4DecodeJob job) {
+  begin();
+  if (job.status != nullptr && *job.status != 0) return;
+  const Nvfp4DecodeOperand& x = job.operands[blockIdx.y];
+  const std::int64_t stride = std::int64_t{gridDim.x} * kDecodeThreads;
+  const std::int64_t end = job.offsets != nullptr ? job.offsets[job.experts] : job.k;
+  const std::int64_t row_bytes = (job.k + 1) / 2;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kDecodeThreads + threadIdx.x; i < x.rows * job.pitch; i += stride) {
+    const std::int64_t row = i / job.pitch;
+    const std::int64_t column = i % job.pitch;
+    std::uint32_t value = 0;
+    if (column < end) {
+      std::int64_t scale = column / 16;
+      if (job.offsets != nullptr) {
+        const std::int64_t group = group_of(job, column);
+        scale = job.starts[group] + (column - job.offsets[group]) / 16;
+      }
+      const std::uint32_t code = x.codes[row * row_bytes + column / 2] >> column % 2 * 4 & 0xF;
+      value = nvfp4_two(code, nvfp4_scale(x.scales[row * job.scale_columns + scale]));
+    }
+    x.values[i] = static_cast<std::uint16_t>(value);
+  }
+}
+
+// `kernel` for as many blocks as `units` need, `each` a block, and two operands or one.
+template <class Job>
+cudaError_t launch_early(void (*kernel)(Job), const Job& job, std::int64_t units, int each, bool two,
+                         cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((units + each - 1) / each, 1 << 20));
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks, two ? 2 : 1);
+  config.blockDim = dim3(kDecodeThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, job);
+}
+
 }  // namespace
 
 cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream) {
   const std::int64_t most = std::max(job.operands[0].elements, job.operands[1].elements) / 8;
   if (most == 0) return cudaSuccess;
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((most + kBlockWords - 1) / kBlockWords, 1 << 20));
-  const unsigned operands = job.operands[1].elements > 0 ? 2 : 1;
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks, operands);
-  config.blockDim = dim3(kDecodeThreads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, job.offsets != nullptr ? decode_groups : decode, job);
+  return launch_early(job.offsets != nullptr ? decode_groups : decode, job, most, kBlockWords,
+                      job.operands[1].elements > 0, stream);
+}
+
+cudaError_t launch_decode_nvfp4(const Nvfp4DecodeJob& job, cudaStream_t stream) {
+  const std::int64_t most = std::max(job.operands[0].rows, job.operands[1].rows) * job.pitch;
+  if (most == 0) return cudaSuccess;
+  const bool any = job.offsets != nullptr || job.k % 16 != 0;
+  return launch_early(any ? decode_nvfp4_any : decode_nvfp4, job, any ? most : most / 8, any ? kDecodeThreads : kBlockWords,
+                      job.operands[1].rows > 0, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

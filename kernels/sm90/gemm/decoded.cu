@@ -1,12 +1,13 @@
-// The GEMM of MXFP8 by decoding (matmul_decoded_launch): bf16.cu's, with A's codes in the stages and A's fragments in
-// registers. Tiles with one consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as one of 128, and
-// A's are codes.
+// The GEMMs of MXFP8 and NVFP4 by decoding (matmul_decoded_launch): bf16.cu's, with A's codes in the stages and A's
+// fragments in registers. Tiles with one consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as one
+// of 128, and A's are codes.
 //
 // Warps of the producer: 0 has the schedule and TMA, 1 the scales of A, 2
 // and 3 rows of A that are gathered. A consumer decodes a stage's fragments while
 // the tensor cores have those of the stage before.
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 
@@ -19,26 +20,94 @@
 
 namespace mxcheck_kernels::sm90 {
 
+// --- codes -----------------------------------------------------------------------------------------------------------
+//
+// A scale as the consumers read it, word(), is BF16 twice, to multiply two codes at once, or FP32.
+
+// 8-bit codes with E8M0 scales.
+template <Element kElement>
+struct MxCodes {
+  static constexpr int kInByte = 1;
+  static constexpr int kBlock = 32;
+
+  // Pairs where there is one consumer, which the decoding holds up (two consumers with pairs: 4 % slower at
+  // 32768x7168x2048).
+  template <bool kPaired>
+  static __device__ __forceinline__ std::uint32_t word(std::uint32_t scale) {
+    const std::uint32_t bits = __float_as_uint(value_of(scale));
+    return kPaired ? __byte_perm(bits, 0, 0x3232) : bits;
+  }
+
+  // The lowest two codes times a scale. One rounding, of the product: codes and scales are BF16 exactly, 2^-127 as a
+  // subnormal, and FP32 holds their product.
+  template <bool kPaired>
+  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
+    const float2 v = decode2<kElement>(codes & 0xFFFF);
+    if constexpr (kPaired) {
+      return ptx::mul_rn_bf16x2(ptx::cvt_rn_bf16x2_f32(v.x, v.y), scale);
+    } else {
+      const float by = __uint_as_float(scale);
+      const float high = __fmul_rn(v.y, by);
+      return ptx::cvt_rn_bf16x2_f32(__fmul_rn(v.x, by), high);
+    }
+  }
+};
+
+// Packed E2M1 codes with E4M3 scales. The bits of a code, at the lower end of BF16's exponent, are the BF16 number code
+// * 2^-126, a subnormal for 0.5. It is multiplied by 2^120 and by scale * 2^6: both products are exact.
+struct Nvfp4Codes {
+  static constexpr int kInByte = 2;
+  static constexpr int kBlock = 16;
+  static constexpr std::uint32_t kSigns = 0x80008000;
+  static constexpr std::uint32_t kMagnitudes = 0x01C001C0;
+  static constexpr std::uint32_t kTwo120 = 0x7B807B80;  // BF16, twice
+  static constexpr float kTwo126 = 0x1p126F;
+
+  // E4M3's bits without the sign, at FP32's place, are scale * 2^-120.
+  template <bool kPaired>
+  static __device__ __forceinline__ std::uint32_t word(std::uint32_t scale) {
+    const std::uint32_t magnitude = scale & 0x7F;
+    const float value = __fmul_rn(__uint_as_float(magnitude << 20), kTwo126);
+    return __byte_perm(magnitude == 0x7F ? 0x7FC00000 : __float_as_uint(value), 0, 0x3232);
+  }
+
+  // Four codes, the lowest 16 bits: `even` is the first and the third, `odd` the second and the fourth.
+  static __device__ __forceinline__ void decoded4(std::uint32_t codes, std::uint32_t scale, std::uint32_t& even,
+                                                  std::uint32_t& odd) {
+    const std::uint32_t twice = __byte_perm(codes, 0, 0x1100);
+    even = scaled((twice << 4 & kSigns) | (twice >> 2 & kMagnitudes), scale);
+    odd = scaled((twice & kSigns) | (twice >> 6 & kMagnitudes), scale);
+  }
+
+ private:
+  static __device__ __forceinline__ std::uint32_t scaled(std::uint32_t bits, std::uint32_t scale) {
+    return ptx::mul_rn_bf16x2(ptx::mul_rn_bf16x2(bits, kTwo120), scale);
+  }
+};
+
+// --- the tile --------------------------------------------------------------------------------------------------------
+
 // 64 x kN for each consumer; kN is 64, 128 or 256. A stage is a box of A's codes and as many columns of B, in one box
 // of 64 or two.
-template <int kN, int kConsumers, bool kTransposed_>
+template <int kN, int kConsumers, bool kTransposed_, class Codes>
 struct DecodedShape : MatmulShape<1, 1, kN, 1, false, false, kN == 64 ? 1 : 2, kConsumers> {
   static constexpr bool kTransposed = kTransposed_;
   static constexpr int kBoxesOfB = kConsumers == 1 ? 2 : 1;
   static constexpr int kColumns = kBoxesOfB * kRowBytes / 2;
-  static constexpr int kARowBytes = kColumns;
+  static constexpr int kCodesInByte = Codes::kInByte;
+  static constexpr int kARowBytes = kColumns / kCodesInByte;
 };
 
-template <class Shape, class Out>
-struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM*(Shape::kColumns / 32)> {
+template <class Shape, class Codes, class Out>
+struct DecodedShared : MatmulLayout<Shape, Out, Shape::kM*(Shape::kColumns / Codes::kBlock)> {
   static constexpr int kConsumerRegs = 216;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 
-template <class Shape_, Element kA, class Out>
-struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
+template <class Shape_, class Codes, class Out>
+struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 2> {
   using Shape = Shape_;
-  using Shared = DecodedShared<Shape, Out>;
+  using Shared = DecodedShared<Shape, Codes, Out>;
   using Ring = MatmulRing<Shape, Shared, 1, 2>;
   using Cursor = typename Ring::Cursor;
   static constexpr int kAcc = Shape::kAccumulators;
@@ -53,8 +122,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   // --- producer -----------------------------------------------------------------------------------------------------
 
   static constexpr int kEach = Shape::kM / 32;
-  static constexpr int kScales = Shape::kColumns / 32;  // of a row and stage
-  static constexpr int kTogether = 8 / kScales;         // stages of a load: 8 bytes of a row
+  static constexpr int kScales = Shape::kColumns / Codes::kBlock;  // of a row and stage
+  static constexpr int kTogether = 8 / kScales;                    // stages of a load: 8 bytes of a row
 
   // The scales of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
   struct ScaleRows {
@@ -77,22 +146,20 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     ptx::mbarrier_arrive(Ring::full(at.stage));
     at.advance();
   }
-  // A scale is BF16 twice where there is one consumer, which the decoding holds up, to multiply two codes at once;
-  // otherwise it is FP32 (two consumers with pairs: 4 % slower at 32768x7168x2048).
   static constexpr bool kPaired = Shape::kConsumers == 1;
 
   // Stores the scales of the row lane + 32 * i; byte(j): its scale j of the stage.
   template <class Byte>
   __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
     const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;
-    const auto word = [&](int j) {
-      const std::uint32_t bits = __float_as_uint(value_of(byte(j)));
-      return kPaired ? __byte_perm(bits, 0, 0x3232) : bits;
-    };
-    if constexpr (kScales == 4) {
-      ptx::st_shared(to, make_uint4(word(0), word(1), word(2), word(3)));
-    } else {
+    const auto word = [&](int j) { return Codes::template word<kPaired>(byte(j)); };
+    if constexpr (kScales == 2) {
       ptx::st_shared(to, make_uint2(word(0), word(1)));
+    } else {
+#pragma unroll
+      for (int j = 0; j < kScales; j += 4) {
+        ptx::st_shared(to + j * 4, make_uint4(word(j), word(j + 1), word(j + 2), word(j + 3)));
+      }
     }
   }
 
@@ -156,7 +223,7 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   }
 
   __device__ __forceinline__ void produce_scales() const {
-    const int columns = static_cast<int>(Ring::job.k / 32);
+    const int columns = static_cast<int>(Ring::job.k / Codes::kBlock);
     const bool aligned = columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(Ring::job.scale_a) % 8 == 0;
     typename Ring::Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
@@ -190,28 +257,22 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
 
   using Fragments = std::uint32_t[kSteps][4];
 
-  // One rounding, of the product: codes and scales are BF16 exactly, 2^-127 as a subnormal, and FP32 holds their
-  // product.
-  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
-    const float2 v = decode2<kA>(codes & 0xFFFF);
-    if constexpr (kPaired) {
-      return ptx::mul_rn_bf16x2(ptx::cvt_rn_bf16x2_f32(v.x, v.y), scale);
-    } else {
-      const float by = __uint_as_float(scale);
-      const float high = __fmul_rn(v.y, by);
-      return ptx::cvt_rn_bf16x2_f32(__fmul_rn(v.x, by), high);
-    }
-  }
-
   // A thread's codes of a box of B's columns, four of row lane / 4 and four of the row 8 below in a step, and the
   // scales of the two rows.
-  struct BoxCodes {
+  struct MxBox {
     std::uint32_t words[kSteps / 2][4];
     uint2 high;
     uint2 low;
   };
+  struct Nvfp4Box {
+    std::uint32_t high_codes[kSteps];
+    std::uint32_t low_codes[kSteps];
+    uint4 high;
+    uint4 low;
+  };
+  using BoxCodes = std::conditional_t<Codes::kInByte == 1, MxBox, Nvfp4Box>;
 
-  __device__ __forceinline__ void read_codes(BoxCodes& codes, int stage, int box, const MatmulConsumer& me) const {
+  __device__ __forceinline__ void read_codes(MxBox& codes, int stage, int box, const MatmulConsumer& me) const {
     const int first = me.index * Shape::kConsumerM + me.warp * 16;
     const int row = first + Ring::lane % 16;
     const int swizzle = Shape::kARowBytes == 128 ? row % 8 : row / 2 % 4;
@@ -226,7 +287,37 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
     }
   }
 
-  static __device__ __forceinline__ void decode_codes(Fragments& a, const BoxCodes& codes) {
+  __device__ __forceinline__ void read_codes(Nvfp4Box& codes, int stage, int box, const MatmulConsumer& me) const {
+    const int row = me.index * Shape::kConsumerM + me.warp * 16 + Ring::lane / 4;
+    const int swizzle = Shape::kARowBytes == 64 ? row / 2 % 4 : row / 4 % 2;  // of the row 8 below as well
+    const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes + Ring::lane % 4 * 2;
+    const std::uint32_t at = scales(stage) + (row * kScales + box * kSteps) * 4;
+    codes.high = ptx::ld_shared_v4_u32(at);
+    codes.low = ptx::ld_shared_v4_u32(at + 8 * kScales * 4);
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      const int chunk = box * (kSteps / 2) + i / 2;
+      const std::uint32_t code = from + ((chunk ^ swizzle) << 4) + i % 2 * 8;
+      codes.high_codes[i] = ptx::ld_shared_u16(code);
+      codes.low_codes[i] = ptx::ld_shared_u16(code + 8 * Shape::kARowBytes);
+    }
+  }
+
+  static __device__ __forceinline__ void decode_codes(Fragments& a, const Nvfp4Box& codes) {
+    const std::uint32_t high[kSteps] = {codes.high.x, codes.high.y, codes.high.z, codes.high.w};
+    const std::uint32_t low[kSteps] = {codes.low.x, codes.low.y, codes.low.z, codes.low.w};
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      Nvfp4Codes::decoded4(codes.high_codes[i], high[i], a[i][0], a[i][2]);
+      Nvfp4Codes::decoded4(codes.low_codes[i], low[i], a[i][1], a[i][3]);
+    }
+  }
+
+  static __device__ __forceinline__ std::uint32_t decoded2(std::uint32_t codes, std::uint32_t scale) {
+    return Codes::template decoded2<kPaired>(codes, scale);
+  }
+
+  static __device__ __forceinline__ void decode_codes(Fragments& a, const MxBox& codes) {
 #pragma unroll
     for (int i = 0; i < kSteps / 2; ++i) {
       const std::uint32_t of_high = i == 0 ? codes.high.x : codes.high.y;
@@ -314,12 +405,12 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Out>, 1, 2> {
   }
 };
 
-template <class Shape, Element kA, class Out>
+template <class Shape, class Codes, class Out>
 cudaError_t matmul_decoded_start(const MatmulDecoded& matmul, int raster, cudaStream_t stream) {
   MatmulMaps maps;
   MatmulJob job;
   job.scale_a = matmul.scale_a;
-  using Tile = DecodedMatmul<Shape, kA, Out>;
+  using Tile = DecodedMatmul<Shape, Codes, Out>;
   if (const auto e = matmul_prepare(matmul, 1, 2, boxes_of<Tile>(), maps, job); e != cudaSuccess) return e;
   job.raster = raster;
   return matmul_start<Tile>(maps, job, stream);
@@ -329,25 +420,26 @@ namespace {
 
 constexpr int kRaster = 16;
 
-template <std::size_t kRow, bool kTransposed>
-using DecodedTiles = DecodedShape<kTilesTable[kRow].sub_n, kTilesTable[kRow].consumers, kTransposed>;
+template <std::size_t kRow, bool kTransposed, class Codes>
+using DecodedTiles = DecodedShape<kTilesTable[kRow].sub_n, kTilesTable[kRow].consumers, kTransposed, Codes>;
 
-template <bool kTransposed, Element kA, class Out>
+template <bool kTransposed, class Codes, class Out>
 cudaError_t launch_tiles(const MatmulDecoded& matmul, cudaStream_t stream) {
   return with_tiles<MatmulKernel::mxfp8>(chosen_tiles(matmul, MatmulKernel::mxfp8), [&](auto row) {
-    return matmul_decoded_start<DecodedTiles<row.value, kTransposed>, kA, Out>(matmul, kRaster, stream);
+    return matmul_decoded_start<DecodedTiles<row.value, kTransposed, Codes>, Codes, Out>(matmul, kRaster, stream);
   });
 }
 
-template <Element kA, class Out>
+template <class Codes, class Out>
 cudaError_t launch(const MatmulDecoded& matmul, cudaStream_t stream) {
-  return matmul.transposed ? launch_tiles<true, kA, Out>(matmul, stream) : launch_tiles<false, kA, Out>(matmul, stream);
+  return matmul.transposed ? launch_tiles<true, Codes, Out>(matmul, stream)
+                           : launch_tiles<false, Codes, Out>(matmul, stream);
 }
 
-template <Element kA>
+template <class Codes>
 cudaError_t launch_output(const MatmulDecoded& matmul, cudaStream_t stream) {
-  return matmul.output == MatmulOutput::fp32 ? launch<kA, float>(matmul, stream)
-                                             : launch<kA, __nv_bfloat16>(matmul, stream);
+  return matmul.output == MatmulOutput::fp32 ? launch<Codes, float>(matmul, stream)
+                                             : launch<Codes, __nv_bfloat16>(matmul, stream);
 }
 
 }  // namespace
@@ -355,8 +447,9 @@ cudaError_t launch_output(const MatmulDecoded& matmul, cudaStream_t stream) {
 cudaError_t matmul_decoded_launch(const MatmulDecoded& matmul, cudaStream_t stream) {
   if (!matmul_valid(matmul, 32)) return cudaErrorInvalidValue;
   if (matmul_empty(matmul)) return cudaSuccess;
-  return matmul.a_format == Element::e4m3 ? launch_output<Element::e4m3>(matmul, stream)
-                                          : launch_output<Element::e5m2>(matmul, stream);
+  if (matmul.nvfp4) return launch_output<Nvfp4Codes>(matmul, stream);
+  return matmul.a_format == Element::e4m3 ? launch_output<MxCodes<Element::e4m3>>(matmul, stream)
+                                          : launch_output<MxCodes<Element::e5m2>>(matmul, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

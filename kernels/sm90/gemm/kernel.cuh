@@ -136,7 +136,8 @@ bool matmul_valid(const MatmulCall& matmul, int multiple);
 // Nothing is to be done.
 bool matmul_empty(const MatmulCall& matmul);
 
-// Matrices of rows x cols elements one after the other, in boxes of 128 or 64 bytes by `box_rows`, swizzled; launch.cu.
+// Matrices of rows x cols elements one after the other, in boxes of 128, 64 or 32 bytes by `box_rows`, swizzled;
+// launch.cu.
 cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, const void* data, std::int64_t cols,
                        std::int64_t rows, std::int64_t matrices, int box_rows, int box_bytes = kRowBytes);
 
@@ -149,11 +150,13 @@ struct MatmulBoxes {
   int a_rows = 0;
   int b_rows = 0;
   int d_row_bytes = kRowBytes;
+  int a_codes_in_byte = 1;
 };
 
 template <class Tile>
 constexpr MatmulBoxes boxes_of() {
-  return {Tile::Shape::kColumns, Tile::Shape::kM, Tile::Shape::kRowsOfB, Tile::Shared::kChunkRowBytes};
+  return {Tile::Shape::kColumns, Tile::Shape::kM, Tile::Shape::kRowsOfB, Tile::Shared::kChunkRowBytes,
+          Tile::Shape::kCodesInByte};
 }
 
 // The maps of C and D, and the job but for its scales; those of A and B are left empty. stage_columns: of k.

@@ -44,7 +44,9 @@ cudaError_t encode_map(CUtensorMap& map, CUtensorMapDataType type, int bytes, co
   const cuuint64_t pitch = sizes[0] * size;
   const cuuint64_t strides[2] = {pitch, pitch * sizes[1]};
   const cuuint32_t box[3] = {static_cast<cuuint32_t>(box_bytes / bytes), static_cast<cuuint32_t>(box_rows), 1};
-  const auto swizzle = box_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+  const auto swizzle = box_bytes == 32   ? CU_TENSOR_MAP_SWIZZLE_32B
+                       : box_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                         : CU_TENSOR_MAP_SWIZZLE_128B;
   const cuuint32_t steps[3] = {1, 1, 1};
   const CUresult result =
       function(&map, type, 3, const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -116,8 +118,9 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, c
   if (matmul.k == 0) return cudaSuccess;
   if (matmul.row_index == nullptr) {
     const int rows = box_rows_of(matmul.m, boxes.a_rows);
-    const int row_bytes = boxes.columns * a_bytes;
-    const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k, matmul.m, 1, rows, row_bytes);
+    const int row_bytes = boxes.columns * a_bytes / boxes.a_codes_in_byte;
+    const auto e = encode_map(maps.a, map_type(a_bytes), a_bytes, matmul.a, matmul.k / boxes.a_codes_in_byte, matmul.m,
+                              1, rows, row_bytes);
     if (e != cudaSuccess) return e;
     job.a_bytes = rows * row_bytes;
   }

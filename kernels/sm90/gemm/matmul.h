@@ -80,9 +80,14 @@ cudaError_t matmul_bf16_launch(const MatmulCall& matmul, cudaStream_t stream);
 // With `transposed` A is what D has as columns: A's rows are read from memory as codes alone, so it is the operand with
 // the more of them.
 
+// A of NVFP4 (`nvfp4`): E2M1, two codes a byte, that of the even column in the low nibble, and E4M3 scales of 1 x 16,
+// whose sign counts for nothing and whose NaN makes the block NaN. a_format counts for nothing then, and b has the order
+// of Nvfp4DecodeOperand's `paired`.
+
 struct MatmulDecoded : MatmulCall {
   Element a_format = Element::e4m3;
-  const std::uint8_t* scale_a = nullptr;  // [row of A][k / 32]
+  bool nvfp4 = false;
+  const std::uint8_t* scale_a = nullptr;  // [row of A][k / 32], of NVFP4 [row of A][k / 16]
 };
 
 cudaError_t matmul_decoded_launch(const MatmulDecoded& matmul, cudaStream_t stream);
@@ -113,6 +118,32 @@ struct DecodeJob {
 };
 
 cudaError_t launch_decode(const DecodeJob& job, cudaStream_t stream);
+
+// --- NVFP4 by decoding ----------------------------------------------------------------------------------------------
+//
+// Packed E2M1 codes with E4M3 scales of 1 x 16 to BF16, which holds every product: it has at most six significant bits.
+
+struct Nvfp4DecodeOperand {
+  const std::uint8_t* codes = nullptr;   // [rows][ceil(k / 2)]; where k is a multiple of 16 aligned to 4 bytes
+  const std::uint8_t* scales = nullptr;  // [rows][scale_columns]
+  std::uint16_t* values = nullptr;       // [rows][pitch], aligned to 16 bytes
+  std::int64_t rows = 0;
+  bool paired = false;  // values of 16 elements in the order 0 2 4 6 8 10 12 14 1 3 5 7 9 11 13 15; k % 16 == 0
+};
+
+struct Nvfp4DecodeJob {
+  Nvfp4DecodeOperand operands[2];  // the second may be empty
+  std::int64_t k = 0;
+  std::int64_t pitch = 0;  // k, rounded up to 16; elements past k are zeros
+  std::int64_t scale_columns = 0;
+  const std::int32_t* status = nullptr;  // nothing is done unless the device reads 0 there
+  // Groups along k, or none: as DecodeJob's.
+  const std::int64_t* offsets = nullptr;
+  const std::int64_t* starts = nullptr;
+  std::int64_t experts = 0;
+};
+
+cudaError_t launch_decode_nvfp4(const Nvfp4DecodeJob& job, cudaStream_t stream);
 
 // --- FP8 ------------------------------------------------------------------------------------------------------------
 //

@@ -77,7 +77,9 @@ struct MatmulRing {
     const int x = tile.k + kb * Shape::kColumns;
     const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
     ptx::mbarrier_arrive_expect_tx(barrier, Shape::kBoxesOfB * kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
-    if (!gathered) ptx::cp_async_bulk_tensor_3d(a_stage(at.stage), &maps.a, barrier, x, tile.row, 0);
+    if (!gathered) {
+      ptx::cp_async_bulk_tensor_3d(a_stage(at.stage), &maps.a, barrier, x / Shape::kCodesInByte, tile.row, 0);
+    }
     if constexpr (kCluster == 1) {
 #pragma unroll
       for (int i = 0; i < Shape::kBoxesOfB; ++i) {
@@ -137,7 +139,7 @@ struct MatmulRing {
     constexpr int kChunks = kPitch / 16;
     constexpr int kRows = 32 / kChunks;
     constexpr int kTogether = kGatherWarps == 1 ? 2 : 32 / (kRows * kGatherWarps);  // copies: of more, one warp spills
-    static_assert(kChunks == 8 || kChunks == 4);
+    static_assert(kChunks == 8 || kChunks == 4 || kChunks == 2);
     Schedule schedule(job, rank);
     MatmulTile tile;
     Cursor at;
@@ -145,7 +147,7 @@ struct MatmulRing {
       ptx::cp_async_mbarrier_arrive_noinc(full(at.stage));
       at.advance();
     };
-    const std::int64_t pitch = job.k * kElementBytes;
+    const std::int64_t pitch = job.k * kElementBytes / Shape::kCodesInByte;
     const int chunks = static_cast<int>(pitch / 16);
     const int chunk = lane % kChunks;
     while (schedule.next(tile)) {
@@ -167,7 +169,7 @@ struct MatmulRing {
 #pragma unroll kTogether
           for (int first = 32 * i; first < 32 * (i + 1); first += kRows * kGatherWarps) {
             const int row = first + warp * kRows + lane / kChunks;
-            const int swizzled = chunk ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
+            const int swizzled = chunk ^ row / (8 / kChunks) % kChunks;
             const int source = __shfl_sync(kAllLanes, held[i], row % 32);
             ptx::cp_async_16(to + row * kPitch + swizzled * 16, column + max(source, 0) * pitch,
                              source < 0 || past ? 0 : 16);

@@ -407,11 +407,11 @@ std::optional<DeviceModel> model_of_variant(const Variant& variant) {
   if (to_text(known) != to_text(contract)) return std::nullopt;
   DeviceModel model;
   model.promotion = static_cast<std::int32_t>(contract.promotion);
-  model.decodes = contract.decodes ? 1 : 0;
   constexpr BlockShape kMx{1, 32};
   const bool is_mx = v.format == Format::e4m3 && v.format_b == Format::e4m3 && v.scales == MXCHECK_E8M0 &&
                      v.block == kMx && v.block_b == kMx;
-  if (contract.decodes && !is_mx) return std::nullopt;
+  if (contract.decodes && !is_mx && v.scales != MXCHECK_E4M3) return std::nullopt;
+  if (contract.decodes) model.decodes = is_mx ? DeviceModel::kDecodesMx : DeviceModel::kDecodesNvfp4;
   const Format a = contract.decodes ? Format::bf16 : v.format;
   const Format b = contract.decodes ? Format::bf16 : v.format_b;
   const auto a_format = model_format(contract.sum->name, a);

@@ -12,7 +12,8 @@ std::int64_t blocks(std::int64_t extent, std::int64_t block) { return (extent + 
 DLDataType scale_type_of(std::int32_t type) {
   if (type == MXCHECK_E8M0) return kByteType;
   if (type == MXCHECK_FP32) return kFp32Type;
-  invalid("policy.scale_type is " + std::to_string(type) + ": must be 0 (none), 1 (E8M0) or 2 (FP32)");
+  if (type == MXCHECK_E4M3) return kByteType;
+  invalid("policy.scale_type is " + std::to_string(type) + ": must be 0 (none), 1 (E8M0), 2 (FP32) or 3 (E4M3)");
 }
 
 // Sizes of the policy, before any is multiplied by another.
@@ -119,8 +120,9 @@ MatmulTensors read_matmul(const mxcheck_call& call, DLDataType a_type, DLDataTyp
   const std::int64_t m = p.policy.rows;
   const std::int64_t n = p.policy.cols;
   const std::int64_t a_rows = extras.index == nullptr ? m : read_index(x, call, *extras.index);
-  x.a = matrix("a", call.inputs[0], a_type, a_rows, p.depth);
-  x.b = matrix("b", call.inputs[1], b_type, x.matrices() * n, p.depth);
+  const std::int64_t columns = p.scale_type == MXCHECK_E4M3 ? blocks(p.depth, 2) : p.depth;  // two codes a byte
+  x.a = matrix("a", call.inputs[0], a_type, a_rows, columns);
+  x.b = matrix("b", call.inputs[1], b_type, x.matrices() * n, columns);
   if (x.scaled) read_scales(x, call, a_rows);
   const std::int64_t outputs = p.grouping == MXCHECK_DEPTH ? x.experts : 1;
   const DLDataType d_type = output_type(call);

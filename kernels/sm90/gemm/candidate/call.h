@@ -9,6 +9,7 @@
 
 #include "kernels/candidate.h"
 #include "kernels/candidate_matmul.h"
+#include "kernels/candidate_nvfp4.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/gemm/matmul.h"
 

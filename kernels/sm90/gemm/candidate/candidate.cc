@@ -27,6 +27,7 @@ void check_fp8(const mxcheck_policy* policy, DLDataType type) {
   element_named(policy->format), element_named(p.format_b);
   if (!is_bf16(type) && !is_fp32(type)) unsupported("d is offered in BF16 and FP32");
   if (p.scale_type == MXCHECK_NO_SCALES) unsupported("a matmul without scales is not offered");
+  if (p.scale_type == MXCHECK_E4M3) unsupported("scales are offered in E8M0 and FP32");
   const bool square = p.block_b_rows == 128 && p.block_b_cols == 128;
   const bool row = p.block_b_rows == 1 && p.block_b_cols == 128;
   if (policy->block_rows != 1 || policy->block_cols != 128 || (!square && !row)) {
@@ -58,7 +59,7 @@ void run_fp8(const mxcheck_call& call) {
   require_success(matmul_fp8_launch(matmul, stream_of(call)));
 }
 
-// --- BF16, and FP8 with scales of 1 x 32 that are decoded to it ------------------------------------------------------
+// --- BF16, and codes that are decoded to it: FP8 with scales of 1 x 32, NVFP4 -----------------------------------------
 
 void require_output(DLDataType type) {
   if (!is_bf16(type) && !is_fp32(type)) unsupported("d is offered in BF16 and FP32");
@@ -66,6 +67,7 @@ void require_output(DLDataType type) {
 
 constexpr std::int64_t kBf16Multiple = 8;     // elements of 16 bytes
 constexpr std::int64_t kDecodeMultiple = 32;  // of a block
+constexpr std::int64_t kNvfp4Multiple = 16;   // of a block of NVFP4
 
 // Which operand is decoded on its way to the tensor cores: the larger, which is then read from memory as codes alone.
 // The other one, both where groups lie along depth, and A where its rows would have to be gathered, are decoded in the
@@ -118,18 +120,21 @@ DecodeOperand decoded(const char* format, const void* codes, const Checked& scal
   return x;
 }
 
-void set_operands(MatmulDecoded& matmul, const mxcheck_matmul_policy& p, OnTheWay on_the_way, const DecodeOperand& a,
-                  const DecodeOperand& b) {
+struct Decodable {
+  const std::uint8_t* codes;
+  const std::uint8_t* scales;
+  const std::uint16_t* values;  // decoded
+};
+
+void set_operands(MatmulDecoded& matmul, OnTheWay on_the_way, const Decodable& a, const Decodable& b) {
   matmul.a = on_the_way == OnTheWay::a ? static_cast<const void*>(a.codes) : a.values;
   matmul.b = b.values;
-  matmul.a_format = element_named(p.policy.format);
   matmul.scale_a = a.scales;
   if (on_the_way != OnTheWay::b) return;
   matmul.transposed = true;
   std::swap(matmul.m, matmul.n);
   matmul.a = b.codes, matmul.b = a.values;
   matmul.a_rows = matmul.m;
-  matmul.a_format = element_named(p.format_b);
   matmul.scale_a = b.scales;
 }
 
@@ -159,20 +164,86 @@ void run_bf16(const mxcheck_call& call) {
   require_success(matmul_bf16_launch(matmul, stream_of(call)));
 }
 
+// NVFP4. An operand is decoded on its way where its rows are whole multiples of 16 bytes; otherwise both are decoded in
+// the workspace, whatever their rows are.
+bool is_nvfp4(const mxcheck_matmul_policy& p) { return p.scale_type == MXCHECK_E4M3; }
+
+void check_nvfp4(const mxcheck_matmul_policy& p, DLDataType type) {
+  if (std::string_view(p.policy.format) != "e2m1" || std::string_view(p.format_b) != "e2m1") {
+    unsupported("with E4M3 scales both operands are offered in e2m1");
+  }
+  require_output(type);
+  if (p.policy.block_rows != 1 || p.policy.block_cols != 16 || p.block_b_rows != 1 || p.block_b_cols != 16) {
+    unsupported("E4M3 scales are offered for blocks of 1x16 of a and of b");
+  }
+}
+
+DecodePlan plan_nvfp4(const mxcheck_call& call) {
+  DecodePlan plan;
+  plan.common = plan_workspace(call, 1, 1);
+  const mxcheck_matmul_policy& p = matmul_policy(call.policy);
+  if (p.depth % 32 == 0) plan.on_the_way = on_the_way(p, gathers_rows(call));
+  plan.pitch = (p.depth + kNvfp4Multiple - 1) / kNvfp4Multiple * kNvfp4Multiple;
+  if (plan.pitch > INT32_MAX) unsupported("depths are offered up to the last multiple of 16 below 2^31");
+  plan.a_at = plan.common.bytes;
+  plan.b_at = plan.a_at + (plan.on_the_way == OnTheWay::a ? 0 : matrix_bytes(call, 0, plan.pitch, 2));
+  plan.bytes = plan.b_at + (plan.on_the_way == OnTheWay::b ? 0 : matrix_bytes(call, 1, plan.pitch, 2));
+  return plan;
+}
+
+void run_nvfp4(const mxcheck_call& call) {
+  const MatmulTensors x = read_matmul(call, kByteType, kByteType);
+  const mxcheck_matmul_policy& p = *x.policy;
+  const DecodePlan plan = plan_nvfp4(call);
+  MatmulDecoded matmul;
+  fill_matmul(matmul, x, call, plan.on_the_way != OnTheWay::none || p.depth % kNvfp4Multiple == 0);
+  require_workspace(call, plan.bytes);
+  auto* const workspace = static_cast<std::uint8_t*>(call.workspace);
+  auto* const starts = reinterpret_cast<std::int64_t*>(workspace + plan.common.starts_at);
+  check_matmul(matmul, x, call, kBf16Multiple, starts);
+  if (matmul.m == 0 || matmul.n == 0) return;
+  const auto operand = [&](const Checked& codes, const Checked& scales, std::uint64_t at) {
+    return Nvfp4DecodeOperand{static_cast<const std::uint8_t*>(codes.data),
+                              static_cast<const std::uint8_t*>(scales.data),
+                              reinterpret_cast<std::uint16_t*>(workspace + at), codes.rows};
+  };
+  const Nvfp4DecodeOperand a = operand(x.a, x.scale_a, plan.a_at);
+  const Nvfp4DecodeOperand b = operand(x.b, x.scale_b, plan.b_at);
+  Nvfp4DecodeJob job;
+  job.k = p.depth, job.pitch = plan.pitch, job.scale_columns = x.scale_a.cols, job.status = matmul.status;
+  job.operands[0] = plan.on_the_way == OnTheWay::b ? a : b;
+  job.operands[0].paired = plan.on_the_way != OnTheWay::none;
+  if (plan.on_the_way == OnTheWay::none) job.operands[1] = a;
+  if (p.grouping == MXCHECK_DEPTH && x.scale_a.cols * kNvfp4Multiple != p.depth) {  // groups that end within a block
+    job.offsets = matmul.offsets - 1, job.starts = starts, job.experts = x.experts;
+  }
+  matmul.nvfp4 = true;
+  set_operands(matmul, plan.on_the_way, {a.codes, a.scales, a.values}, {b.codes, b.scales, b.values});
+  matmul.k = plan.pitch;
+  const auto stream = stream_of(call);
+  require_success(launch_decode_nvfp4(job, stream));
+  require_success(plan.on_the_way == OnTheWay::none ? matmul_bf16_launch(matmul, stream)
+                                                    : matmul_decoded_launch(matmul, stream));
+}
+
 void check_decode(const mxcheck_policy* policy, DLDataType type) {
   const mxcheck_matmul_policy& p = matmul_policy(policy);
+  if (is_nvfp4(p)) return check_nvfp4(p, type);
   element_named(policy->format), element_named(p.format_b);
   require_output(type);
-  if (p.scale_type != MXCHECK_E8M0) unsupported("operands that are decoded are offered with E8M0 scales");
+  if (p.scale_type != MXCHECK_E8M0) unsupported("operands that are decoded are offered with E8M0 and E4M3 scales");
   if (policy->block_rows != 1 || policy->block_cols != 32 || p.block_b_rows != 1 || p.block_b_cols != 32) {
     unsupported("scales are offered for blocks of 1x32 of a and of b");
   }
 }
 
-std::uint64_t decode_workspace(const mxcheck_call& call) { return plan_decode(call).bytes; }
+std::uint64_t decode_workspace(const mxcheck_call& call) {
+  return is_nvfp4(matmul_policy(call.policy)) ? plan_nvfp4(call).bytes : plan_decode(call).bytes;
+}
 
 void run_decode(const mxcheck_call& call) {
   check_decode(call.policy, output_type(call));
+  if (is_nvfp4(matmul_policy(call.policy))) return run_nvfp4(call);
   const MatmulTensors x = read_matmul(call, kByteType, kByteType);
   const mxcheck_matmul_policy& p = *x.policy;
   const DecodePlan plan = plan_decode(call);
@@ -191,7 +262,8 @@ void run_decode(const mxcheck_call& call) {
   job.operands[0] = plan.on_the_way == OnTheWay::b ? a : b;
   job.operands[0].paired = plan.on_the_way != OnTheWay::none;
   if (plan.on_the_way == OnTheWay::none) job.operands[1] = a;
-  set_operands(matmul, p, plan.on_the_way, a, b);
+  matmul.a_format = plan.on_the_way == OnTheWay::b ? b.format : a.format;
+  set_operands(matmul, plan.on_the_way, {a.codes, a.scales, a.values}, {b.codes, b.scales, b.values});
   job.status = matmul.status;
   if (p.grouping == MXCHECK_DEPTH && x.scale_a.cols * 32 != p.depth) {  // groups that end within a block
     job.offsets = matmul.offsets - 1, job.starts = starts, job.experts = x.experts;

@@ -177,10 +177,11 @@ TEST(Sm90Tiles, give_the_same_bytes_of_codes_and_of_the_transpose) {
   for (Problem p : problems(false)) {
     p.kind = MatmulKind::dense, p.accumulate = p.gather = false, p.k = (p.k + 31) / 32 * 32;
     std::mt19937 random(static_cast<std::uint32_t>(p.m + 7 * p.n + 49 * p.k));
-    const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
-    const Input<std::uint8_t> scales(random_scales(p.m * (p.k / 32) + p.shift, true, random));
-    const Input<std::uint16_t> b(random_words(p.n * p.k, random));
     MatmulDecoded call;
+    call.nvfp4 = (p.m + p.n) % 2 == 0;
+    const Input<std::uint8_t> a(random_codes(p.m * p.k, random));
+    const Input<std::uint8_t> scales(random_scales(p.m * (p.k / (call.nvfp4 ? 16 : 32)) + p.shift, true, random));
+    const Input<std::uint16_t> b(random_words(p.n * p.k, random));
     call.a = a.data(), call.b = b.data(), call.scale_a = scales.data() + p.shift;
     const auto launch = [](const MatmulDecoded& matmul) { return matmul_decoded_launch(matmul, nullptr); };
     const std::vector<std::uint8_t> straight = expect_the_same(p, call, kDecoded, launch);

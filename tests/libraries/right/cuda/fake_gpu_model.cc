@@ -79,6 +79,20 @@ void decode_all(void* argument) {
   }
 }
 
+void decode_all_nvfp4(void* argument) {
+  const Decoding& d = *static_cast<const Decoding*>(argument);
+  for (std::int64_t i = 0; i < d.rows * d.k; ++i) {
+    const std::int64_t row = i / d.k;
+    const std::int64_t column = i % d.k;
+    const unsigned two = d.codes[row * divide_up(d.k, 2) + column / 2];
+    const std::uint8_t scale = d.scales[row * divide_up(d.k, 16) + column / 16] & 0x7F;
+    const double value = mxcheck::decode(Format::e2m1, column % 2 == 0 ? two & 0xF : two >> 4) *
+                         mxcheck::decode(Format::e4m3, scale);
+    d.out[i] = static_cast<std::uint16_t>(
+        mxcheck::encode(Format::bf16, value, mxcheck::Rounding::nearest_even, mxcheck::Overflow::non_saturate));
+  }
+}
+
 }  // namespace
 
 int mxcheck_gpu_model_compare(const MxcheckGpuModelCall* call, char* message, size_t size) {
@@ -89,4 +103,9 @@ int mxcheck_gpu_model_compare(const MxcheckGpuModelCall* call, char* message, si
 int mxcheck_gpu_model_decode_mx(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k, uint16_t* out,
                                 void* stream, char*, size_t) {
   return fake_launch(stream, decode_all, new Decoding{codes, scales, rows, k, out});
+}
+
+int mxcheck_gpu_model_decode_nvfp4(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t k, uint16_t* out,
+                                   void* stream, char*, size_t) {
+  return fake_launch(stream, decode_all_nvfp4, new Decoding{codes, scales, rows, k, out});
 }

@@ -19,6 +19,7 @@ Case matmul_case_of(const std::string& fields) { return parse_case("op=matmul:" 
 constexpr const char* kPromotedFields =
     "sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=fp32 d=bf16 ";
 constexpr const char* kMx = "sm90_bf16+decode format=e4m3 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0 d=fp32 ";
+constexpr const char* kNvfp4 = "sm90_bf16+decode format=e2m1 format_b=e2m1 block=1x16 block_b=1x16 scales=e4m3 d=fp32 ";
 constexpr const char* kSums = "sm90_tf32+from_c format=fp32 format_b=fp32 block=none block_b=none scales=none d=fp32 ";
 
 TEST(ModelClaim, each_contract_is_asked_for_in_the_models_words) {
@@ -32,7 +33,11 @@ TEST(ModelClaim, each_contract_is_asked_for_in_the_models_words) {
   ASSERT_TRUE(mx);
   EXPECT_EQ(mx->a_format, MXCHECK_GPU_MODEL_BF16);
   EXPECT_EQ(mx->promotion, 0);
-  EXPECT_EQ(mx->decodes, 1);
+  EXPECT_EQ(mx->decodes, DeviceModel::kDecodesMx);
+  const auto nvfp4 = model_of(matmul_case_of(std::string(kNvfp4) + "groups=none rows=3 cols=4 depth=51"));
+  ASSERT_TRUE(nvfp4);
+  EXPECT_EQ(nvfp4->b_format, MXCHECK_GPU_MODEL_BF16);
+  EXPECT_EQ(nvfp4->decodes, DeviceModel::kDecodesNvfp4);
   const auto sums = model_of(matmul_case_of(std::string(kSums) + "groups=none rows=3 cols=4 depth=50"));
   ASSERT_TRUE(sums);
   EXPECT_EQ(sums->b_format, MXCHECK_GPU_MODEL_TF32);
@@ -46,6 +51,9 @@ TEST(ModelClaim, groups_along_depth_start_where_blocks_do) {
   const std::string mx = std::string(kMx) + "groups=depth rows=3 cols=4 depth=100 experts=";
   EXPECT_TRUE(model_of(matmul_case_of(mx + "0,32,100")));
   EXPECT_FALSE(model_of(matmul_case_of(mx + "0,33,100")));
+  const std::string nvfp4 = std::string(kNvfp4) + "groups=depth rows=3 cols=4 depth=100 experts=";
+  EXPECT_TRUE(model_of(matmul_case_of(nvfp4 + "0,48,100")));
+  EXPECT_FALSE(model_of(matmul_case_of(nvfp4 + "0,40,100")));
 }
 
 TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
