@@ -282,9 +282,9 @@ std::string GpuModel::load() {
   }
   compare_ = reinterpret_cast<decltype(compare_)>(dlsym(library, "mxcheck_gpu_model_compare"));
   decode_ = reinterpret_cast<decltype(decode_)>(dlsym(library, "mxcheck_gpu_model_decode_mx"));
-  decode_nvfp4_ =
-      reinterpret_cast<decltype(decode_nvfp4_)>(dlsym(library, "mxcheck_gpu_model_decode_nvfp4"));
-  if (compare_ == nullptr || decode_ == nullptr || decode_nvfp4_ == nullptr) return library_ + " lacks a function of gpu_model.h";
+  decode_nvfp4_ = reinterpret_cast<decltype(decode_nvfp4_)>(dlsym(library, "mxcheck_gpu_model_decode_nvfp4"));
+  if (compare_ == nullptr || decode_ == nullptr || decode_nvfp4_ == nullptr)
+    return library_ + " lacks a function of gpu_model.h";
   loaded_ = true;
   return "";
 }
@@ -309,7 +309,7 @@ bool GpuModel::decode(const wire::Message& message, MxcheckGpuModelCall& call, D
     const void*& scales = i == 0 ? call.scale_a : call.scale_b;
     const auto decode = message.model.decodes == DeviceModel::kDecodesNvfp4 ? decode_nvfp4_ : decode_;
     if (decode(static_cast<const std::uint8_t*>(operand), static_cast<const std::uint8_t*>(scales), rows, call.k,
-                pointer_to<std::uint16_t>(out), call.stream, why, sizeof(why)) != 0) {
+               pointer_to<std::uint16_t>(out), call.stream, why, sizeof(why)) != 0) {
       say(into, "did not decode", why);
       return false;
     }

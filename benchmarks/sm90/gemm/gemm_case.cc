@@ -335,10 +335,10 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
     const auto decoded = [&](const DeviceBuffer& codes, const DeviceBuffer& scales, std::int64_t rows) {
       auto out = std::make_unique<DeviceBuffer>(count(rows, r.k) * 2);
       const auto decode = r.packs() ? mxcheck_gpu_model_decode_nvfp4 : mxcheck_gpu_model_decode_mx;
-      check_model(decode(static_cast<const std::uint8_t*>(codes.data()),
-                         static_cast<const std::uint8_t*>(scales.data()), rows, r.k,
-                         static_cast<std::uint16_t*>(out->data()), stream, message.data(), message.size()),
-                  message.data());
+      check_model(
+          decode(static_cast<const std::uint8_t*>(codes.data()), static_cast<const std::uint8_t*>(scales.data()), rows,
+                 r.k, static_cast<std::uint16_t*>(out->data()), stream, message.data(), message.size()),
+          message.data());
       return out;
     };
     decoded_a = decoded(*set.codes_a(r), *set.scale_a, r.m);

@@ -113,11 +113,11 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_groups(const __grid_con
 
 // --- NVFP4 -----------------------------------------------------------------------------------------------------------
 
-// E4M3's magnitude, at FP32's place, is scale * 2^-120; times 2^126 it is what a code's bits below, code * 2^-126, are
-// multiplied by, in two exact products: 2^120 is the other factor.
-__device__ __forceinline__ std::uint32_t nvfp4_scale(std::uint32_t byte) {
+// E4M3's magnitude, at FP32's place, is scale * 2^-120; times 2^126, or 2^134, it is what a code's bits below, code *
+// 2^-126, are multiplied by, in two exact products: 2^120 is the other factor.
+__device__ __forceinline__ std::uint32_t nvfp4_scale(std::uint32_t byte, bool times_256) {
   const std::uint32_t magnitude = byte & 0x7F;
-  const float value = __fmul_rn(__uint_as_float(magnitude << 20), 0x1p126F);
+  const float value = __fmul_rn(__uint_as_float(magnitude << 20), 0x1p126F) * (times_256 ? 256.0F : 1.0F);
   return __byte_perm(magnitude == 0x7F ? 0x7FC00000 : __float_as_uint(value), 0, 0x3232);
 }
 
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_nvfp4(const __grid_cons
     for (int i = 0; i < kEach; ++i) {
       const std::int64_t at = first + i * kDecodeThreads;
       if (at >= words) continue;
-      const std::uint32_t by = nvfp4_scale(scale[i]);
+      const std::uint32_t by = nvfp4_scale(scale[i], x.paired);
       std::uint32_t v[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_nvfp4_any(const __grid_
         scale = job.starts[group] + (column - job.offsets[group]) / 16;
       }
       const std::uint32_t code = x.codes[row * row_bytes + column / 2] >> column % 2 * 4 & 0xF;
-      value = nvfp4_two(code, nvfp4_scale(x.scales[row * job.scale_columns + scale]));
+      value = nvfp4_two(code, nvfp4_scale(x.scales[row * job.scale_columns + scale], false));
     }
     x.values[i] = static_cast<std::uint16_t>(value);
   }
@@ -222,8 +222,8 @@ cudaError_t launch_decode_nvfp4(const Nvfp4DecodeJob& job, cudaStream_t stream) 
   const std::int64_t most = std::max(job.operands[0].rows, job.operands[1].rows) * job.pitch;
   if (most == 0) return cudaSuccess;
   const bool any = job.offsets != nullptr || job.k % 16 != 0;
-  return launch_early(any ? decode_nvfp4_any : decode_nvfp4, job, any ? most : most / 8, any ? kDecodeThreads : kBlockWords,
-                      job.operands[1].rows > 0, stream);
+  return launch_early(any ? decode_nvfp4_any : decode_nvfp4, job, any ? most : most / 8,
+                      any ? kDecodeThreads : kBlockWords, job.operands[1].rows > 0, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

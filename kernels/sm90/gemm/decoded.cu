@@ -1,10 +1,10 @@
 // The GEMMs of MXFP8 and NVFP4 by decoding (matmul_decoded_launch): bf16.cu's, with A's codes in the stages and A's
-// fragments in registers. Tiles with one consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as one
-// of 128, and A's are codes.
+// fragments in registers. Tiles with one consumer have stages of 128 columns: TMA takes a row of 64 bytes as long as
+// one of 128, and A's are codes.
 //
-// Warps of the producer: 0 has the schedule and TMA, 1 the scales of A, 2
-// and 3 rows of A that are gathered. A consumer decodes a stage's fragments while
-// the tensor cores have those of the stage before.
+// Warps of the producer: 0 has the schedule and TMA, 1 and 2 the scales of A; where rows of A are gathered, 2 and 3 do
+// that, and 1 has all scales. A consumer decodes a stage's fragments while the tensor cores have those of the stage
+// before.
 
 #include <cstdint>
 #include <type_traits>
@@ -54,34 +54,28 @@ struct MxCodes {
 };
 
 // Packed E2M1 codes with E4M3 scales. The bits of a code, at the lower end of BF16's exponent, are the BF16 number code
-// * 2^-126, a subnormal for 0.5. It is multiplied by 2^120 and by scale * 2^6: both products are exact.
+// * 2^-126, a subnormal for 0.5. Multiplied by scale * 2^118 it is code * scale * 2^-8, exactly: b has the other
+// factor.
 struct Nvfp4Codes {
   static constexpr int kInByte = 2;
   static constexpr int kBlock = 16;
   static constexpr std::uint32_t kSigns = 0x80008000;
   static constexpr std::uint32_t kMagnitudes = 0x01C001C0;
-  static constexpr std::uint32_t kTwo120 = 0x7B807B80;  // BF16, twice
-  static constexpr float kTwo126 = 0x1p126F;
 
-  // E4M3's bits without the sign, at FP32's place, are scale * 2^-120.
+  // E4M3's bits without the sign, at FP32's place, are scale * 2^-120, which two factors make scale * 2^118.
   template <bool kPaired>
   static __device__ __forceinline__ std::uint32_t word(std::uint32_t scale) {
     const std::uint32_t magnitude = scale & 0x7F;
-    const float value = __fmul_rn(__uint_as_float(magnitude << 20), kTwo126);
+    const float value = __fmul_rn(__fmul_rn(__uint_as_float(magnitude << 20), 0x1p119F), 0x1p119F);
     return __byte_perm(magnitude == 0x7F ? 0x7FC00000 : __float_as_uint(value), 0, 0x3232);
   }
 
-  // Four codes, the lowest 16 bits: `even` is the first and the third, `odd` the second and the fourth.
-  static __device__ __forceinline__ void decoded4(std::uint32_t codes, std::uint32_t scale, std::uint32_t& even,
+  // Four codes, two bytes, of which each is there twice: `even` is the first and the third, `odd` the second and the
+  // fourth.
+  static __device__ __forceinline__ void decoded4(std::uint32_t twice, std::uint32_t scale, std::uint32_t& even,
                                                   std::uint32_t& odd) {
-    const std::uint32_t twice = __byte_perm(codes, 0, 0x1100);
-    even = scaled((twice << 4 & kSigns) | (twice >> 2 & kMagnitudes), scale);
-    odd = scaled((twice & kSigns) | (twice >> 6 & kMagnitudes), scale);
-  }
-
- private:
-  static __device__ __forceinline__ std::uint32_t scaled(std::uint32_t bits, std::uint32_t scale) {
-    return ptx::mul_rn_bf16x2(ptx::mul_rn_bf16x2(bits, kTwo120), scale);
+    even = ptx::mul_rn_bf16x2((twice << 4 & kSigns) | (twice >> 2 & kMagnitudes), scale);
+    odd = ptx::mul_rn_bf16x2((twice & kSigns) | (twice >> 6 & kMagnitudes), scale);
   }
 };
 
@@ -113,7 +107,9 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   static constexpr int kAcc = Shape::kAccumulators;
   static constexpr int kSteps = 4;  // of 16 columns, of a box of B
 
-  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32); }
+  __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + 32 * scale_warps()); }
+
+  __device__ __forceinline__ int scale_warps() const { return Ring::job.row_index == nullptr ? 2 : 1; }
 
   __device__ __forceinline__ std::uint32_t scales(int stage) const {
     return Ring::shared + Shared::kScales + stage * Shared::kScaleBytes;
@@ -121,20 +117,27 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
 
   // --- producer -----------------------------------------------------------------------------------------------------
 
-  static constexpr int kEach = Shape::kM / 32;
   static constexpr int kScales = Shape::kColumns / Codes::kBlock;  // of a row and stage
-  static constexpr int kTogether = 8 / kScales;                    // stages of a load: 8 bytes of a row
+  // A load is of the scales of 256 columns of a row, for kTogether stages.
+  using ScaleWords = std::conditional_t<Codes::kBlock == 32, uint2, uint4>;
+  static constexpr int kTogether = 256 / Shape::kColumns;
+  static constexpr int kLoadsAhead = Shape::kConsumers == 1 ? 2 : 1;
 
-  // The scales of rows `lane`, `lane` + 32 .. of a tile. Rows past the end take another's; nothing of theirs is stored.
+  // The scales of rows first, first + 32 .. of a tile, kEach of them. Rows past the end take another's; nothing of
+  // theirs is stored.
+  template <int kEach>
   struct ScaleRows {
     const std::uint8_t* row[kEach];
+    int first;
   };
-  __device__ __forceinline__ ScaleRows scale_rows(const MatmulTile& tile, int columns) const {
-    ScaleRows rows;
+  template <int kEach>
+  __device__ __forceinline__ ScaleRows<kEach> scale_rows(const MatmulTile& tile, int columns, int part) const {
+    ScaleRows<kEach> rows;
+    rows.first = Ring::lane + 32 * kEach * part;
     const int last = max(tile.rows, 1) - 1;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      int row = min(tile.row + min(Ring::lane + 32 * i, last), Ring::job.m - 1);
+      int row = min(tile.row + min(rows.first + 32 * i, last), Ring::job.m - 1);
       if (Ring::job.row_index != nullptr) row = __ldg(Ring::job.row_index + row);
       rows.row[i] = static_cast<const std::uint8_t*>(Ring::job.scale_a) + std::int64_t{row} * columns;
     }
@@ -148,10 +151,10 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   }
   static constexpr bool kPaired = Shape::kConsumers == 1;
 
-  // Stores the scales of the row lane + 32 * i; byte(j): its scale j of the stage.
+  // Stores the scales of a row of the tile; byte(j): its scale j of the stage.
   template <class Byte>
-  __device__ __forceinline__ void store_scales(int stage, int i, const Byte& byte) const {
-    const std::uint32_t to = scales(stage) + (Ring::lane + 32 * i) * kScales * 4;
+  __device__ __forceinline__ void store_scales(int stage, int row, const Byte& byte) const {
+    const std::uint32_t to = scales(stage) + row * kScales * 4;
     const auto word = [&](int j) { return Codes::template word<kPaired>(byte(j)); };
     if constexpr (kScales == 2) {
       ptx::st_shared(to, make_uint2(word(0), word(1)));
@@ -163,29 +166,43 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
     }
   }
 
-  // Rows lie apart, so that a load takes 32 of the L1's turns: one for kTogether stages, as many ahead of their use.
-  __device__ __forceinline__ void scales_together(const ScaleRows& rows, int kblocks, Cursor& at) const {
-    uint2 next[kEach];
-    const auto load = [&](int kb) {
+  static __device__ __forceinline__ std::uint32_t word_of(const uint2& words, int i) {
+    return i == 0 ? words.x : words.y;
+  }
+  static __device__ __forceinline__ std::uint32_t word_of(const uint4& words, int i) {
+    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+  }
+
+  // Rows lie apart, so that a load takes 32 of the L1's turns: one for kTogether stages, kLoadsAhead as many ahead of
+  // their use.
+  template <int kEach>
+  __device__ __forceinline__ void scales_together(const ScaleRows<kEach>& rows, int kblocks, Cursor& at) const {
+    ScaleWords next[kLoadsAhead][kEach];
+    const auto load = [&](ScaleWords(&to)[kEach], int kb) {
       if (kb >= kblocks) return;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) next[i] = __ldg(reinterpret_cast<const uint2*>(rows.row[i] + kb * kScales));
+      for (int i = 0; i < kEach; ++i) to[i] = __ldg(reinterpret_cast<const ScaleWords*>(rows.row[i] + kb * kScales));
     };
-    load(0);
+#pragma unroll
+    for (int ahead = 0; ahead < kLoadsAhead; ++ahead) load(next[ahead], ahead * kTogether);
 #pragma unroll 1
     for (int from = 0; from < kblocks; from += kTogether) {
-      uint2 now[kEach];
+      ScaleWords now[kEach];
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) now[i] = next[i];
-      load(from + kTogether);
+      for (int i = 0; i < kEach; ++i) {
+        now[i] = next[0][i];
+#pragma unroll
+        for (int ahead = 1; ahead < kLoadsAhead; ++ahead) next[ahead - 1][i] = next[ahead][i];
+      }
+      load(next[kLoadsAhead - 1], from + kLoadsAhead * kTogether);
 #pragma unroll
       for (int t = 0; t < kTogether; ++t) {
         Ring::wait_empty(at);
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
-          store_scales(at.stage, i, [&](int j) {
+          store_scales(at.stage, rows.first + 32 * i, [&](int j) {
             const int byte = t * kScales + j;
-            return (byte < 4 ? now[i].x : now[i].y) >> byte % 4 * 8 & 0xFF;
+            return word_of(now[i], byte / 4) >> byte % 4 * 8 & 0xFF;
           });
         }
         publish(at);
@@ -194,7 +211,9 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   }
 
   // Any other number of stages, or rows that are not aligned: one stage ahead. Codes past k are zeros.
-  __device__ __forceinline__ void scales_one_by_one(const ScaleRows& rows, int kblocks, int columns, Cursor& at) const {
+  template <int kEach>
+  __device__ __forceinline__ void scales_one_by_one(const ScaleRows<kEach>& rows, int kblocks, int columns,
+                                                    Cursor& at) const {
     std::uint32_t next[kEach][kScales] = {};
     const auto load = [&](int kb) {
       if (kb >= kblocks) return;
@@ -217,19 +236,25 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
       load(kb + 1);
       Ring::wait_empty(at);
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) store_scales(at.stage, i, [&](int j) { return now[i][j]; });
+      for (int i = 0; i < kEach; ++i) {
+        store_scales(at.stage, rows.first + 32 * i, [&](int j) { return now[i][j]; });
+      }
       publish(at);
     }
   }
 
-  __device__ __forceinline__ void produce_scales() const {
+  // By kParts warps, of which this is `part`.
+  template <int kParts>
+  __device__ __forceinline__ void produce_scales(int part) const {
+    constexpr int kEach = Shape::kM / 32 / kParts;
     const int columns = static_cast<int>(Ring::job.k / Codes::kBlock);
-    const bool aligned = columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(Ring::job.scale_a) % 8 == 0;
+    constexpr int kBytes = sizeof(ScaleWords);
+    const bool aligned = columns % kBytes == 0 && reinterpret_cast<std::uintptr_t>(Ring::job.scale_a) % kBytes == 0;
     typename Ring::Schedule schedule(Ring::job, Ring::rank);
     MatmulTile tile;
     Cursor at;
     while (schedule.next(tile)) {
-      const ScaleRows rows = scale_rows(tile, columns);
+      const ScaleRows<kEach> rows = scale_rows<kEach>(tile, columns, part);
       if (tile.kblocks == 0) {
         Ring::wait_empty(at);
         publish(at);
@@ -246,9 +271,11 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   __device__ __forceinline__ void produce(int warp, const MatmulMaps& maps) const {
     if (warp == 0) {
       Ring::produce_codes(maps);
+    } else if (Ring::job.row_index == nullptr) {
+      if (warp != 3) produce_scales<2>(warp - 1);
     } else if (warp == 1) {
-      produce_scales();
-    } else if (Ring::job.row_index != nullptr) {
+      produce_scales<1>(0);
+    } else {
       Ring::gather_rows(warp - 2);
     }
   }
@@ -265,8 +292,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
     uint2 low;
   };
   struct Nvfp4Box {
-    std::uint32_t high_codes[kSteps];
-    std::uint32_t low_codes[kSteps];
+    uint4 high_codes[kSteps / 2];  // 32 of the row, of which four of each 16 are this thread's
+    uint4 low_codes[kSteps / 2];
     uint4 high;
     uint4 low;
   };
@@ -290,26 +317,28 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   __device__ __forceinline__ void read_codes(Nvfp4Box& codes, int stage, int box, const MatmulConsumer& me) const {
     const int row = me.index * Shape::kConsumerM + me.warp * 16 + Ring::lane / 4;
     const int swizzle = Shape::kARowBytes == 64 ? row / 2 % 4 : row / 4 % 2;  // of the row 8 below as well
-    const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes + Ring::lane % 4 * 2;
+    const std::uint32_t from = Ring::a_stage(stage) + row * Shape::kARowBytes;
     const std::uint32_t at = scales(stage) + (row * kScales + box * kSteps) * 4;
     codes.high = ptx::ld_shared_v4_u32(at);
     codes.low = ptx::ld_shared_v4_u32(at + 8 * kScales * 4);
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      const int chunk = box * (kSteps / 2) + i / 2;
-      const std::uint32_t code = from + ((chunk ^ swizzle) << 4) + i % 2 * 8;
-      codes.high_codes[i] = ptx::ld_shared_u16(code);
-      codes.low_codes[i] = ptx::ld_shared_u16(code + 8 * Shape::kARowBytes);
+    for (int i = 0; i < kSteps / 2; ++i) {
+      const std::uint32_t code = from + ((box * (kSteps / 2) + i ^ swizzle) << 4);
+      codes.high_codes[i] = ptx::ld_shared_v4_u32(code);
+      codes.low_codes[i] = ptx::ld_shared_v4_u32(code + 8 * Shape::kARowBytes);
     }
   }
 
-  static __device__ __forceinline__ void decode_codes(Fragments& a, const Nvfp4Box& codes) {
-    const std::uint32_t high[kSteps] = {codes.high.x, codes.high.y, codes.high.z, codes.high.w};
-    const std::uint32_t low[kSteps] = {codes.low.x, codes.low.y, codes.low.z, codes.low.w};
+  __device__ __forceinline__ void decode_codes(Fragments& a, const Nvfp4Box& codes) const {
+    // Bytes 2 q, 2 q, 2 q + 1 and 2 q + 1 of the eight of a step, q = lane % 4.
+    const std::uint32_t mine = 0x1100 + 0x2222 * static_cast<std::uint32_t>(Ring::lane % 4);
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      Nvfp4Codes::decoded4(codes.high_codes[i], high[i], a[i][0], a[i][2]);
-      Nvfp4Codes::decoded4(codes.low_codes[i], low[i], a[i][1], a[i][3]);
+      const auto codes_of = [&](const uint4(&words)[kSteps / 2]) {
+        return __byte_perm(word_of(words[i / 2], i % 2 * 2), word_of(words[i / 2], i % 2 * 2 + 1), mine);
+      };
+      Nvfp4Codes::decoded4(codes_of(codes.high_codes), word_of(codes.high, i), a[i][0], a[i][2]);
+      Nvfp4Codes::decoded4(codes_of(codes.low_codes), word_of(codes.low, i), a[i][1], a[i][3]);
     }
   }
 

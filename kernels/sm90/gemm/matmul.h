@@ -81,8 +81,9 @@ cudaError_t matmul_bf16_launch(const MatmulCall& matmul, cudaStream_t stream);
 // the more of them.
 
 // A of NVFP4 (`nvfp4`): E2M1, two codes a byte, that of the even column in the low nibble, and E4M3 scales of 1 x 16,
-// whose sign counts for nothing and whose NaN makes the block NaN. a_format counts for nothing then, and b has the order
-// of Nvfp4DecodeOperand's `paired`.
+// whose sign counts for nothing and whose NaN makes the block NaN. a_format counts for nothing then, and b is as
+// Nvfp4DecodeOperand's `paired` says: A is decoded to values times 2^-8, which saves a multiplication, and the products
+// are the same.
 
 struct MatmulDecoded : MatmulCall {
   Element a_format = Element::e4m3;
@@ -128,7 +129,8 @@ struct Nvfp4DecodeOperand {
   const std::uint8_t* scales = nullptr;  // [rows][scale_columns]
   std::uint16_t* values = nullptr;       // [rows][pitch], aligned to 16 bytes
   std::int64_t rows = 0;
-  bool paired = false;  // values of 16 elements in the order 0 2 4 6 8 10 12 14 1 3 5 7 9 11 13 15; k % 16 == 0
+  // Values are times 2^8, and those of 16 elements in the order 0 2 4 6 8 10 12 14 1 3 5 7 9 11 13 15; k % 16 == 0.
+  bool paired = false;
 };
 
 struct Nvfp4DecodeJob {

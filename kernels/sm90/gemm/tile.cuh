@@ -36,7 +36,7 @@ struct MatmulShape {
   static constexpr int kColumns = kBlockK;    // of A and B, of a stage
   static constexpr int kARowBytes = kRowBytes;
   static constexpr int kCodesInByte = 1;  // of A
-  static constexpr int kBoxesOfB = 1;  // of 128 bytes a row, next to one another along k, in a stage
+  static constexpr int kBoxesOfB = 1;     // of 128 bytes a row, next to one another along k, in a stage
   static constexpr int kSubs = kRowSubs * kColSubs;
   static constexpr int kConsumerM = 64 * kRowSubs;
   static constexpr int kConsumerN = kSubN * kColSubs;

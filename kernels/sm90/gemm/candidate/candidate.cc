@@ -59,7 +59,8 @@ void run_fp8(const mxcheck_call& call) {
   require_success(matmul_fp8_launch(matmul, stream_of(call)));
 }
 
-// --- BF16, and codes that are decoded to it: FP8 with scales of 1 x 32, NVFP4 -----------------------------------------
+// --- BF16, and codes that are decoded to it: FP8 with scales of 1 x 32, NVFP4
+// -----------------------------------------
 
 void require_output(DLDataType type) {
   if (!is_bf16(type) && !is_fp32(type)) unsupported("d is offered in BF16 and FP32");

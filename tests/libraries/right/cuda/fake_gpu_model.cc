@@ -86,8 +86,8 @@ void decode_all_nvfp4(void* argument) {
     const std::int64_t column = i % d.k;
     const unsigned two = d.codes[row * divide_up(d.k, 2) + column / 2];
     const std::uint8_t scale = d.scales[row * divide_up(d.k, 16) + column / 16] & 0x7F;
-    const double value = mxcheck::decode(Format::e2m1, column % 2 == 0 ? two & 0xF : two >> 4) *
-                         mxcheck::decode(Format::e4m3, scale);
+    const double value =
+        mxcheck::decode(Format::e2m1, column % 2 == 0 ? two & 0xF : two >> 4) * mxcheck::decode(Format::e4m3, scale);
     d.out[i] = static_cast<std::uint16_t>(
         mxcheck::encode(Format::bf16, value, mxcheck::Rounding::nearest_even, mxcheck::Overflow::non_saturate));
   }
