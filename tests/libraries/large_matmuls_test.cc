@@ -62,9 +62,9 @@ TEST_F(LargeMatmuls, every_variant_that_the_model_knows_is_compared) {
   EXPECT_EQ(exit_code(report), 0) << found(report);
   const StatementResult& r = report.statements.at(0);
   // Promoted: 2 kinds of scales and none, 2 blocks of B where there are scales, 3 groupings, 2 types of D; decoded: MX
-  // blocks alone; sums. With 4 corners each, and each layer's two products
+  // blocks and NVFP4; sums. With 4 corners each, and each layer's two products
   // and two gradients once; but nothing is known of the contract with scales in another order.
-  EXPECT_EQ(r.variants, 5 * 3 * 2 + 3 * 2 + 3);
+  EXPECT_EQ(r.variants, 5 * 3 * 2 + 2 * 3 * 2 + 3);
   EXPECT_EQ(r.cases, 4 * r.variants + 4 * static_cast<std::int64_t>(production_layers().size()));
   EXPECT_EQ(r.not_applicable + r.options_not_offered, 0);
 }
@@ -72,6 +72,7 @@ TEST_F(LargeMatmuls, every_variant_that_the_model_knows_is_compared) {
 TEST_F(LargeMatmuls, the_model_is_asked_what_the_candidate_was_asked) {
   const char* promoted = "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 ";
   const char* decoded = "op=matmul:sm90_bf16+decode format=e4m3 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0 ";
+  const char* nvfp4 = "op=matmul:sm90_bf16+decode format=e2m1 format_b=e2m1 block=1x16 block_b=1x16 scales=e4m3 ";
   for (const std::string& c :
        {std::string(kDense),
         std::string(promoted) + "block_b=1x128 scales=e8m0 groups=none d=bf16 rows=33 cols=40 depth=200 gather=21 "
@@ -83,6 +84,9 @@ TEST_F(LargeMatmuls, the_model_is_asked_what_the_candidate_was_asked) {
         std::string(decoded) + "groups=none d=bf16 rows=20 cols=30 depth=77 data=wide seed=4",
         std::string(decoded) + "groups=rows d=fp32 rows=20 cols=30 depth=64 experts=0,3,20 gather=7 data=normal seed=5",
         std::string(decoded) + "groups=depth d=fp32 rows=20 cols=30 depth=100 experts=0,0,32,100 data=normal seed=6",
+        std::string(nvfp4) + "groups=none d=bf16 rows=20 cols=30 depth=77 data=wide seed=4",
+        std::string(nvfp4) + "groups=rows d=fp32 rows=20 cols=30 depth=64 experts=0,3,20 gather=7 data=normal seed=5",
+        std::string(nvfp4) + "groups=depth d=fp32 rows=20 cols=30 depth=100 experts=0,0,48,100 data=normal seed=6",
         std::string("op=matmul:sm90_bf16+from_c format=bf16 format_b=bf16 block=none block_b=none scales=none "
                     "groups=none d=fp32 rows=50 cols=60 depth=70 data=boundaries seed=7")}) {
     const GateReport report = one(c);

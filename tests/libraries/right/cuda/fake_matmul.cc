@@ -24,7 +24,8 @@ void kernel(void* argument) {
   const auto width = static_cast<std::size_t>(d.dtype.bits / 8);
   const auto outputs = static_cast<std::size_t>(d.shape[0] * d.shape[1]);
   try {
-    mxcheck::matmul(right::matmul_of(call, launch.contract), to);
+    right::Nvfp4Operands nvfp4;
+    mxcheck::matmul(right::matmul_of(call, launch.contract, &nvfp4), to);
   } catch (const std::exception& e) {
     call.report->status = MXCHECK_FAILED;
     std::strncpy(call.report->message, e.what(), sizeof(call.report->message) - 1);
