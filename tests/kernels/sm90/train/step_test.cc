@@ -85,6 +85,15 @@ TEST_F(Sm90TrainStep, recipes_of_two_levels) {
     expect_same_steps(tiny(recipe), 5);
 }
 
+// Recipes whose layers keep other tensors than those in BF16, and one that draws words.
+TEST_F(Sm90TrainStep, last_layers_in_bf16) {
+  for (const char* const recipe : {"mxfp8", "nvfp4"}) {
+    TrainingConfig config = tiny(recipe);
+    config.bf16_last = 1;
+    expect_same_steps(config, 4);
+  }
+}
+
 // Each operand by a rule of its own, and GEMMs as they are: both GEMMs of dO and both directions of dH share or do not.
 TEST_F(Sm90TrainStep, recipes_written_out) {
   const OperandRule plain;
