@@ -81,7 +81,7 @@ TEST_F(Sm90TrainStep, recipes_of_blocks_of_32) {
 
 // The random words are those of each step: after the second one too, from which on other recipes have a graph.
 TEST_F(Sm90TrainStep, recipes_of_two_levels) {
-  for (const char* const recipe : {"nvfp4", "nvfp4_forward", "nvfp4_backward", "nvfp4_46"})
+  for (const char* const recipe : {"nvfp4", "nvfp4_forward", "nvfp4_backward", "nvfp4_46", "quartet2"})
     expect_same_steps(tiny(recipe), 5);
 }
 
