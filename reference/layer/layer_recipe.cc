@@ -74,7 +74,7 @@ LayerRecipe fp8_tensor() {
 
 // NVIDIA's recipe for pretraining (arXiv 2509.25149) as TransformerEngine 2.14 computes it: activations and gradients
 // in 1x16, weights in 16x16, operands of the weights' gradients rotated along tokens, gradients rounded stochastically.
-// Not of it: the layers that stay in BF16.
+// Not of it: the layers that stay in BF16, which a run of training names.
 LayerRecipe nvfp4(std::string name, std::string meaning, const std::string& values) {
   const OperandRule value = rule(Format::e2m1, {1, 16}, values);
   const OperandRule weight = rule(Format::e2m1, {16, 16}, values);

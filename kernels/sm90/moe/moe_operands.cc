@@ -182,7 +182,8 @@ MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std:
     const auto& forward = std::get<TwoLevelRule>(*c.recipe->rule(before));
     const MoeOperand made = add_two_level(b, name, from, Along::columns, forward, before);
     from.x = made.values;
-    const MoeOperand out = add_ms_eden(b, name, from, along, operand, made);
+    const char* const again = before == RoundedOperand::down_w2 ? "requantize W2" : "requantize W1";
+    const MoeOperand out = add_ms_eden(b, again, from, along, operand, made);
     drop(b, made);
     return out;
   }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "properties/operations/layer/step_slips.h"
+#include "reference/quantize/hadamard.h"
 
 namespace mxcheck {
 
@@ -146,6 +148,25 @@ LayerRow not_rotated(const LayerGemmSpec& g) {
                      [](OperandRule& rule) { rule.rotates = 0, rule.random_signs = false; });
 }
 
+// Both operands rotated in groups of another size, where the signs are random; weights of the backward pass made of the
+// other source.
+void add_backward_operands(const LayerGemmSpec& g, const LayerRecipe& own, std::vector<LayerRow>& to) {
+  const GemmRule& rule = own.gemm(g.value);
+  const auto [both, a, b] = sides_of(g);
+  for (const int size : kHadamardSizes) {
+    if (!rule.a.random_signs || size == rule.a.rotates) continue;
+    to.push_back(of_operands(g, both, both.text + " rotated in groups of " + std::to_string(size),
+                             [size](OperandRule& of) { of.rotates = size; }));
+  }
+  if (g.value != LayerGemm::d_down && g.value != LayerGemm::d_up) return;
+  const bool again = rule.b.source == OperandSource::requantized;
+  to.push_back(of_operands(
+      g, b,
+      b.text + (again ? " quantized from its values, not from what the forward pass made of it"
+                      : " quantized again from what the forward pass made of it, in place of its values"),
+      [again](OperandRule& of) { of.source = again ? OperandSource::values : OperandSource::requantized; }));
+}
+
 // Operands that are rounded stochastically, to nearest.
 void add_roundings(const LayerGemmSpec& g, const LayerRecipe& own, std::vector<LayerRow>& to) {
   for (const SideText& side : sides_of(g)) {
@@ -201,6 +222,7 @@ std::vector<LayerRow> layer_families(const LayerRecipe& own) {
     if (along_tokens || own.gemm(g.value).a.rotates != 0) all.push_back(not_rotated(g));
   }
   for (const LayerGemmSpec& g : kLayerGemms) add_roundings(g, own, all), add_outer_scales(g, all);
+  for (const LayerGemmSpec& g : kLayerGemms) add_backward_operands(g, own, all);
   for (const OtherWords& words : kOtherWords) all.push_back(with_words(every, std::string(words.name), words.change));
   for (const LayerGemmSpec& g : kLayerGemms) add_contracts(g, all);
   return all;
