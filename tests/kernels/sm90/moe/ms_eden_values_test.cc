@@ -21,6 +21,7 @@
 #include "numerics/format/codec.h"
 #include "reference/layer/operands.h"
 #include "reference/layer/run.h"
+#include "reference/quantize/ms_eden.h"
 
 namespace {
 
@@ -181,6 +182,35 @@ TEST(MsEdenValues, a_sum_beside_the_middle_of_two_floats_is_unsure) {
   EXPECT_FALSE(sm90::is_unsure(1));
   EXPECT_FALSE(sm90::is_unsure(0));
   EXPECT_FALSE(sm90::is_unsure(1 + 0x1p-25));
+}
+
+// The sum of squares is 1 + 2^-24 + 2^-56: the middle of two floats to FP64, above it in truth. The word is the first
+// one that rounds the scale up: an ulp of c less, and it does not.
+TEST(MsEdenValues, a_sum_that_fp64_takes_to_the_middle_rounds_as_it_is) {
+  Words x(128);
+  x[0] = 0x3F80, x[1] = (127 - 12) << 7, x[2] = (127 - 28) << 7;
+  const float s = sm90::eden_scale_of(0x3F80);
+  const float q = sm90::e4m3_value_of(sm90::quotient(sm90::quotient(1, sm90::kEdenCodeMax), s));
+  std::vector<float> values, codes;
+  for (std::size_t i = 0; i < 16; ++i) {
+    values.push_back(sm90::float_of(std::uint32_t{x[i]} << 16));
+    codes.push_back(q * sm90::code_value_of<false>(values[i] / (q * s), 1, 0));
+  }
+  const float of_x = exactly(values, values, 1), of_both = exactly(values, codes, s);
+  ASSERT_EQ(of_x, 1 + 0x1p-23F);
+  const float corrected = q * (of_x / of_both);
+  ASSERT_NE(corrected, q * (1 / of_both));
+  const std::uint32_t fraction = sm90::integer_below(sm90::e4m3_place(corrected).fraction * 0x1p32F);
+  const std::vector<std::uint32_t> given(x.size(), 0U - fraction);
+  mxcheck::QuantizedTensor right =
+      mxcheck::ms_eden_of_lines(mxcheck::view(x, 1, 128), {}, mxcheck::Along::rows, {}, given);
+  ASSERT_GT(right.scale(0), corrected);
+  right.levels.resize(1);
+  const Words wanted = mxcheck::dequantize_bf16(right, {}, 1);
+  std::uint32_t words[128];
+  std::copy(x.begin(), x.end(), words);
+  sm90::quantize_piece(sm90::EdenWords{words, 1}, 128, s, [&](int i) { return given[static_cast<std::size_t>(i)]; });
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(words[i], wanted[i]) << i;
 }
 
 TEST(MsEdenValues, e4m3_by_a_word_and_upwards_are_the_codec_s) {
