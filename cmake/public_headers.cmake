@@ -41,6 +41,7 @@ set(mxcheck_public_reference
     quantize/quantize.h
     quantize/quantized_tensor.h
     quantize/scale_layout.h
+    quantize/stretches.h
     router/loss.h
     router/metadata.h
     router/router.h

@@ -33,11 +33,12 @@
  * policy.rows and policy.cols are tokens and d; policy.recipe is the name of the layer's recipe, policy.format "",
  * blocks 0 x 0, the layout MXCHECK_COMPACT.
  *
- * Recipes that round gradients stochastically ("nvfp4", "nvfp4_backward", "nvfp4_46") take their random words from
- * seed, step and layer: that of element i of an operand (row-major, as it is quantized) is the first word of
+ * Recipes that round gradients stochastically ("nvfp4", "nvfp4_backward", "nvfp4_46", "quartet2") take their random
+ * words from seed, step and layer: that of element i of an operand (row-major, as it is quantized) is the first word of
  * Philox4x32-10 under the key seed (low half first) and the counter (i mod 2^32, i / 2^32, 2^31 + layer * 2^8 +
  * operand, step mod 2^32). Operands are numbered up X 0, W1 1, down A 2, W2 3, d_down dO 4, W2 5, d_up dH 6, W1 7, d_w2
- * A' 8, dO 9, d_w1 X 10, dH 11. Other recipes ignore them.
+ * A' 8, dO 9, d_w1 X 10, dH 11. "quartet2" draws the signs of its rotations so too: words 0 to 3 of the numbers 16 to
+ * 21, of up to d_w1 in docs/layer.md's order of GEMMs. Other recipes ignore them.
  *
  * Wrong, beside what candidate.h says: extents that are negative; another value of gate_up than those stated; a layer
  * of 65536 or more.

@@ -72,6 +72,10 @@ typedef struct mxcheck_train_config {
   int32_t bf16_moments; /* 1: moments are rounded to BF16; 0: FP32 */
   const float* cosine;  /* length x (width / heads / 2): of position * 10000^(-2j / (width / heads)) */
   const float* sine;
+  /* So many of the last layers are under "bf16" in place of the recipe, in steps and in evaluations: 0 to layers - 1.
+   * Callers that were built before end above it, for 0. A library knows it if its table has config_bytes, and these
+   * are no less than sizeof(mxcheck_train_config) of the caller. */
+  int64_t bf16_last;
 } mxcheck_train_config;
 
 typedef struct mxcheck_train_step {
@@ -139,6 +143,7 @@ typedef struct mxcheck_train_table {
    *   weights_bf16.P           BF16                    parameter P as the step read it */
   mxcheck_status (*read)(mxcheck_train_run* run, const char* name, void* data, uint64_t* bytes, char* message,
                          uint64_t message_bytes);
+  uint64_t config_bytes; /* sizeof(mxcheck_train_config) as the library knows it */
 } mxcheck_train_table;
 
 /* The one symbol. The table lives as long as the library. */

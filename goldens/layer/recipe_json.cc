@@ -20,7 +20,7 @@ Json rule_json(const OperandRule& rule) {
             {"scales", rule.scales},
             {"source", name_in(kOperandSources, rule.source)}};
   // Only where they are so: files of recipes without them stay as they were.
-  if (rule.rotates) json["rotates"] = true;
+  if (rule.rotates != 0) json["rotates"] = rule.random_signs ? Json(rule.rotates) : Json(true);
   if (rule.stochastic) json["stochastic"] = true;
   return json;
 }
@@ -37,7 +37,7 @@ void add_rule(std::map<std::string, std::string>& to, const std::string& name, c
   to[name + ".block"] = block_text(rule);
   to[name + ".scales"] = rule.scales;
   to[name + ".source"] = name_in(kOperandSources, rule.source);
-  if (rule.rotates) to[name + ".rotates"] = "true";
+  if (rule.rotates != 0) to[name + ".rotates"] = rule.random_signs ? std::to_string(rule.rotates) : "true";
   if (rule.stochastic) to[name + ".stochastic"] = "true";
 }
 
@@ -84,6 +84,7 @@ namespace {
 constexpr std::uint64_t kMostBytes = 1 << 20;
 constexpr int kMaxDepth = 8;
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
+constexpr std::int64_t kMostGroup = 128;  // of a rotation
 
 template <class Action>
 auto at_key(const JsonObject& o, const char* key, Action action) {
@@ -131,6 +132,15 @@ OperandSource parse_source(const JsonObject& o, const std::string& name) {
   return *source;
 }
 
+// true: as TransformerEngine rotates; a number: groups of so many, under random signs.
+void parse_rotation(JsonObject& o, OperandRule& rule) {
+  rule.random_signs = o.required("rotates").get_if<bool>() == nullptr;
+  rule.rotates = rule.random_signs   ? static_cast<int>(o.integer("rotates", 0, kMostGroup))
+                 : o.flag("rotates") ? kRotationSize
+                                     : 0;
+  if (rule.rotates == 0) rule.random_signs = false;
+}
+
 // `base`: what is not said; none where all has to be said.
 OperandRule parse_rule(const Json& json, const std::string& place, const OperandRule* base, std::string_view tensor) {
   JsonObject o(json, place);
@@ -148,10 +158,10 @@ OperandRule parse_rule(const Json& json, const std::string& place, const Operand
   if (!was_quantized || o.has("block")) rule.block = parse_block(o, o.text("block"));
   if (!was_quantized || o.has("scales")) {
     rule.scales = o.text("scales");
-    at_key(o, "scales", [&] { return any_recipe_named(rule.scales); });
+    at_key(o, "scales", [&] { check_scales(rule.scales); });
   }
   if (o.has("source")) rule.source = parse_source(o, o.text("source"));
-  if (o.has("rotates")) rule.rotates = o.flag("rotates");
+  if (o.has("rotates")) parse_rotation(o, rule);
   if (o.has("stochastic")) rule.stochastic = o.flag("stochastic");
   o.finish();
   return rule;

@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "numerics/bytes.h"
-#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
-#include "numerics/scale/recipe.h"
 #include "reference/common/checked_size.h"
 #include "reference/layer/aggregate.h"
 #include "reference/layer/operands.h"
 #include "reference/layer/run.h"
-#include "reference/quantize/hadamard.h"
 
 namespace mxcheck {
 namespace {
@@ -49,8 +46,7 @@ LayerForward layer_forward(const Layer& layer, std::span<const std::uint16_t> x,
   const int threads = layer.threads;
   LayerForward f;
   f.up_a = run.row(LayerGemm::up, {view(x, run.tokens, d), true});
-  const Words w1 = run.transposed(layer.w1, d, 2 * n);
-  f.up_b = run.weight(LayerGemm::up, view(w1, run.experts * 2 * n, d));
+  f.up_b = run.forward_weight(LayerGemm::up);
   f.h = sized<std::uint16_t>(run.rows, 2 * n, "H");
   run.multiply(LayerGemm::up, f.up_a, f.up_b, f.h.data());
 
@@ -62,8 +58,7 @@ LayerForward layer_forward(const Layer& layer, std::span<const std::uint16_t> x,
   });
 
   f.down_a = run.row(LayerGemm::down, {view(f.a, run.rows, n), false});
-  const Words w2 = run.transposed(layer.w2, n, d);
-  f.down_b = run.weight(LayerGemm::down, view(w2, run.experts * d, n));
+  f.down_b = run.forward_weight(LayerGemm::down);
   f.y = sized<std::uint16_t>(run.rows, d, "Y");
   run.multiply(LayerGemm::down, f.down_a, f.down_b, f.y.data());
 
@@ -111,14 +106,24 @@ LayerOperand Run::weight(LayerGemm gemm, const MatrixView& w) const {
   return weight_operand(rule(gemm).b, w, experts, layer.threads, words_of(layer.random, gemm, true));
 }
 
-Words Run::transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const {
-  Words out(w.size());
-  each_row(experts * w_cols, w_rows, [&](std::int64_t to) {
-    const std::int64_t from = to / w_cols * w_rows * w_cols + to % w_cols;
-    for (std::int64_t i = 0; i < w_rows; ++i)
-      out[static_cast<std::size_t>(to * w_rows + i)] = w[static_cast<std::size_t>(from + i * w_cols)];
-  });
-  return out;
+bool Run::requantizes_weight(LayerGemm gemm) const {
+  return rule(gemm).b.quantized() && rule(gemm).b.source == OperandSource::requantized;
+}
+
+LayerOperand Run::forward_weight(LayerGemm gemm) const {
+  const bool first = gemm == LayerGemm::up;
+  const std::int64_t rows = first ? d : n, cols = first ? 2 * n : d;
+  const Words w = transposed(first ? layer.w1 : layer.w2, rows, cols);
+  return weight(gemm, view(w, experts * cols, rows));
+}
+
+LayerOperand Run::backward_weight(LayerGemm gemm, const MatrixView& w, const LayerOperand* forward) const {
+  if (!requantizes_weight(gemm)) return weight(gemm, w);
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t e = 0; e <= experts; ++e) offsets.push_back(forward->rows / experts * e);
+  const std::vector<float> turned = values_of(*forward, offsets, layer.threads);
+  const std::vector<float> values = transposed(std::span<const float>(turned), forward->rows / experts, forward->cols);
+  return weight(gemm, view(values, experts * forward->cols, forward->rows / experts));
 }
 
 void Run::copy_known(LayerGemm gemm, void* out) const {
@@ -207,6 +212,13 @@ LayerOperand x_along_tokens(const Run& run, const LayerKept& kept) {
   return run.column(LayerGemm::d_w1, false, s.rows);
 }
 
+// What the forward pass made of the weights is not kept: it is made again.
+LayerOperand weight_of(const Run& run, LayerGemm gemm, const MatrixView& w) {
+  if (!run.requantizes_weight(gemm)) return run.weight(gemm, w);
+  const LayerOperand forward = run.forward_weight(gemm == LayerGemm::d_down ? LayerGemm::down : LayerGemm::up);
+  return run.backward_weight(gemm, w, &forward);
+}
+
 void check_kept(const Run& run, const LayerKept& kept) {
   const auto check_one = [](const char* what, const LayerOperand& x, bool quantized, std::int64_t rows,
                             std::int64_t cols) {
@@ -234,7 +246,7 @@ LayerBackward layer_backward(const Layer& layer, const LayerKept& kept, std::spa
   LayerBackward b;
   const TokenRows gradient{view(d_o, run.tokens, d), true};
   b.d_down_a = run.row(LayerGemm::d_down, gradient);
-  b.d_down_b = run.weight(LayerGemm::d_down, view(layer.w2, run.experts * n, d));
+  b.d_down_b = weight_of(run, LayerGemm::d_down, view(layer.w2, run.experts * n, d));
   b.p = sized<float>(run.rows, n, "P");
   run.multiply(LayerGemm::d_down, b.d_down_a, b.d_down_b, b.p.data());
 
@@ -249,7 +261,7 @@ LayerBackward layer_backward(const Layer& layer, const LayerKept& kept, std::spa
 
   const TokenRows dh{view(b.dh, run.rows, 2 * n), false};
   b.d_up_a = run.row(LayerGemm::d_up, dh);
-  b.d_up_b = run.weight(LayerGemm::d_up, view(layer.w1, run.experts * d, 2 * n));
+  b.d_up_b = weight_of(run, LayerGemm::d_up, view(layer.w1, run.experts * d, 2 * n));
   b.dx_rows = sized<std::uint16_t>(run.rows, d, "dX~");
   run.multiply(LayerGemm::d_up, b.d_up_a, b.d_up_b, b.dx_rows.data());
 
@@ -261,200 +273,6 @@ LayerBackward layer_backward(const Layer& layer, const LayerKept& kept, std::spa
 
   b.dx = aggregate({b.dx_rows, run.rows, d, {}}, run.slots(), threads);
   return b;
-}
-
-namespace {
-
-std::size_t bytes_of(Format dtype) { return dtype == Format::fp32 ? 4 : 2; }
-
-LayerOperand shaped(const MatrixView& x, bool by_token) {
-  LayerOperand o;
-  o.rows = x.rows, o.cols = x.cols, o.by_token = by_token;
-  return o;
-}
-
-LayerOperand as_values(const MatrixView& x, bool by_token) {
-  LayerOperand o = shaped(x, by_token);
-  resize_or_throw(o.values, checked_product(x.rows, x.cols, "operand"), "operand");
-  const std::size_t width = static_cast<std::size_t>(x.cols) * 2;
-  for (std::int64_t row = 0; row < x.rows && width != 0; ++row)
-    std::memcpy(o.values.data() + row * x.cols, x.data + row * x.row_stride * 2, width);
-  return o;
-}
-
-// By a rule, with what is the same for all tensors that it quantizes.
-struct OperandMaker {
-  const OperandRule& rule;
-  int threads;
-  const OperandWords& words;
-
-  [[nodiscard]] std::vector<std::uint32_t> random_words(std::int64_t count) const {
-    std::vector<std::uint32_t> all;
-    if (!rule.stochastic) return all;
-    resize_or_throw(all, count, "random words");
-    const std::uint32_t stream = 0x80000000U | words.random.layer << 8 | words.operand;
-    parallel_ranges(count, count * 16, threads, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::uint64_t>(begin); i < static_cast<std::uint64_t>(end); ++i)
-        all[i] = philox_word(words.random.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32),
-                             stream, words.random.step);
-    });
-    return all;
-  }
-
-  [[nodiscard]] LayerOperand codes(const MatrixView& x, BlockShape block, bool by_token,
-                                   std::span<const std::int64_t> offsets) const {
-    LayerOperand o = shaped(x, by_token);
-    o.is_quantized = true;
-    Recipe recipe = any_recipe_named(rule.scales);
-    if (rule.stochastic) recipe.rounding = Rounding::stochastic;
-    const std::vector<std::uint32_t> given = random_words(checked_product(x.rows, x.cols, "operand"));
-    o.quantized = quantize(x, rule.format, block, recipe, {.words = given}, offsets, threads);
-    return o;
-  }
-
-  // In the order of the routed rows, or of an expert's weights.
-  [[nodiscard]] LayerOperand in_order(const MatrixView& x, BlockShape block,
-                                      std::span<const std::int64_t> offsets) const {
-    return rule.quantized() ? codes(x, block, false, offsets) : as_values(x, false);
-  }
-
-  // x rotated along tokens: whole groups of an expert's rows.
-  [[nodiscard]] Words rotated(const MatrixView& x, std::span<const std::int64_t> offsets) const {
-    const Hadamard transform{.size = kRotationSize, .signs = {kRotationSigns}, .sum = HadamardSum::butterfly};
-    Words out;
-    resize_or_throw(out, checked_product(x.rows, x.cols, "rotated rows"), "rotated rows");
-    const std::size_t row_bytes = static_cast<std::size_t>(x.cols) * 2;
-    if (row_bytes == 0) return out;
-    for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
-      const std::int64_t first = offsets[e];
-      const std::int64_t whole = (offsets[e + 1] - first) / kRotationSize * kRotationSize;
-      const MatrixView rows{x.dtype, x.data + first * x.row_stride * 2, whole, x.cols, x.row_stride};
-      if (whole > 0) {
-        const Tensor y = hadamard(rows, transform, Along::columns, {}, threads);
-        std::memcpy(out.data() + first * x.cols, y.data.data(), static_cast<std::size_t>(whole) * row_bytes);
-      }
-      for (std::int64_t row = first + whole; row < offsets[e + 1]; ++row)
-        std::memcpy(out.data() + row * x.cols, x.data + row * x.row_stride * 2, row_bytes);
-    }
-    return out;
-  }
-
-  [[nodiscard]] LayerOperand along_tokens(const MatrixView& x, std::span<const std::int64_t> offsets) const {
-    const BlockShape block = rule.block.transposed();
-    if (!rule.rotates) return in_order(x, block, offsets);
-    Words rows = rotated(x, offsets);
-    LayerOperand o = in_order(view(rows, x.rows, x.cols), block, offsets);
-    o.rotated = std::move(rows);
-    return o;
-  }
-};
-
-MatrixView rows_of(const std::vector<std::byte>& bytes, const MatrixView& x, std::size_t rows) {
-  return {x.dtype, bytes.data(), static_cast<std::int64_t>(rows), x.cols, x.cols};
-}
-
-}  // namespace
-
-std::vector<std::byte> gathered(const MatrixView& x, std::span<const std::int32_t> index) {
-  const std::size_t width = static_cast<std::size_t>(x.cols) * bytes_of(x.dtype);
-  std::vector<std::byte> bytes;
-  resize_or_throw(bytes, checked_product(std::ssize(index), static_cast<std::int64_t>(width), "gathered rows"),
-                  "gathered rows");
-  for (std::size_t i = 0; i < index.size() && width != 0; ++i) {
-    const std::size_t from = static_cast<std::size_t>(index[i]) * static_cast<std::size_t>(x.row_stride);
-    std::memcpy(bytes.data() + i * width, x.data + from * bytes_of(x.dtype), width);
-  }
-  return bytes;
-}
-
-LayerOperand row_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads,
-                         const OperandWords& words) {
-  if (!rule.quantized()) return as_values(x.values, x.by_token);
-  const OperandMaker make{rule, threads, words};
-  if (rule.block.rows <= 1) return make.codes(x.values, rule.block, x.by_token, {});
-  if (!x.by_token) return make.codes(x.values, rule.block, false, routed.offsets);
-  const std::vector<std::byte> rows = gathered(x.values, routed.row_token);
-  return make.codes(rows_of(rows, x.values, routed.row_token.size()), rule.block, false, routed.offsets);
-}
-
-LayerOperand column_operand(const OperandRule& rule, const TokenRows& x, const RoutedRows& routed, int threads,
-                            const OperandWords& words) {
-  const OperandMaker make{rule, threads, words};
-  if (rule.quantized() && rule.of_whole_tensor()) {
-    LayerOperand o = make.codes(x.values, rule.block, false, {});
-    if (!x.by_token) return o;
-    o.rows = std::ssize(routed.row_token);
-    Tensor codes = make_tensor(rule.format, {o.rows, o.cols}, "gathered rows");
-    const std::size_t width = static_cast<std::size_t>(o.cols) * size_of(rule.format);
-    for (std::size_t i = 0; i < routed.row_token.size() && width != 0; ++i) {
-      std::memcpy(codes.data.data() + i * width,
-                  o.quantized.codes.data.data() + static_cast<std::size_t>(routed.row_token[i]) * width, width);
-    }
-    o.quantized.codes = std::move(codes);
-    return o;
-  }
-  if (!x.by_token) return make.along_tokens(x.values, routed.offsets);
-  const std::vector<std::byte> rows = gathered(x.values, routed.row_token);
-  return make.along_tokens(rows_of(rows, x.values, routed.row_token.size()), routed.offsets);
-}
-
-LayerOperand weight_operand(const OperandRule& rule, const MatrixView& w, std::int64_t experts, int threads,
-                            const OperandWords& words) {
-  const OperandMaker make{rule, threads, words};
-  if (rule.quantized() && rule.of_whole_tensor()) return make.codes(w, rule.block, false, {});
-  std::vector<std::int64_t> offsets{0};
-  for (std::int64_t e = 1; e <= experts; ++e) offsets.push_back(w.rows / experts * e);
-  return make.in_order(w, rule.block, offsets);
-}
-
-float alpha_of(const LayerOperand& a, const LayerOperand& b) {
-  const auto outer = [](const LayerOperand& x) {
-    if (!x.is_quantized || x.quantized.levels.size() < 2 || x.quantized.levels[1].scales.empty()) return 1.0F;
-    const auto [multiplier, divisor] = x.quantized.levels[1].multiplier_and_divisor(0);
-    return static_cast<float>(multiplier / divisor);
-  };
-  return outer(a) * outer(b);
-}
-
-std::vector<float> values_of(const LayerOperand& x, std::span<const std::int64_t> offsets, int threads) {
-  if (x.is_quantized) {
-    const bool restarts = x.quantized.block().rows > 1;
-    return dequantize(x.quantized, restarts ? offsets : std::span<const std::int64_t>(), threads);
-  }
-  std::vector<float> values(x.values.size());
-  const MatrixView view{Format::bf16, std::as_bytes(std::span(x.values)).data(), x.rows, x.cols, x.cols};
-  const auto width = static_cast<std::size_t>(x.cols);
-  for (std::int64_t row = 0; row < x.rows; ++row)
-    view.read_row(row, std::span(values).subspan(static_cast<std::size_t>(row) * width, width));
-  return values;
-}
-
-MatmulOperand operand_of(const OperandRule& rule, const MatmulContract& contract) {
-  MatmulOperand m;
-  m.format = rule.format;
-  if (!rule.quantized()) return m;
-  // One scale for all: blocks of any size, whose strides are 0.
-  m.block = rule.of_whole_tensor() ? BlockShape{1, contract.promotion != 0 ? contract.promotion : 32} : rule.block;
-  m.scale_format = any_recipe_named(rule.scales).scale_format();
-  return m;
-}
-
-MatmulOperand operand_of(const OperandRule& rule, const MatmulContract& contract, const LayerOperand& x, Depth depth,
-                         std::int64_t experts) {
-  MatmulOperand m = operand_of(rule, contract);
-  const QuantizedTensor& q = x.quantized;
-  m.codes = x.is_quantized ? static_cast<const void*>(q.codes.data.data()) : x.values.data();
-  m.scales = q.scales().data.data();
-  const bool one_scale = rule.quantized() && rule.of_whole_tensor();
-  m.rows = x.rows / experts, m.depth = x.cols;
-  m.row_stride = x.cols, m.depth_stride = 1;
-  m.scale_row_stride = one_scale ? 0 : q.scale_cols(), m.scale_depth_stride = one_scale ? 0 : 1;
-  if (depth == Depth::rows) {
-    std::swap(m.rows, m.depth);
-    std::swap(m.row_stride, m.depth_stride);
-    std::swap(m.scale_row_stride, m.scale_depth_stride);
-  }
-  return m;
 }
 
 }  // namespace mxcheck

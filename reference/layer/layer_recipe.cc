@@ -9,6 +9,7 @@
 #include "numerics/scale/recipe.h"
 #include "reference/layer/operands.h"
 #include "reference/matmul/operand.h"
+#include "reference/quantize/hadamard.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -73,7 +74,7 @@ LayerRecipe fp8_tensor() {
 
 // NVIDIA's recipe for pretraining (arXiv 2509.25149) as TransformerEngine 2.14 computes it: activations and gradients
 // in 1x16, weights in 16x16, operands of the weights' gradients rotated along tokens, gradients rounded stochastically.
-// Not of it: the layers that stay in BF16.
+// Not of it: the layers that stay in BF16, which a run of training names.
 LayerRecipe nvfp4(std::string name, std::string meaning, const std::string& values) {
   const OperandRule value = rule(Format::e2m1, {1, 16}, values);
   const OperandRule weight = rule(Format::e2m1, {16, 16}, values);
@@ -81,9 +82,28 @@ LayerRecipe nvfp4(std::string name, std::string meaning, const std::string& valu
   gradient.stochastic = true;
   OperandRule value_column = value;
   OperandRule gradient_column = gradient;
-  value_column.rotates = gradient_column.rotates = true;
+  value_column.rotates = gradient_column.rotates = kRotationSize;
   return make(std::move(name), std::move(meaning), {value, weight, gradient, value_column, gradient_column},
               "sm90_bf16+decode");
+}
+
+// Quartet II (arXiv 2601.22813, its repository at 8776a90): Four Over Six in 1x16 in the forward pass, and both
+// operands of every GEMM of the backward pass rotated in groups of 128 and quantized by MS-EDEN. Weights and X are
+// quantized again from what the forward pass made of them. A' is not: it is A times the route's weight, which no GEMM
+// reads.
+LayerRecipe quartet2() {
+  const OperandRule forward = rule(Format::e2m1, {1, 16}, "nvfp4_46");
+  OperandRule backward = rule(Format::e2m1, {1, 16}, std::string(kMsEdenScales));
+  backward.rotates = 128, backward.random_signs = backward.stochastic = true;
+  LayerRecipe r = make("quartet2", "Quartet II: Four Over Six in the forward pass, MS-EDEN in the backward pass",
+                       {forward, forward, backward, backward, backward}, "sm90_bf16+decode");
+  for (const LayerGemm gemm : {LayerGemm::d_down, LayerGemm::d_up}) {
+    GemmRule& of = r.gemms[static_cast<std::size_t>(gemm)];
+    of.b = backward;
+    of.b.source = OperandSource::requantized;
+  }
+  r.gemms[static_cast<std::size_t>(LayerGemm::d_w1)].a.source = OperandSource::requantized;
+  return r;
 }
 
 bool is_forward(LayerGemm gemm) { return gemm == LayerGemm::up || gemm == LayerGemm::down; }
@@ -120,19 +140,35 @@ std::vector<LayerRecipe> make_layer_recipes() {
       in_one_pass(nvfp4("nvfp4_forward", "nvfp4 in the forward pass, BF16 in the backward pass", "nvfp4_te"), true),
       in_one_pass(nvfp4("nvfp4_backward", "BF16 in the forward pass, nvfp4 in the backward pass", "nvfp4_te"), false),
       nvfp4("nvfp4_46", "nvfp4 with Four Over Six for activations and weights", "nvfp4_46"),
+      quartet2(),
       broken(),
   };
 }
 
 }  // namespace
 
+Format scale_format_of(const OperandRule& rule) {
+  return is_ms_eden(rule) ? Format::e4m3 : any_recipe_named(rule.scales).scale_format();
+}
+
+bool has_two_levels(const OperandRule& rule) {
+  return is_ms_eden(rule) || any_recipe_named(rule.scales).has_two_levels();
+}
+
+void check_scales(const std::string& name) {
+  if (name != kMsEdenScales) any_recipe_named(name);
+}
+
 bool has_scale_of_tensor(const OperandRule& rule) {
-  return rule.quantized() && (rule.of_whole_tensor() || any_recipe_named(rule.scales).has_two_levels());
+  return rule.quantized() && (rule.of_whole_tensor() || has_two_levels(rule));
 }
 
 bool is_stochastic(const LayerRecipe& recipe) {
+  const auto draws = [](const OperandRule& rule) {
+    return rule.stochastic || (rule.rotates != 0 && rule.random_signs);
+  };
   return std::any_of(recipe.gemms.begin(), recipe.gemms.end(),
-                     [](const GemmRule& gemm) { return gemm.a.stochastic || gemm.b.stochastic; });
+                     [&](const GemmRule& gemm) { return draws(gemm.a) || draws(gemm.b); });
 }
 
 std::span<const LayerRecipe> all_layer_recipes() {
@@ -149,12 +185,20 @@ const LayerRecipe& layer_recipe_named(std::string_view name) {
 
 namespace {
 
+// Blocks along k, of one row, in groups of the rotation.
+void check_ms_eden(const OperandRule& rule) {
+  if (rule.format != Format::e2m1 || rule.block != BlockShape{1, 16})
+    refuse_usage("scales ms_eden of " + std::string(spec(rule.format).name) + " in blocks of " + to_text(rule.block) +
+                 ": they are of e2m1 in blocks of 1x16");
+}
+
 void check_rule(const OperandRule& rule) {
   if (!rule.quantized()) {
     if (rule.source == OperandSource::requantized) refuse_usage("bf16 is not quantized, so not requantized either");
     return;
   }
   check_quantized_format(rule.format);
+  if (is_ms_eden(rule)) return check_ms_eden(rule);
   const Recipe scales = any_recipe_named(rule.scales);
   if (scales.rounding == Rounding::stochastic) refuse_usage("recipe " + scales.name + " rounds stochastically");
   if (rule.stochastic && scales.two_level.choice != BlockChoice::none)
@@ -174,38 +218,61 @@ std::string_view requantized_from(std::string_view tensor) {
   return {};
 }
 
-void check_source(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& rule, std::string_view tensor) {
+// The GEMM of the forward pass whose weights B of this one are, in the other order; empty: none.
+std::string_view weights_requantized_from(LayerGemm gemm) {
+  if (gemm == LayerGemm::d_down) return spec(LayerGemm::down).name;
+  return gemm == LayerGemm::d_up ? spec(LayerGemm::up).name : std::string_view();
+}
+
+void check_requantized(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& rule, std::string_view tensor) {
+  if (!rule.quantized() || rule.source == OperandSource::values) return;
   const bool along_tokens = gemm == LayerGemm::d_w2 || gemm == LayerGemm::d_w1;
-  if (rule.quantized() && rule.source == OperandSource::requantized) {
-    const std::string_view from = along_tokens ? requantized_from(tensor) : std::string_view();
-    if (from.empty())
-      refuse_usage("is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before");
-    const auto at = std::find_if(kLayerGemms.begin(), kLayerGemms.end(), [&](const auto& g) { return g.name == from; });
-    if (!recipe.gemm(at->value).a.quantized())
-      refuse_usage("is requantized, but " + std::string(from) + " does not quantize it");
+  const bool is_weight = !along_tokens && tensor.starts_with("W");
+  const std::string_view from = along_tokens ? requantized_from(tensor)
+                                : is_weight  ? weights_requantized_from(gemm)
+                                             : std::string_view();
+  if (from.empty()) {
+    refuse_usage(
+        "is requantized: only X, dO and dH of d_w2 and d_w1 are quantized for another GEMM before, and the weights of "
+        "d_down and d_up");
   }
+  const auto at = std::find_if(kLayerGemms.begin(), kLayerGemms.end(), [&](const auto& g) { return g.name == from; });
+  const OperandRule& before = is_weight ? recipe.gemm(at->value).b : recipe.gemm(at->value).a;
+  if (!before.quantized()) refuse_usage("is requantized, but " + std::string(from) + " does not quantize it");
+  if (before.rotates != 0) refuse_usage("is requantized, but " + std::string(from) + " rotates it");
+}
+
+void check_source(const LayerRecipe& recipe, LayerGemm gemm, const OperandRule& rule, std::string_view tensor) {
+  check_requantized(recipe, gemm, rule, tensor);
   if (gemm == LayerGemm::d_w1 && tensor == "X" && recipe.keeps_quantized_x && rule.source == OperandSource::values)
     refuse_usage("is made from values, but of X only the quantized one is kept: source requantized is needed");
 }
 
-// Both operands of a GEMM along tokens, or neither: the rotations cancel in the product.
-void check_rotation(LayerGemm gemm, const GemmRule& rule) {
-  if (!rule.a.rotates && !rule.b.rotates) return;
-  if (gemm != LayerGemm::d_w2 && gemm != LayerGemm::d_w1)
-    refuse_usage("is rotated: only the operands of d_w2 and d_w1 are, along tokens");
-  if (rule.a.rotates != rule.b.rotates)
-    refuse_usage("one operand is rotated and the other is not: the product is lost");
+// Both operands of a GEMM alike, or neither: the rotations cancel in the product.
+void check_rotation(const GemmRule& rule) {
   for (const OperandRule* of : {&rule.a, &rule.b}) {
-    if (!of->quantized() || of->of_whole_tensor() || of->source != OperandSource::values)
-      refuse_usage("a rotated operand is quantized, in blocks, from values");
+    if (of->rotates == 0 && of->random_signs) refuse_usage("signs are of a rotation, and the operand is not rotated");
+  }
+  if (rule.a.rotates != rule.b.rotates || rule.a.random_signs != rule.b.random_signs) {
+    refuse_usage(rule.a.rotates == 0 || rule.b.rotates == 0
+                     ? "one operand is rotated and the other is not: the product is lost"
+                     : "the operands are rotated in different groups or signs: the product is lost");
+  }
+  for (const OperandRule* of : {&rule.a, &rule.b}) {
+    if (of->rotates == 0) continue;
+    if (std::find(kHadamardSizes.begin(), kHadamardSizes.end(), of->rotates) == kHadamardSizes.end())
+      refuse_usage("is rotated in groups of " + std::to_string(of->rotates) + ": 16, 32, 64 and 128 there are");
+    if (!of->random_signs && of->rotates != kRotationSize)
+      refuse_usage("is rotated in groups of " + std::to_string(of->rotates) + " without random signs: only of 16 are");
+    if (!of->quantized() || of->of_whole_tensor()) refuse_usage("a rotated operand is quantized, in blocks");
   }
 }
 
 // A kept tensor is codes and one tensor of scales, which no words have rounded.
 void check_kept_rule(const OperandRule& rule) {
   if (!rule.quantized()) return;
-  if (any_recipe_named(rule.scales).has_two_levels()) refuse_usage("two levels of scales: what is kept has one");
-  if (rule.stochastic || rule.rotates) refuse_usage("it is kept as it is, rounded to nearest and not rotated");
+  if (has_two_levels(rule)) refuse_usage("two levels of scales: what is kept has one");
+  if (rule.stochastic || rule.rotates != 0) refuse_usage("it is kept as it is, rounded to nearest and not rotated");
 }
 
 Matmul smallest(const GemmRule& rule) {
@@ -241,7 +308,7 @@ void check(const LayerRecipe& recipe) {
     operand(rule.a, gemm.a);
     operand(rule.b, gemm.b);
     saying(name + "GEMM " + std::string(gemm.name), [&] {
-      check_rotation(gemm.value, rule);
+      check_rotation(rule);
       check_matmul(smallest(rule));
     });
   }

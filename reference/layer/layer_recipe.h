@@ -14,6 +14,10 @@
 // Scales of two levels (the presets of NVFP4): blocks have E4M3 scales, and the whole tensor, all experts together, one
 // outer scale s. The GEMM multiplies code * block scale, and alpha is RN(s_a * s_b) (reference/layer/operands.h).
 //
+// The scales "ms_eden" are of two levels too: MS-EDEN of Quartet II (ms_eden_of_lines, reference/quantize/ms_eden.h),
+// which has groups of `rotates` numbers, or of 128 where nothing is rotated, and whose random words round the blocks'
+// scales, not the codes.
+//
 // Errors: Error{usage} of layer_recipe_named, which lists the names, and of check, which says what of the recipe cannot
 // be, and why.
 //
@@ -54,14 +58,15 @@ inline constexpr std::array<LayerGemmSpec, kLayerGemmCount> kLayerGemms{{
 }};
 constexpr const LayerGemmSpec& spec(LayerGemm gemm) { return kLayerGemms[static_cast<std::size_t>(gemm)]; }
 
-// The source of a quantized operand: the BF16 values, or the tensor as it was quantized for the GEMM that reads it
-// along its rows (X of up, dO of d_down, dH of d_up), dequantized to FP32.
+// The source of a quantized operand: the BF16 values, or the tensor as it was quantized for another GEMM, dequantized
+// to FP32. Along tokens that is the GEMM that reads it along its rows (X of up, dO of d_down, dH of d_up), of weights
+// in the backward pass the one of the forward pass (W2 of down for d_down, W1 of up for d_up).
 enum class OperandSource : std::uint8_t { values, requantized };
 inline constexpr std::array<Named<OperandSource>, 2> kOperandSources{
     {{"values", OperandSource::values}, {"requantized", OperandSource::requantized}}};
 
-// The group of the Hadamard transform, and its signs: bit i set, element i of each group changes its sign. These are
-// the signs of TransformerEngine's NVFP4 recipe.
+// TransformerEngine's NVFP4 recipe: the group of the Hadamard transform, and its signs: bit i set, element i of each
+// group changes its sign.
 inline constexpr int kRotationSize = 16;
 inline constexpr std::uint32_t kRotationSigns = 0xD7E8;
 
@@ -71,9 +76,12 @@ struct OperandRule {
   BlockShape block{1, 32};
   std::string scales;  // a recipe of numerics/scale/recipe.h
   OperandSource source = OperandSource::values;
-  // Along tokens alone: before it is quantized, each 16 tokens of an expert are rotated by the Hadamard transform
-  // (reference/quantize/hadamard.h: butterfly, BF16). The last tokens of an expert, if they are fewer, are not.
-  bool rotates = false;
+  // Before it is quantized, groups of so many numbers along k are rotated by the Hadamard transform
+  // (reference/quantize/hadamard.h: butterfly, BF16): 16, 32, 64 or 128; 0: none are. Of a row of k, or of an expert's
+  // tokens, smaller groups take what whole ones leave (reference/quantize/stretches.h).
+  int rotates = 0;
+  bool random_signs =
+      false;                // of the rotation: other signs in each step and layer; else kRotationSigns, of groups of 16
   bool stochastic = false;  // codes are rounded by random words: LayerRandom, reference/layer/operands.h
 
   [[nodiscard]] bool quantized() const { return format != Format::bf16; }
@@ -103,10 +111,20 @@ struct LayerRecipe {
   friend bool operator==(const LayerRecipe&, const LayerRecipe&) = default;
 };
 
+inline constexpr std::string_view kMsEdenScales = "ms_eden";
+inline bool is_ms_eden(const OperandRule& rule) { return rule.quantized() && rule.scales == kMsEdenScales; }
+
+// Of a quantized operand: the type of its blocks' scales, and whether an outer scale is beside them.
+Format scale_format_of(const OperandRule& rule);
+bool has_two_levels(const OperandRule& rule);
+
+// Error{usage} for a name that is no recipe of scales, with the names.
+void check_scales(const std::string& name);
+
 // True if all elements of the tensor share a scale: the only one, or the outer one of two levels.
 bool has_scale_of_tensor(const OperandRule& rule);
 
-// True if an operand is rounded stochastically: outputs depend on LayerRandom then.
+// True if an operand is rounded stochastically, or rotated under random signs: outputs depend on LayerRandom then.
 bool is_stochastic(const LayerRecipe& recipe);
 
 std::span<const LayerRecipe> all_layer_recipes();

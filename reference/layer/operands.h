@@ -27,7 +27,7 @@ struct LayerOperand {
   bool is_quantized = false;
   std::vector<std::uint16_t> values;   // BF16, where it is not quantized
   QuantizedTensor quantized;           // blocks as they lie in memory: 32x1 where 32 tokens share a scale
-  std::vector<std::uint16_t> rotated;  // BF16, the tensor that was quantized, where the rule rotates
+  std::vector<std::uint16_t> rotated;  // BF16, the tensor that was quantized, where the rule rotates it
 };
 
 // A tensor of rows of tokens, by token or in the order of the routed rows.
@@ -52,10 +52,12 @@ struct LayerRandom {
 
 // The words of one operand: that of element i of the tensor as it is quantized (row-major; gathered first where it is
 // quantized after that) is philox_word(seed, i mod 2^32, i / 2^32, 2^31 + layer * 2^8 + operand, step), the operand
-// being 2 * gemm, or 2 * gemm + 1 for B (LayerGemm).
+// being 2 * gemm, or 2 * gemm + 1 for B (LayerGemm). Random signs of a rotation are the words 0 to 3 of "operand"
+// 16 + gemm, the same for A and B: element i of every group changes its sign if bit i mod 32 of word i / 32 is set.
 struct OperandWords {
   LayerRandom random;
   std::uint32_t operand = 0;
+  [[nodiscard]] std::uint32_t signs() const { return 16 + operand / 2; }
 };
 inline OperandWords words_of(const LayerRandom& random, LayerGemm gemm, bool b) {
   return {random, 2 * static_cast<std::uint32_t>(gemm) + (b ? 1U : 0U)};

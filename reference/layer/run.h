@@ -60,8 +60,28 @@ struct Run {
   [[nodiscard]] LayerOperand column(LayerGemm gemm, bool b, const TokenRows& x) const;
   [[nodiscard]] LayerOperand weight(LayerGemm gemm, const MatrixView& w) const;
 
+  // B of d_down or d_up, w being W2 or W1 as it lies. Where the rule takes it from `forward`, the operand of down or up
+  // (E x d x n, E x 2n x d), w is not read.
+  [[nodiscard]] LayerOperand backward_weight(LayerGemm gemm, const MatrixView& w, const LayerOperand* forward) const;
+  [[nodiscard]] bool requantizes_weight(LayerGemm gemm) const;
+
+  // B of up or down.
+  [[nodiscard]] LayerOperand forward_weight(LayerGemm gemm) const;
+
   // Each expert's matrix, rows x cols, as cols x rows.
-  [[nodiscard]] Words transposed(std::span<const std::uint16_t> w, std::int64_t w_rows, std::int64_t w_cols) const;
+  template <class T>
+  [[nodiscard]] std::vector<T> transposed(std::span<const T> w, std::int64_t w_rows, std::int64_t w_cols) const {
+    std::vector<T> out(w.size());
+    each_row(experts * w_cols, w_rows, [&](std::int64_t to) {
+      const std::int64_t from = to / w_cols * w_rows * w_cols + to % w_cols;
+      for (std::int64_t i = 0; i < w_rows; ++i)
+        out[static_cast<std::size_t>(to * w_rows + i)] = w[static_cast<std::size_t>(from + i * w_cols)];
+    });
+    return out;
+  }
+  [[nodiscard]] Words transposed(const Words& w, std::int64_t w_rows, std::int64_t w_cols) const {
+    return transposed(std::span<const std::uint16_t>(w), w_rows, w_cols);
+  }
 
   // Rows of tokens by an expert's weights, or what is known of it.
   void multiply(LayerGemm gemm, const LayerOperand& a, const LayerOperand& b, void* out) const;

@@ -14,17 +14,29 @@
 //
 //   const QuantizedTensor q = ms_eden(view, {}, words);   // words: rows * cols / 16
 //
+// ms_eden_of_lines is the same for lines of any length: rows, or the columns of each expert's rows, in the stretches of
+// reference/quantize/stretches.h. A group has the size of its stretch. What is in no group, fewer than 16 numbers at
+// the end of a line, is a block whose codes are rounded stochastically, so that its mean is right too:
+//
+//   q = E4M3(RN(RN(a / 6) / s))                                rounded up, so that no element saturates; 1 if a is 0
+//   code = E2M1(RN(x / RN(q * s)))                             rounded stochastically; scale = q
+//
+// There is a word for each element, row-major, of which a block of a group takes the one of its first element. Without
+// words all roundings are to nearest (q of a rest still upwards). s is that of the finite elements; a group, or a rest,
+// that holds a NaN or an infinity has codes 0 and NaN scales (0x7F), and so has a block whose q * c is a NaN.
+//
 // Sources: Quartet II (arXiv 2601.22813) and its repository at 8776a90, whose kernels differ from one another: code_max
 // and scale_max are those of its backward pass, ties are those of its CUDA kernel, the sums are exact here since no two
 // of its kernels have one order.
 //
 // Errors: Error{usage} for columns that are no multiple of the group, a group that is no multiple of 16, other numbers
-// of words, and what check_matrix refuses; Error{input} for a NaN or an infinity.
+// of words, and what check_matrix refuses; Error{input} of ms_eden for a NaN or an infinity.
 
 #include <cstdint>
 #include <span>
 
 #include "reference/common/matrix.h"
+#include "reference/quantize/hadamard.h"
 #include "reference/quantize/quantized_tensor.h"
 
 namespace mxcheck {
@@ -37,5 +49,10 @@ struct MsEden {
 
 QuantizedTensor ms_eden(const MatrixView& input, const MsEden& parameters, std::span<const std::uint32_t> words,
                         int threads = 0);
+
+// Blocks are 1x16 along rows, 16x1 along columns; these start again at each expert. p.group: the largest group.
+QuantizedTensor ms_eden_of_lines(const MatrixView& input, const MsEden& p, Along along,
+                                 std::span<const std::int64_t> offsets, std::span<const std::uint32_t> words,
+                                 int threads = 0);
 
 }  // namespace mxcheck

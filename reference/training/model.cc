@@ -38,6 +38,12 @@ void check(const TrainingConfig& c) {
           "perturb is " + std::to_string(c.perturb) + "; 0, -1 for all weights, -2 for another order, or 1 to " +
               std::to_string(parameter_count(m)) + ", the number of weights, is needed");
   check(c.recipe);
+  require(c.bf16_last >= 0 && c.bf16_last < m.layers, "bf16_last is " + std::to_string(c.bf16_last) + " of " +
+                                                          std::to_string(m.layers) + " layers; 0 to " +
+                                                          std::to_string(m.layers - 1) + " is needed");
+  require(
+      c.bf16_last == 0 || c.recipe != layer_recipe_named("bf16"),
+      "bf16_last is " + std::to_string(c.bf16_last) + " of the recipe bf16, whose layers are all in BF16; 0 is needed");
   require(
       c.rounding == TokenRoundingRule::none || rounds_to_tiles(c.rounding),
       "token rounding by '" + std::string(to_text(c.rounding)) + "'; none, or a rule that rounds to tiles is needed");
@@ -56,6 +62,10 @@ void check(const TrainingConfig& c) {
   finite(o.clip, o.clip > 0, "clip", "above 0 is needed");
   require(o.warm_up >= 0 && o.warm_up <= 1 << 24, "warm_up is " + std::to_string(o.warm_up) + "; 0 to 2^24 is needed");
   require(o.moments == Format::fp32 || o.moments == Format::bf16, "moments are in fp32 or bf16");
+}
+
+const LayerRecipe& recipe_of_layer(const TrainingConfig& c, const LayerRecipe& recipe, std::int64_t layer) {
+  return stays_in_bf16(c, layer) ? layer_recipe_named("bf16") : recipe;
 }
 
 std::vector<ParameterSpec> parameters_of(const ModelShape& m) {
@@ -149,8 +159,12 @@ void route_tokens(const PassSetting& s, std::int64_t layer, LayerPass& pass) {
 Layer experts_of(const PassSetting& s, const PassWeights& w, std::int64_t index) {
   const ModelShape& m = s.config.model;
   const LayerParameters p = parameters_of_layer(index);
-  Layer layer{
-      {s.tokens(), m.width, m.inner, m.experts}, &s.recipe, GateUp::halves, w.bf16[p.w1], w.bf16[p.w2], s.threads};
+  Layer layer{{s.tokens(), m.width, m.inner, m.experts},
+              &recipe_of_layer(s.config, s.recipe, index),
+              GateUp::halves,
+              w.bf16[p.w1],
+              w.bf16[p.w2],
+              s.threads};
   layer.random = {s.config.seed, static_cast<std::uint32_t>(s.step), static_cast<std::uint32_t>(index)};
   return layer;
 }

@@ -60,6 +60,7 @@ struct TrainingConfig {
   std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none;
                              // kPerturbAll: each starts at RN(w (1 + 2^-8)) or RN(w (1 - 2^-8)); kPerturbOrder
   LayerRecipe recipe;        // of the MoE layers
+  std::int64_t bf16_last = 0;  // so many of the last layers have the recipe bf16 in place of it
   TokenRoundingRule rounding = TokenRoundingRule::none;  // a rule that rounds to tiles, or none
   std::int64_t tile = 128;                               // of the rounding
   float balance = 0.01F;                                 // coefficient of the load-balancing loss
@@ -68,6 +69,12 @@ struct TrainingConfig {
   [[nodiscard]] std::int64_t tokens() const { return batch * model.length; }
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
+
+inline bool stays_in_bf16(const TrainingConfig& config, std::int64_t layer) {
+  return layer >= config.model.layers - config.bf16_last;
+}
+// The recipe of a layer of the model in a pass under `recipe`.
+const LayerRecipe& recipe_of_layer(const TrainingConfig& config, const LayerRecipe& recipe, std::int64_t layer);
 
 // True if a run can be made of it: sizes above 0 that divide one another, a recipe that can be, finite rates.
 void check(const TrainingConfig& config);

@@ -14,6 +14,7 @@ struct MadeUp {
   std::int64_t perturb = 0;
   TokenRoundingRule rounding = TokenRoundingRule::none;
   Format moments = Format::fp32;
+  std::int64_t bf16_last = 0;
 };
 
 inline std::uint32_t bits(double value) { return std::bit_cast<std::uint32_t>(static_cast<float>(value)); }
@@ -37,6 +38,7 @@ inline TrainingConfig made_up_config(const MadeUp& m) {
   c.recipe = layer_recipe_named(m.recipe);
   c.rounding = m.rounding;
   c.optimizer.moments = m.moments;
+  c.bf16_last = m.bf16_last;
   return c;
 }
 

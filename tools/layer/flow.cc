@@ -74,7 +74,10 @@ std::string rule_text(const OperandRule& rule) {
   if (!rule.quantized()) return "bf16";
   return fmt::format("{} {} {}{}", spec(rule.format).name, block_text(rule), rule.scales,
                      rule.source == OperandSource::requantized ? " again" : "") +
-         (rule.rotates ? " rotated" : "") + (rule.stochastic ? " stochastic" : "");
+         (rule.rotates == 0   ? ""
+          : rule.random_signs ? fmt::format(" rotated{}", rule.rotates)
+                              : " rotated") +
+         (rule.stochastic ? " stochastic" : "");
 }
 
 std::vector<FlowStep> forward_flow(const LayerRecipe& r) {
@@ -298,6 +301,21 @@ std::string kept_x_text(const LayerRecipe& r) {
   return r.keeps_quantized_x ? "codes and scales of up's operand, " + rule_text(r.gemm(LayerGemm::up).a) : "bf16";
 }
 
+std::string again_text(const LayerRecipe& r) {
+  bool tokens = false, weights = false;
+  for (const LayerGemmSpec& g : kLayerGemms) {
+    const GemmRule& rule = r.gemm(g.value);
+    const bool along_tokens = g.value == LayerGemm::d_w2 || g.value == LayerGemm::d_w1;
+    const bool b = rule.b.source == OperandSource::requantized;
+    tokens |= rule.a.source == OperandSource::requantized || (b && along_tokens);
+    weights |= b && !along_tokens;
+  }
+  if (!tokens && !weights) return "";
+  return std::string("\nagain: made of the tensor as it was quantized ") + (tokens ? "along its rows" : "") +
+         (tokens && weights ? ", of weights " : "") + (weights ? "for the forward pass" : "") +
+         ", not of its BF16 values\n";
+}
+
 }  // namespace
 
 std::string to_text(const LayerRecipe& r) {
@@ -314,14 +332,16 @@ std::string to_text(const LayerRecipe& r) {
   }
   text += fmt::format("\nkept for the backward pass, beside the routing\nX        {}\nH        {}\n", kept_x_text(r),
                       rule_text(r.kept_h));
-  const bool again = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) {
-    return g.a.source == OperandSource::requantized || g.b.source == OperandSource::requantized;
-  });
-  const bool rotates = std::any_of(r.gemms.begin(), r.gemms.end(), [](const GemmRule& g) { return g.a.rotates; });
-  return text +
-         (again ? "\nagain: made of the tensor as it was quantized along its rows, not of its BF16 values\n" : "") +
-         (rotates ? "\nrotated: the Hadamard transform of 16 tokens, before it is quantized\n" : "") + "\n" +
-         flow_text(r);
+  const auto rotates = [&](bool random) {
+    return std::any_of(r.gemms.begin(), r.gemms.end(),
+                       [&](const GemmRule& g) { return g.a.rotates != 0 && g.a.random_signs == random; });
+  };
+  return text + again_text(r) +
+         (rotates(false) ? "\nrotated: the Hadamard transform of 16 tokens, before it is quantized\n" : "") +
+         (rotates(true)
+              ? "\nrotatedN: the Hadamard transform of N numbers along k, signs at random, before it is quantized\n"
+              : "") +
+         "\n" + flow_text(r);
 }
 
 }  // namespace mxcheck

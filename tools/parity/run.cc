@@ -211,6 +211,7 @@ std::int64_t perturbed_weight(const std::string& text) {
 // `config` with what the options say otherwise.
 TrainingConfig config_of(const ParityRunOptions& o, TrainingConfig config) {
   if (!o.recipe.empty()) config.recipe = layer_recipe_at(o.recipe);
+  set_if(o.bf16_last, config.bf16_last);
   if (!o.rounding.empty()) config.rounding = token_rounding_rule_named(o.rounding);
   if (!o.moments.empty()) config.optimizer.moments = o.moments == "bf16" ? Format::bf16 : Format::fp32;
   set_if(o.seed, config.seed), set_if(o.steps, config.steps), set_if(o.batch, config.batch);
@@ -234,7 +235,7 @@ void check_resume(const ParityRunOptions& o) {
   const bool about_the_run = !o.preset.empty() || !o.config.empty() || !o.recipe.empty() || !o.rounding.empty() ||
                              !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || !o.perturb.empty() ||
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
-                             !o.kept.empty() || o.skips_non_finite || o.at;
+                             !o.kept.empty() || o.skips_non_finite || o.at || o.bf16_last;
   if (about_the_run) {
     throw Error(ErrorKind::usage,
                 "--resume takes the run's configuration from its journal; -o, --seeds, --branch, --data, --engine, "
@@ -250,9 +251,10 @@ void check_branch_options(const ParityRunOptions& o) {
   const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.seed || o.evaluate_every ||
                          o.sequences || o.skips_non_finite;
   if (is_shared) {
-    throw Error(ErrorKind::usage,
-                "a branch has its trunk's sizes, steps, seed and evaluations; --recipe, --rounding, --tile, --moments "
-                "and --perturb alone say what is otherwise");
+    throw Error(
+        ErrorKind::usage,
+        "a branch has its trunk's sizes, steps, seed and evaluations; --recipe, --bf16-last, --rounding, --tile, "
+        "--moments and --perturb alone say what is otherwise");
   }
 }
 
@@ -370,6 +372,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--recipe", o.recipe, "Recipe of the MoE layers: a name, or a file ending in .json (default bf16)")
       .completes(names_in(all_layer_recipes()))
       .not_empty();
+  sub.option("--bf16-last", o.bf16_last, "So many of the model's last layers stay in BF16 (default 0)");
   const CommandOption seed = sub.option("--seed", o.seed, "Of initial weights, data and rounding (default 0)");
   sub.option("--seeds", o.seeds,
              "Several at once, sharing the device or the CPU, each to the OUT that has its number for {seed}")
@@ -429,6 +432,8 @@ std::string parity_version() { return std::string(kVersion) + " (commit " + kCom
 
 std::string run_title(const TrainingConfig& config) {
   std::string title = config.recipe.name;
+  if (config.bf16_last != 0)
+    title += fmt::format(" (the last {} of {} layers in BF16)", config.bf16_last, config.model.layers);
   if (config.rounding != TokenRoundingRule::none)
     title += fmt::format(" + {} (tiles of {})", to_text(config.rounding), config.tile);
   if (config.optimizer.moments != Format::fp32)

@@ -77,6 +77,7 @@ std::string branch_point(std::int64_t step, std::int64_t steps) {
 
 std::string arm_recipe(const TrainingConfig& c) {
   std::string name = c.recipe.name;
+  if (c.bf16_last != 0) name += "+bf16_last" + std::to_string(c.bf16_last);
   if (c.rounding != TokenRoundingRule::none) {
     name += " + " + std::string(to_text(c.rounding));
     if (c.tile != TrainingConfig().tile) name += " to " + std::to_string(c.tile);

@@ -383,7 +383,7 @@ double bits_of(const OperandRule& rule) {
   const double code = spec(rule.format).bits;
   const std::int64_t block = rule.block.rows * rule.block.cols;
   if (!rule.quantized() || block == 0) return code;  // 0: a scale for whole columns, rows or all
-  const Format scale = any_recipe_named(rule.scales).scale_format();
+  const Format scale = scale_format_of(rule);
   return code + static_cast<double>(spec(scale).bits) / static_cast<double>(block);
 }
 

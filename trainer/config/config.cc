@@ -119,16 +119,17 @@ auto at_place(const std::string& place, Action action) {
 }  // namespace
 
 std::string to_json(const TrainingConfig& c) {
-  const Json json{{"model", model_json(c.model)},
-                  {"batch", c.batch},
-                  {"steps", c.steps},
-                  {"seed", c.seed},
-                  {"perturb", c.perturb},
-                  {"recipe", layer_recipe_json(c.recipe)},
-                  {"rounding", to_text(c.rounding)},
-                  {"tile", c.tile},
-                  {"balance", short_number(c.balance)},
-                  {"optimizer", optimizer_json(c.optimizer)}};
+  Json json{{"model", model_json(c.model)},
+            {"batch", c.batch},
+            {"steps", c.steps},
+            {"seed", c.seed},
+            {"perturb", c.perturb},
+            {"recipe", layer_recipe_json(c.recipe)},
+            {"rounding", to_text(c.rounding)},
+            {"tile", c.tile},
+            {"balance", short_number(c.balance)},
+            {"optimizer", optimizer_json(c.optimizer)}};
+  if (c.bf16_last != 0) json["bf16_last"] = c.bf16_last;  // files of runs without it stay as they were
   return to_text(json);
 }
 
@@ -142,6 +143,7 @@ TrainingConfig config_from_json(std::string_view text, const std::string& where)
   c.seed = counter(o, "seed");
   c.perturb = o.integer("perturb", kPerturbOrder, std::int64_t{1} << 62);
   c.recipe = layer_recipe_from(to_text(o.required("recipe")), where + ": $.recipe");
+  if (o.has("bf16_last")) c.bf16_last = o.integer("bf16_last", 1, kMostSize);
   const std::string rounding = o.text("rounding");
   c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(rounding); });
   c.tile = o.integer("tile", 1, kMostSize);

@@ -168,6 +168,7 @@ class Writer {
     Counts loads;
     for (const LayerObservation& layer : all) {
       facts.insert(facts.end(), layer.operands.begin(), layer.operands.end());
+      if (layer.operands.empty()) facts.resize(facts.size() + first.size());  // in BF16: a row of zeros
       loads.insert(loads.end(), layer.expert_loads.begin(), layer.expert_loads.end());
     }
     for (const auto& column : kOperandCounts) {
@@ -374,10 +375,21 @@ class Reader {
       run_.observations.push_back({step[i], {}});
       for (std::int64_t l = 0; l < layers(); ++l, ++row) {
         const auto begin = facts.begin() + static_cast<std::ptrdiff_t>(row * names.size());
-        run_.observations[i].layers.push_back(
-            {loads.row(row), {begin, begin + static_cast<std::ptrdiff_t>(names.size())}, outputs[row]});
+        std::vector<OperandFacts> of_layer{begin, begin + static_cast<std::ptrdiff_t>(names.size())};
+        if (stays_in_bf16(run_.config, l)) drop_zeros(of_layer);
+        run_.observations[i].layers.push_back({loads.row(row), std::move(of_layer), outputs[row]});
       }
     }
+  }
+
+  // Of a layer without quantized operands.
+  void drop_zeros(std::vector<OperandFacts>& facts) const {
+    for (const OperandFacts& f : facts) {
+      OperandFacts zero;
+      zero.name = f.name;
+      if (f != zero) from_.refuse("operand '" + one_line(f.name) + "' of a layer that stays in BF16 has counts");
+    }
+    facts.clear();
   }
 
   // The facts of operands, of all layers of all observations: rows of names.size().
@@ -467,7 +479,8 @@ bool same_operands(const std::vector<OperandFacts>& a, const std::vector<Operand
                     [](const OperandFacts& x, const OperandFacts& y) { return x.name == y.name; });
 }
 
-std::string layer_objection(const RunRecord& run, const LayerObservation& layer, const LayerObservation& first) {
+std::string layer_objection(const RunRecord& run, const LayerObservation& layer, const LayerObservation& first,
+                            bool in_bf16) {
   if (std::string wrong = run_file_size_objection("expert loads", layer.expert_loads, run.config.model.experts);
       !wrong.empty()) {
     return wrong;
@@ -475,7 +488,9 @@ std::string layer_objection(const RunRecord& run, const LayerObservation& layer,
   if (std::any_of(layer.expert_loads.begin(), layer.expert_loads.end(), [](std::int64_t n) { return n < 0; })) {
     return "an expert's load is negative";
   }
-  if (!same_operands(layer.operands, first.operands)) return "its operands are not those of the first observed layer";
+  if (in_bf16 && !layer.operands.empty()) return "a layer that stays in BF16 has quantized operands";
+  if (!in_bf16 && !same_operands(layer.operands, first.operands))
+    return "its operands are not those of the first observed layer";
   for (const OperandFacts& facts : layer.operands) {
     if (std::string wrong = objection(facts); !wrong.empty()) return wrong;
   }
@@ -523,8 +538,9 @@ std::string objection(const RunRecord& run, const RecordedObservation& o) {
     return place + wrong;
   }
   const LayerObservation& first = run.observations.empty() ? o.layers[0] : run.observations[0].layers[0];
-  for (const LayerObservation& layer : o.layers) {
-    if (std::string wrong = layer_objection(run, layer, first); !wrong.empty()) return place + wrong;
+  for (std::size_t l = 0; l < o.layers.size(); ++l) {
+    const bool in_bf16 = stays_in_bf16(run.config, static_cast<std::int64_t>(l));
+    if (std::string wrong = layer_objection(run, o.layers[l], first, in_bf16); !wrong.empty()) return place + wrong;
   }
   return "";
 }

@@ -17,7 +17,8 @@ namespace {
 
 // The trunk's configuration with all that a branch may have otherwise.
 TrainingConfig as_in_branch(TrainingConfig trunk, const TrainingConfig& branch) {
-  trunk.recipe = branch.recipe, trunk.rounding = branch.rounding, trunk.tile = branch.tile;
+  trunk.recipe = branch.recipe, trunk.bf16_last = branch.bf16_last, trunk.rounding = branch.rounding,
+  trunk.tile = branch.tile;
   trunk.perturb = branch.perturb, trunk.optimizer.moments = branch.optimizer.moments;
   return trunk;
 }
@@ -27,7 +28,7 @@ std::string config_objection(const TrainingConfig& trunk, const TrainingConfig& 
   const std::string difference = first_difference(as_in_branch(trunk, branch), branch);
   return difference.empty() ? ""
                             : difference +
-                                  " in the branch: it shares with its trunk all but recipe, rounding, tile, "
+                                  " in the branch: it shares with its trunk all but recipe, bf16_last, rounding, tile, "
                                   "perturb and the type of the moments";
 }
 

@@ -61,6 +61,7 @@ CampaignArm arm_in(const Json& json, const std::string& place, const TrainingCon
   const Json& recipe = o.required("recipe");
   const auto* const name = recipe.get_if<std::string>();
   arm.config.recipe = name != nullptr ? layer_recipe_at(*name) : layer_recipe_from(to_text(recipe), place + ".recipe");
+  if (o.has("bf16_last")) arm.config.bf16_last = o.integer("bf16_last", 0, trunk.model.layers);
   if (o.has("rounding")) arm.config.rounding = token_rounding_rule_named(o.text("rounding"));
   const std::string moments = o.text_or("moments", "fp32");
   if (moments != "fp32" && moments != "bf16") o.refuse("moments", "is '" + moments + "'; fp32 or bf16 is needed");
@@ -89,6 +90,7 @@ std::string file_name_of(const TrainingConfig& c) {
     const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '-';
     if (!plain) letter = '_';
   }
+  if (c.bf16_last != 0) name += "_bf16_last" + std::to_string(c.bf16_last);
   if (c.rounding != TokenRoundingRule::none) name += "_" + std::string(to_text(c.rounding));
   if (c.optimizer.moments == Format::bf16) name += "_moments_bf16";
   if (c.perturb != 0) name += c.perturb == kPerturbOrder ? "_reordered" : "_moved";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -29,11 +30,21 @@ const mxcheck_train_table& load_table(const std::string& library) {
   void* const symbol = dlsym(loaded, MXCHECK_TRAIN_SYMBOL);
   if (symbol == nullptr) refuse("has no symbol " MXCHECK_TRAIN_SYMBOL ": it is no library of kernels/train.h");
   const mxcheck_train_table* const table = reinterpret_cast<mxcheck_train_function>(symbol)();
-  if (table->interface_version != MXCHECK_TRAIN_VERSION || table->size < sizeof(mxcheck_train_table)) {
+  constexpr std::size_t kFirstSize = offsetof(mxcheck_train_table, config_bytes);
+  if (table->interface_version != MXCHECK_TRAIN_VERSION || table->size < kFirstSize) {
     refuse("is of interface version " + std::to_string(table->interface_version) + "; " +
            std::to_string(MXCHECK_TRAIN_VERSION) + " is needed");
   }
   return *table;
+}
+
+// The members of a configuration that a library does not know: it would train something else.
+void check_known(const mxcheck_train_table& table, const TrainingConfig& config) {
+  const bool has_bytes = table.size >= sizeof(mxcheck_train_table);
+  if (config.bf16_last == 0 || (has_bytes && table.config_bytes >= sizeof(mxcheck_train_config))) return;
+  throw Error(ErrorKind::usage, std::string(table.name) +
+                                    ": was built before layers could stay in BF16, and bf16_last is " +
+                                    std::to_string(config.bf16_last) + ": build it again, or train on the CPU");
 }
 
 // The first GPU, as NVIDIA's driver names it in /proc.
@@ -70,6 +81,8 @@ class DeviceEngine final : public TrainingEngine {
     c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
     c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
     c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
+    c.bf16_last = config.bf16_last;
+    check_known(table_, config);
     require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
   }
   ~DeviceEngine() override { table_.destroy(run_); }
@@ -270,7 +283,8 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
   LayerRoutes routes;
   routes.offsets = elements_of<std::int64_t>(read, of + "offsets", m.experts + 1);
   const std::int64_t rows = routed_rows(routes.offsets, tokens * m.experts);
-  if (!quantizes(config.recipe)) {
+  const LayerRecipe& recipe = recipe_of_layer(config, config.recipe, layer);
+  if (!quantizes(recipe)) {
     LayerObservation loads;
     loads.expert_loads = expert_loads(routes);
     return loads;
@@ -287,7 +301,7 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
   const std::int64_t matrix = m.experts * m.width * m.inner;
   const auto w1 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w1), 2 * matrix);
   const auto w2 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w2), matrix);
-  Layer computed{{tokens, m.width, m.inner, m.experts}, &config.recipe, GateUp::halves, w1, w2, threads};
+  Layer computed{{tokens, m.width, m.inner, m.experts}, &recipe, GateUp::halves, w1, w2, threads};
   computed.random = {config.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
   return observe_layer(computed, x, d_o, routes, {h, p});
 }

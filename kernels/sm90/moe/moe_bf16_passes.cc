@@ -9,33 +9,17 @@
 // writes its sums in FP32, and "alpha ..." makes the output of them. Without rounding the most is R (2 n + 2 d) bytes
 // forward (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
 
-#include <algorithm>
-#include <optional>
-#include <variant>
+#include <cstdint>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/moe_builder.h"
 #include "kernels/sm90/moe/moe_kernels.h"
-#include "kernels/sm90/moe/two_level_values.cuh"
+#include "kernels/sm90/moe/moe_operands.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 // ---- GEMMs: weights are multiplied as they lie, and none is transposed ----
-
-// An operand of a GEMM, in BF16.
-struct MoeOperand {
-  const std::uint16_t* values = nullptr;
-  Part part;                            // of the arena, where that holds it
-  const std::uint32_t* amax = nullptr;  // of a tensor in NVFP4
-  Part amax_part = {};
-  float unit = 0;  // by which the amax is divided; 0 for others
-};
-
-void drop(MoeBuilder& b, const MoeOperand& x) {
-  b.memory.drop(x.part);
-  b.memory.drop(x.amax_part);
-}
 
 // D of a GEMM.
 struct GemmOutput {
@@ -139,224 +123,11 @@ void add_k_grouped_gemm(MoeBuilder& builder, const KGroupedGemm& gemm) {
   finish_output(builder, gemm.a, gemm.b, to, sums);
 }
 
-// ---- Operands: through a block format and back as steps "quantize ...", or, without a rule, as they are ----
-
-enum class Along : std::uint8_t { rows, columns };  // of the tensor as it lies: where 32 neighbours share a scale
-
-using MaybeRule = std::optional<OperandRule>;
-
-// The tensor of an operand in NVFP4: x, of which the rows that `index` names are the matrix, or all.
-struct TwoLevelSource {
-  const std::uint16_t* x = nullptr;
-  const std::int32_t* index = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t expert_rows = 0;
-  TiledRows tiles;
-};
-
-// One step: the rotation where there is one, the amax, and the values.
-MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& from, Along along,
-                         const TwoLevelRule& rule, RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  MoeOperand out;
-  out.part = b.memory.take(from.rows, 2 * from.cols);
-  out.amax_part = b.memory.take(1, sizeof(std::uint32_t));
-  const Part rotated = b.memory.take(rule.rotates ? from.rows : 0, 2 * from.cols);
-  TwoLevelJob job;
-  job.x = from.x, job.index = from.index, job.cols = from.cols, job.expert_rows = from.expert_rows;
-  job.rows = from.tiles;
-  job.blocks = rule.squares           ? TwoLevelBlocks::squares
-               : along == Along::rows ? TwoLevelBlocks::rows
-                                      : TwoLevelBlocks::columns;
-  job.by_columns = along == Along::columns, job.rule = rule;
-  job.random = {c.seed, 0x80000000U | c.layer << 8 | static_cast<std::uint32_t>(operand), c.step};
-  job.rotated = b.memory.at<std::uint16_t>(rotated);
-  job.values = b.memory.at<std::uint16_t>(out.part), job.amax = b.memory.at<std::uint32_t>(out.amax_part);
-  out.values = job.values, out.amax = job.amax, out.unit = rule.four_over_six ? kFourOverSixUnit : kAmaxUnit;
-  // Each pass over the matrix once: the rotation reads and writes, the amax reads, the values read and write.
-  b.add(name, MoeStepKind::quantize, bytes_of(from.rows, from.cols, rule.rotates ? 10 : 6),
-        [job](cudaStream_t stream) { return launch_two_level(job, stream); });
-  b.memory.drop(rotated);
-  return out;
-}
-
-// rows x cols out of as many rows of x, or of fewer of `source_rows` that are gathered.
-void add_round_trip(MoeBuilder& b, const char* name, const RoundTripJob& job, std::int64_t source_rows) {
-  const std::int64_t outputs = (job.along_rows != nullptr ? 1 : 0) + (job.along_columns != nullptr ? 1 : 0);
-  const std::uint64_t index = job.index == nullptr ? 0 : bytes_of(job.rows.rows, 1, 4);
-  const std::uint64_t bytes = bytes_of(source_rows, job.cols, 2) + bytes_of(job.rows.rows, job.cols, 2 * outputs);
-  const bool empty = job.rows.rows == 0 || job.cols == 0;
-  b.add(name, MoeStepKind::quantize, bytes + index,
-        [job, empty](cudaStream_t stream) { return empty ? cudaSuccess : launch_round_trip(job, stream); });
-}
-
-void set_along(RoundTripJob& job, Along along, std::uint16_t* to, RoundRule rule) {
-  if (along == Along::rows) {
-    job.along_rows = to, job.row_rule = rule;
-  } else {
-    job.along_columns = to, job.column_rule = rule;
-  }
-}
-
-// X or dO [tokens, d] copied to the rows of experts.
-MoeOperand gather_tokens(MoeBuilder& b, const char* name, const std::uint16_t* x) {
-  const MoeCall& c = b.call();
-  const Part part = b.memory.take(c.routed, 2 * c.d);
-  auto* const to = b.memory.at<std::uint16_t>(part);
-  add_gather(b, name, {x, to, 2 * c.d}, {});
-  return {to, part};
-}
-
-// X or dO [tokens, d] as rows of experts: rounded once a token, and copied to its rows.
-// `names` are of the rounding and of the copy.
-struct TokenNames {
-  const char* values;
-  const char* copy;
-};
-MoeOperand rows_of_tokens(MoeBuilder& b, const TokenNames& names, const Checked& x, RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  const MaybeRule& rule = c.recipe->rule(operand);
-  const auto* const values = data_of<const std::uint16_t>(x);
-  if (!rule) return gather_tokens(b, names.copy, values);
-  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
-    const TwoLevelSource from{values, nullptr, c.tokens, c.d, 0, b.plain_rows(c.tokens)};
-    const MoeOperand by_token = add_two_level(b, names.values, from, Along::rows, *two_level, operand);
-    MoeOperand rows = gather_tokens(b, names.copy, by_token.values);
-    b.memory.drop(by_token.part);
-    rows.amax = by_token.amax, rows.amax_part = by_token.amax_part, rows.unit = by_token.unit;
-    return rows;
-  }
-  const Part part = b.memory.take(c.tokens, 2 * c.d);
-  RoundTripJob job;
-  job.x = values, job.cols = c.d, job.rows = b.plain_rows(c.tokens);
-  set_along(job, Along::rows, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
-  add_round_trip(b, names.values, job, c.tokens);
-  const MoeOperand gathered = gather_tokens(b, names.copy, job.along_rows);
-  b.memory.drop(part);
-  return gathered;
-}
-
-// The same tensors as rows of experts, rounded along tokens.
-MoeOperand round_gathered(MoeBuilder& b, const char* name, const Checked& x, RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  const OperandRule& rule = *c.recipe->rule(operand);
-  if (const auto* const two_level = std::get_if<TwoLevelRule>(&rule)) {
-    const TwoLevelSource from{data_of<const std::uint16_t>(x),
-                              data_of<const std::int32_t>(c.tensors.row_token),
-                              c.routed,
-                              c.d,
-                              0,
-                              b.routed_rows()};
-    return add_two_level(b, name, from, Along::columns, *two_level, operand);
-  }
-  const Part part = b.memory.take(c.routed, 2 * c.d);
-  RoundTripJob job;
-  job.x = data_of<const std::uint16_t>(x), job.cols = c.d, job.rows = b.routed_rows();
-  job.index = data_of<const std::int32_t>(c.tensors.row_token);
-  set_along(job, Along::columns, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(rule));
-  add_round_trip(b, name, job, c.tokens < c.routed ? c.tokens : c.routed);
-  return {job.along_columns, part};
-}
-
-// w [experts * rows, cols].
-MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std::int64_t rows, std::int64_t cols,
-                         Along along, RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  const MaybeRule& rule = c.recipe->rule(operand);
-  if (!rule) return {data_of<const std::uint16_t>(w), {}};
-  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
-    const TwoLevelSource from{data_of<const std::uint16_t>(w), nullptr, c.experts * rows, cols, rows,
-                              b.plain_rows(c.experts * rows)};
-    return add_two_level(b, name, from, along, *two_level, operand);
-  }
-  const Part part = b.memory.take(c.experts * rows, 2 * cols);
-  RoundTripJob job;
-  job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
-  job.rows = b.plain_rows(c.experts * rows);
-  set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
-  add_round_trip(b, name, job, c.experts * rows);
-  return {b.memory.at<const std::uint16_t>(part), part};
-}
-
-// x [routed, cols] of the arena in NVFP4.
-MoeOperand two_level_of_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
-                               const TwoLevelRule& rule, RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  const TwoLevelSource from{b.memory.at<const std::uint16_t>(x),
-                            nullptr,
-                            c.routed,
-                            cols,
-                            0,
-                            along == Along::rows ? b.plain_rows(c.routed) : b.routed_rows()};
-  return add_two_level(b, name, from, along, rule, operand);
-}
-
-// x [routed, cols] of the arena, which it takes: that is dropped, or becomes the operand.
-MoeOperand round_routed(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, Along along,
-                        RoundedOperand operand) {
-  const MoeCall& c = b.call();
-  const MaybeRule& rule = c.recipe->rule(operand);
-  if (!rule) return {b.memory.at<const std::uint16_t>(x), x};
-  if (const auto* const two_level = std::get_if<TwoLevelRule>(&*rule)) {
-    const MoeOperand out = two_level_of_routed(b, name, x, cols, along, *two_level, operand);
-    b.memory.drop(x);
-    return out;
-  }
-  const Part part = b.memory.take(c.routed, 2 * cols);
-  RoundTripJob job;
-  job.x = b.memory.at<const std::uint16_t>(x), job.cols = cols;
-  job.rows = along == Along::rows ? b.plain_rows(c.routed) : b.routed_rows();
-  set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
-  add_round_trip(b, name, job, c.routed);
-  b.memory.drop(x);
-  return {b.memory.at<const std::uint16_t>(part), part};
-}
-
-// x [routed, cols] in both directions from one read. `rows` are read, and their part dropped, before `columns`. The
-// memory of x is dropped with the last of them that it is.
-struct RoundedPair {
-  MoeOperand rows;
-  MoeOperand columns;
-};
-RoundedPair round_both(MoeBuilder& b, const char* name, const Part& x, std::int64_t cols, RoundedOperand rows,
-                       RoundedOperand columns) {
-  const MoeCall& c = b.call();
-  const MaybeRule& along_rows = c.recipe->rule(rows);
-  const MaybeRule& along_columns = c.recipe->rule(columns);
-  const auto* const values = b.memory.at<const std::uint16_t>(x);
-  RoundedPair pair{{values, {}}, {values, x}};
-  if (!along_rows && !along_columns) return pair;
-  if (along_rows && along_columns && std::holds_alternative<TwoLevelRule>(*along_rows)) {
-    const auto& of_rows = std::get<TwoLevelRule>(*along_rows);
-    const auto& of_columns = std::get<TwoLevelRule>(*along_columns);
-    pair.rows = two_level_of_routed(b, name, x, cols, Along::rows, of_rows, rows);
-    pair.columns = two_level_of_routed(b, "quantize dH along tokens", x, cols, Along::columns, of_columns, columns);
-    b.memory.drop(x);
-    return pair;
-  }
-  RoundTripJob job;
-  job.x = values, job.cols = cols, job.rows = b.routed_rows();
-  const auto rounded = [&](Along along, const OperandRule& rule) -> MoeOperand {
-    const Part part = b.memory.take(c.routed, 2 * cols);
-    set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(rule));
-    return {b.memory.at<const std::uint16_t>(part), part};
-  };
-  if (along_rows) pair.rows = rounded(Along::rows, *along_rows);
-  if (along_columns) pair.columns = rounded(Along::columns, *along_columns);
-  if (!along_rows) pair.rows.part = x;
-  add_round_trip(b, name, job, c.routed);
-  if (along_rows && along_columns) b.memory.drop(x);
-  return pair;
-}
-
 // ---- The steps ----
 
 constexpr int kBand = 32;
 constexpr TokenNames kX{"quantize X", "gather X"};
 constexpr TokenNames kDO{"quantize dO", "gather dO"};
-
-const MaybeRule& rule(MoeBuilder& b, RoundedOperand operand) { return b.call().recipe->rule(operand); }
 
 // True if both GEMMs that read dO read it as it is.
 bool shares_d_o(MoeBuilder& b) { return !rule(b, RoundedOperand::d_down_do) && !rule(b, RoundedOperand::d_w2_do); }
@@ -449,8 +220,8 @@ MoePlan backward_of_values(const MoeCall& call) {
   add_swiglu_backward(b, kept_h(call), p, {a, dh_values});
   b.memory.drop(p);
   add_d_w2(b, a, d_o);
-  const RoundedPair dh =
-      round_both(b, "quantize dH", dh_values, 2 * call.n, RoundedOperand::d_up_dh, RoundedOperand::d_w1_dh);
+  const RoundedPair dh = round_both(b, {"quantize dH", "quantize dH along tokens"}, dh_values, 2 * call.n,
+                                    RoundedOperand::d_up_dh, RoundedOperand::d_w1_dh);
   const Part dx = add_d_up(b, dh.rows);
   add_d_w1(b, dh.columns);
   b.add_aggregate("d_aggregate", dx, call.tensors.dx, false);

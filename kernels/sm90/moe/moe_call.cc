@@ -47,6 +47,16 @@ constexpr MoeRecipe two_levels(std::string_view name, bool forward, bool backwar
   }
   return recipe;
 }
+// Quartet II: Four Over Six in the forward pass, MS-EDEN in the backward pass.
+constexpr MoeRecipe quartet2() {
+  const TwoLevelRule forward{.four_over_six = true};
+  const MsEdenRule of_values;
+  const MsEdenRule again{.requantizes = true};
+  return {
+      "quartet2",
+      MoeOperands::values,
+      {forward, forward, forward, forward, of_values, again, of_values, again, of_values, of_values, again, of_values}};
+}
 constexpr MoeRecipe blocks(std::string_view name, CodeScale scale, bool square_gradients, bool keeps_e5m6) {
   return {name, MoeOperands::blocks, {}, scale, square_gradients, keeps_e5m6};
 }
@@ -65,6 +75,7 @@ constexpr std::array kRecipes{
     two_levels("nvfp4_forward", true, false, false),
     two_levels("nvfp4_backward", false, true, false),
     two_levels("nvfp4_46", true, true, true),
+    quartet2(),
 };
 
 struct NamedFormat {
@@ -119,7 +130,8 @@ const MoeRecipe& kept_recipe(const std::string& text) {
 bool MoeRecipe::stochastic() const {
   return std::any_of(rules.begin(), rules.end(), [](const std::optional<OperandRule>& rule) {
     const auto* const two_level = rule ? std::get_if<TwoLevelRule>(&*rule) : nullptr;
-    return two_level != nullptr && two_level->stochastic;
+    const bool is_eden = rule && std::holds_alternative<MsEdenRule>(*rule);
+    return is_eden || (two_level != nullptr && two_level->stochastic);
   });
 }
 

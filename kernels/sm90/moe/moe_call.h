@@ -11,6 +11,7 @@
 #include "kernels/candidate_moe.h"
 #include "kernels/common/arguments.h"
 #include "kernels/common/layer/policy.h"
+#include "kernels/sm90/moe/ms_eden.h"
 #include "kernels/sm90/moe/round_trip.h"
 #include "kernels/sm90/moe/two_level.h"
 
@@ -39,7 +40,7 @@ enum class RoundedOperand : std::uint8_t {
   d_w1_dh,
 };
 inline constexpr std::size_t kRoundedOperands = 12;
-using OperandRule = std::variant<RoundRule, TwoLevelRule>;
+using OperandRule = std::variant<RoundRule, TwoLevelRule, MsEdenRule>;
 using RoundRules = std::array<std::optional<OperandRule>, kRoundedOperands>;  // none: the operand stays as it is
 
 struct MoeRecipe {

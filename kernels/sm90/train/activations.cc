@@ -116,9 +116,9 @@ void take_scratch(const Taker& t, const Model& model, const PassShape& s, std::u
 
 }  // namespace
 
-ExpertsShape experts_shape(const Model& model, const PassShape& pass, std::int64_t routed) {
+ExpertsShape experts_shape(const Model& model, const PassShape& pass, std::int64_t layer, std::int64_t routed) {
   const mxcheck_train_config& c = model.config;
-  return {pass.recipe, pass.tokens, c.width, c.inner, c.experts, routed};
+  return {recipe_of_layer(model, pass, layer), pass.tokens, c.width, c.inner, c.experts, routed};
 }
 
 Activations make_activations(Buffers& buffers, const Model& model, const PassShape& shape, const std::string& prefix,

@@ -132,7 +132,7 @@ KeptBytes kept_bytes(const ExpertsShape& s) {
 // docs/layer.md's.
 constexpr std::array kRecipes{"bf16",          "mxfp8",          "mxfp8_floor",       "mxfp8_e5m2_grad", "broken",
                               "dsv3",          "dsv3_pow2",      "dsv3_128x128_grad", "fp8_tensor",      "nvfp4",
-                              "nvfp4_forward", "nvfp4_backward", "nvfp4_46"};
+                              "nvfp4_forward", "nvfp4_backward", "nvfp4_46",          "quartet2"};
 
 }  // namespace
 

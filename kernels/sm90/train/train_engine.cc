@@ -26,7 +26,7 @@ Engine::Engine(const mxcheck_train_config& config) {
   model_.parameters = parameters_of(config);
   make_state();
   shape_ = pass_shape(model_, config.batch, model_.recipe.c_str(), model_.rule);
-  const ExpertsBytes bytes = experts_bytes(experts_shape(model_, shape_, shape_.most_routed), true);
+  const ExpertsBytes bytes = bytes_of_layers(shape_, true);
   activations_ = make_activations(buffers_, model_, shape_, "", true, bytes);
   backward_ = take_backward(buffers_, model_, shape_);
   plans_ = ExpertsPlans(config.layers);
@@ -44,6 +44,20 @@ Engine::Engine(const mxcheck_train_config& config) {
   // another thread's capture of a graph, so that these two streams are waited for.
   require_success(cudaStreamSynchronize(cudaStreamLegacy));
   require_success(cudaStreamSynchronize(stream_));
+}
+
+// The most of the first layer, under the recipe, and of the last, which may be in BF16.
+ExpertsBytes Engine::bytes_of_layers(const PassShape& shape, bool backward) const {
+  const auto of = [&](std::int64_t layer) {
+    return experts_bytes(experts_shape(model_, shape, layer, shape.most_routed), backward);
+  };
+  ExpertsBytes most = of(0);
+  if (model_.config.bf16_last == 0) return most;
+  const ExpertsBytes last = of(model_.config.layers - 1);
+  most.workspace = std::max(most.workspace, last.workspace);
+  most.kept = {std::max(most.kept.h, last.kept.h), std::max(most.kept.h_scales, last.kept.h_scales),
+               std::max(most.kept.x, last.kept.x), std::max(most.kept.x_scales, last.kept.x_scales)};
+  return most;
 }
 
 void Engine::make_state() {
@@ -108,7 +122,7 @@ void Engine::make_norm_tables() {
 void Engine::make_evaluation() {
   const PassShape most =
       pass_shape(model_, model_.config.evaluation_sequences, model_.recipe.c_str(), TokenRoundingRule::none);
-  const ExpertsBytes bytes = experts_bytes_of_all(experts_shape(model_, most, most.most_routed));
+  const ExpertsBytes bytes = experts_bytes_of_all(experts_shape(model_, most, 0, most.most_routed));
   evaluation_ = make_activations(buffers_, model_, most, "evaluation.", false, bytes);
   evaluation_tokens_.create(most.sequences * (model_.config.length + 1));
   found_routes_.create(model_.config.layers * most.tokens * model_.config.top_k);
@@ -296,7 +310,7 @@ Engine::EvaluationPass& Engine::evaluation_pass(const std::string& recipe, std::
   auto pass = std::make_unique<EvaluationPass>();
   pass->recipe = recipe;
   pass->shape = pass_shape(model_, sequences, pass->recipe.c_str(), TokenRoundingRule::none);
-  (void)experts_bytes(experts_shape(model_, pass->shape, pass->shape.most_routed), false);  // refused before all else
+  (void)bytes_of_layers(pass->shape, false);  // refused before all else
   pass->plans = ExpertsPlans(model_.config.layers);
   pass->token_end.create(1);
   *pass->token_end.data() = pass->shape.tokens;

@@ -39,6 +39,7 @@ class Engine {
   void make_state();
   void make_evaluation();
   void make_observed();
+  [[nodiscard]] ExpertsBytes bytes_of_layers(const PassShape& shape, bool backward) const;
   struct EvaluationPass;
   EvaluationPass& evaluation_pass(const std::string& recipe, std::int64_t sequences);
 

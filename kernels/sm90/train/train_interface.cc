@@ -51,7 +51,7 @@ constexpr mxcheck_train_table kTable{
     [](const mxcheck_train_config* config, mxcheck_train_run** run, char* message, std::uint64_t bytes) {
       return guarded(message, bytes, [&] {
         require_given(config, run);
-        *run = new mxcheck_train_run{Engine(*config)};
+        *run = new mxcheck_train_run{Engine(whole_config(*config))};
       });
     },
     [](mxcheck_train_run* run) { delete run; },
@@ -91,6 +91,7 @@ constexpr mxcheck_train_table kTable{
         run->engine.read(name, data, *size);
       });
     },
+    sizeof(mxcheck_train_config),
 };
 
 }  // namespace

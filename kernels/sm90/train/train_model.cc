@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "kernels/common/refusal.h"
@@ -43,6 +45,7 @@ void check_sizes(const mxcheck_train_config& c) {
   require_range("length", c.length, 1, kMostSize);
   require_range("batch", c.batch, 1, kMostSize / c.length);
   require_range("evaluation_sequences", c.evaluation_sequences, 0, kMostSize / c.length);
+  require_range("bf16_last", c.bf16_last, 0, c.layers - 1);
   if (c.width % c.heads != 0) invalid("config.width must be a multiple of config.heads");
 }
 
@@ -61,8 +64,15 @@ void check_offered(const mxcheck_train_config& c) {
 
 }  // namespace
 
+mxcheck_train_config whole_config(const mxcheck_train_config& given) {
+  constexpr std::size_t kFirstSize = offsetof(mxcheck_train_config, bf16_last);
+  if (given.size < kFirstSize) invalid("config.size is less than that of mxcheck_train_config");
+  mxcheck_train_config c{};
+  std::memcpy(&c, &given, std::min<std::size_t>(given.size, sizeof(c)));
+  return c;
+}
+
 void check_config(const mxcheck_train_config& c) {
-  if (c.size < sizeof(mxcheck_train_config)) invalid("config.size is less than that of mxcheck_train_config");
   check_sizes(c);
   check_offered(c);
   const TokenRoundingRule rule = token_rounding_rule_named(c.rounding);
@@ -107,6 +117,10 @@ std::int64_t most_routed(const mxcheck_train_config& c, bool rounds, std::int64_
   const std::int64_t chosen = tokens * c.top_k;
   if (!rounds) return chosen;
   return std::min(tokens * c.experts, chosen + c.experts * std::min(c.tile - 1, tokens));
+}
+
+const char* recipe_of_layer(const Model& model, const PassShape& pass, std::int64_t layer) {
+  return layer < model.config.layers - model.config.bf16_last ? pass.recipe : "bf16";
 }
 
 PassShape pass_shape(const Model& model, std::int64_t sequences, const char* recipe, TokenRoundingRule rule) {

@@ -2,7 +2,7 @@
 // The model's sizes as a call gives them, its parameters in one allocation each of weights, moments and gradients, its
 // memory on the device beside a pass's activations, and the sizes of a pass.
 //
-// Errors: Refusal{INVALID, UNSUPPORTED} of check_config.
+// Errors: Refusal{INVALID, UNSUPPORTED} of check_config and whole_config.
 
 #include <cstdint>
 #include <string>
@@ -20,6 +20,9 @@ namespace mxcheck_kernels::sm90 {
 
 // Sizes, texts and tables are there and agree, and the kernels can do it (kernels/train.h).
 void check_config(const mxcheck_train_config& config);
+
+// What a caller of any size gave, with zeros for the members that it does not know.
+mxcheck_train_config whole_config(const mxcheck_train_config& given);
 
 struct Parameter {
   std::int64_t offset = 0;  // elements from the start, a multiple of 64: at a multiple of 128 bytes in BF16 too
@@ -76,5 +79,8 @@ struct PassShape {
   std::int64_t most_routed = 0;
 };
 PassShape pass_shape(const Model& model, std::int64_t sequences, const char* recipe, TokenRoundingRule rule);
+
+// The pass's recipe, or "bf16" of the layers that stay in BF16.
+const char* recipe_of_layer(const Model& model, const PassShape& pass, std::int64_t layer);
 
 }  // namespace mxcheck_kernels::sm90

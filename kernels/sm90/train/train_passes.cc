@@ -117,8 +117,8 @@ void mix_experts(const Pass& p, std::size_t layer, const LayerParameters& at, co
   balance_loss(p.model, p.shape, l.router, p.a.router, p.a.balance + layer, p.backward, p.aside());
   // Plans of token choice stay as they are: the first pass makes them.
   if (p.plans.routed[layer] != routed || p.shape.rule != TokenRoundingRule::none) {
-    p.plans.forward[layer] =
-        experts_forward(experts_shape(p.model, p.shape, routed), experts_tensors(p, at, l), p.a.experts);
+    p.plans.forward[layer] = experts_forward(experts_shape(p.model, p.shape, static_cast<std::int64_t>(layer), routed),
+                                             experts_tensors(p, at, l), p.a.experts);
     p.plans.routed[layer] = routed;
   }
   enqueue(p.plans.forward[layer], {"up", p.observed == nullptr ? nullptr : (*p.observed)[layer].h}, p.stream);
@@ -195,7 +195,7 @@ void experts_layer(const Pass& p, const BackwardTensors& t, std::size_t layer, c
     tensors.x = l.moe_u, tensors.routes = l.router.routes, tensors.kept = l.kept;
     tensors.d_o = t.rounded, tensors.dx = t.layers[layer].expert_dx, tensors.ds = t.ds;
     tensors.dw1 = p.model.gradient(at.w1), tensors.dw2 = p.model.gradient(at.w2);
-    ExpertsShape shape = experts_shape(p.model, p.shape, p.plans.routed[layer]);
+    ExpertsShape shape = experts_shape(p.model, p.shape, static_cast<std::int64_t>(layer), p.plans.routed[layer]);
     shape.seed = p.model.config.seed, shape.step = p.step, shape.layer = static_cast<std::uint32_t>(layer);
     plan = experts_backward(shape, tensors, p.a.experts);
   }

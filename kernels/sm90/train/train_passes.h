@@ -65,7 +65,7 @@ struct Activations {
 Activations make_activations(Buffers& buffers, const Model& model, const PassShape& shape, const std::string& prefix,
                              bool kept, const ExpertsBytes& experts);
 
-ExpertsShape experts_shape(const Model& model, const PassShape& pass, std::int64_t routed);
+ExpertsShape experts_shape(const Model& model, const PassShape& pass, std::int64_t layer, std::int64_t routed);
 
 // ---- GEMMs ----
 //

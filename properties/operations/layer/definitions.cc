@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe.h"
 #include "properties/operations/layer/step_slips.h"
+#include "reference/quantize/hadamard.h"
 
 namespace mxcheck {
 
@@ -97,7 +99,7 @@ void add_operand_families(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
     for (const Recipe& scales : two_level_recipes()) {
       to.push_back(of_operands(g, side, "scales of recipe " + scales.name + " of " + side.text,
                                [name = scales.name](OperandRule& rule) {
-                                 if (any_recipe_named(rule.scales).has_two_levels()) rule.scales = name;
+                                 if (has_two_levels(rule)) rule.scales = name;
                                }));
     }
     for (const Format format : kQuantizedFormats) {
@@ -139,10 +141,30 @@ void add_contracts(const LayerGemmSpec& g, std::vector<LayerRow>& to) {
   }
 }
 
-// Both operands of a GEMM along tokens as they are, where they are rotated.
+// Both operands of a GEMM as they are, where they are rotated.
 LayerRow not_rotated(const LayerGemmSpec& g) {
   const SideText both = sides_of(g)[0];
-  return of_operands(g, both, both.text + " not rotated", [](OperandRule& rule) { rule.rotates = false; });
+  return of_operands(g, both, both.text + " not rotated",
+                     [](OperandRule& rule) { rule.rotates = 0, rule.random_signs = false; });
+}
+
+// Both operands rotated in groups of another size, where the signs are random; weights of the backward pass made of the
+// other source.
+void add_backward_operands(const LayerGemmSpec& g, const LayerRecipe& own, std::vector<LayerRow>& to) {
+  const GemmRule& rule = own.gemm(g.value);
+  const auto [both, a, b] = sides_of(g);
+  for (const int size : kHadamardSizes) {
+    if (!rule.a.random_signs || size == rule.a.rotates) continue;
+    to.push_back(of_operands(g, both, both.text + " rotated in groups of " + std::to_string(size),
+                             [size](OperandRule& of) { of.rotates = size; }));
+  }
+  if (g.value != LayerGemm::d_down && g.value != LayerGemm::d_up) return;
+  const bool again = rule.b.source == OperandSource::requantized;
+  to.push_back(of_operands(
+      g, b,
+      b.text + (again ? " quantized from its values, not from what the forward pass made of it"
+                      : " quantized again from what the forward pass made of it, in place of its values"),
+      [again](OperandRule& of) { of.source = again ? OperandSource::values : OperandSource::requantized; }));
 }
 
 // Operands that are rounded stochastically, to nearest.
@@ -195,8 +217,12 @@ std::vector<LayerRow> layer_families(const LayerRecipe& own) {
     all.push_back(under(every, "layer recipe " + r.name, [&r](LayerRecipe& to) { to = r; }));
   }
   for (const LayerGemmSpec& g : kLayerGemms) add_operand_families(g, all);
-  for (const LayerGemm g : {LayerGemm::d_w2, LayerGemm::d_w1}) all.push_back(not_rotated(spec(g)));
+  for (const LayerGemmSpec& g : kLayerGemms) {
+    const bool along_tokens = g.value == LayerGemm::d_w2 || g.value == LayerGemm::d_w1;
+    if (along_tokens || own.gemm(g.value).a.rotates != 0) all.push_back(not_rotated(g));
+  }
   for (const LayerGemmSpec& g : kLayerGemms) add_roundings(g, own, all), add_outer_scales(g, all);
+  for (const LayerGemmSpec& g : kLayerGemms) add_backward_operands(g, own, all);
   for (const OtherWords& words : kOtherWords) all.push_back(with_words(every, std::string(words.name), words.change));
   for (const LayerGemmSpec& g : kLayerGemms) add_contracts(g, all);
   return all;
@@ -242,7 +268,7 @@ Bytes other_blocks(const LayerData& d, const std::string& tensor, bool by_rows) 
   LayerData v = d;
   const auto operand = [&](Side side) {
     const OperandRule& rule = rule_of(d.recipe, g.gemm, side);
-    if (!rule.quantized() || rule.of_whole_tensor() || rule.source != OperandSource::values || rule.rotates ||
+    if (!rule.quantized() || rule.of_whole_tensor() || rule.source != OperandSource::values || rule.rotates != 0 ||
         rule.stochastic)
       throw Error(ErrorKind::usage, "no blocks along tokens");
     const LayerOperand values = gathered_values(d, g.gemm, side);

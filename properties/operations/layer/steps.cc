@@ -47,9 +47,10 @@ LayerOperand weights(const Run& run, const LayerData& d, LayerGemm gemm) {
   const Words& w = first ? d.w1 : d.w2;
   const std::int64_t rows = first ? run.d : run.n;
   const std::int64_t cols = first ? 2 * run.n : run.d;
-  if (gemm == LayerGemm::d_up || gemm == LayerGemm::d_down) return run.weight(gemm, view(w, run.experts * rows, cols));
-  const Words turned = run.transposed(w, rows, cols);
-  return run.weight(gemm, view(turned, run.experts * cols, rows));
+  if (gemm == LayerGemm::up || gemm == LayerGemm::down) return run.forward_weight(gemm);
+  LayerOperand forward;
+  if (run.requantizes_weight(gemm)) forward = operand_as_held(d, first ? LayerGemm::up : LayerGemm::down, Side::b);
+  return run.backward_weight(gemm, view(w, run.experts * rows, cols), &forward);
 }
 
 TokenRows rows_of(const LayerData& d, LayerGemm gemm, Side side) {

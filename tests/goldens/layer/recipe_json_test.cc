@@ -88,6 +88,34 @@ TEST(LayerRecipeJson, refuses_by_the_place_and_says_what_would_be_right) {
   expect_refused(with(good, "\"name\": \"mxfp8\",", "\"name\": \"mxfp8\", \"name\": \"b\","), "r.json");
 }
 
+TEST(LayerRecipeJson, a_rotation_is_true_or_the_size_of_groups_under_random_signs) {
+  const auto d_w2 = [](const std::string& a, const std::string& b) {
+    return R"({"base": "nvfp4", "name": "x", "gemms": [{"name": "d_w2", "a": {"rotates": )" + a +
+           R"(}, "b": {"rotates": )" + b + "}}]}";
+  };
+  const auto rule = [&](const std::string& a) { return layer_recipe_from(d_w2(a, a), "r.json").gemms[4].a; };
+  EXPECT_EQ(rule("true").rotates, 16);
+  EXPECT_FALSE(rule("true").random_signs);
+  EXPECT_EQ(rule("64").rotates, 64);
+  EXPECT_TRUE(rule("64").random_signs);
+  for (const char* none : {"false", "0"}) {
+    EXPECT_EQ(rule(none).rotates, 0);
+    EXPECT_FALSE(rule(none).random_signs);
+  }
+  expect_refused(d_w2("16", "true"), "GEMM d_w2: the operands are rotated in different groups or signs");
+  expect_refused(d_w2("24", "24"), "GEMM d_w2: is rotated in groups of 24: 16, 32, 64 and 128 there are");
+  expect_refused(d_w2("129", "129"), "$.gemms[0].a.rotates: ");
+  expect_refused(d_w2("-16", "-16"), "$.gemms[0].a.rotates: ");
+  expect_refused(d_w2("\"16\"", "16"), "$.gemms[0].a.rotates: ");
+  expect_refused(d_w2("16.5", "16"), "$.gemms[0].a.rotates: ");
+  const LayerRecipe& quartet2 = layer_recipe_named("quartet2");
+  EXPECT_EQ(layer_recipe_from(to_text(layer_recipe_json(quartet2)), "r.json"), quartet2);
+  EXPECT_EQ(layer_recipe_attributes(quartet2).at("d_w2.a.rotates"), "128");
+  EXPECT_EQ(layer_recipe_attributes(layer_recipe_named("nvfp4")).at("d_w2.a.rotates"), "true");
+  const std::string file = R"({"base": "quartet2", "name": "x", "gemms": [{"name": "d_up", "a": {"block": "1x32"}}]})";
+  expect_refused(file, "operand dH: scales ms_eden of e2m1 in blocks of 1x32: they are of e2m1 in blocks of 1x16");
+}
+
 TEST(LayerRecipeJson, refuses_what_the_layer_cannot_compute) {
   const auto changed = [](const std::string& up) {
     return R"({"base": "dsv3", "name": "x", "gemms": [{"name": "up", )" + up + "}]}";

@@ -125,6 +125,36 @@ TEST(TrainingStep, threads_and_observation_change_no_bit) {
   }
 }
 
+// The last layer alone is in BF16: it has no quantized operand, the first has those of the recipe, and the step is
+// neither that of the recipe nor that of BF16.
+TEST(TrainingStep, the_last_layers_may_stay_in_bf16) {
+  TrainingConfig config = test_config("mxfp8");
+  const auto step_of = [&](const TrainingConfig& c) {
+    TrainingState state = initial_state(c, 1);
+    return training_step(c, state, test_data(c), true, 1);
+  };
+  const StepOutcome whole = step_of(config), bf16 = step_of(test_config("bf16"));
+  config.bf16_last = 1;
+  const StepOutcome one = step_of(config);
+  ASSERT_EQ(one.layers.size(), 2U);
+  EXPECT_EQ(one.layers[0].operands.size(), 12U);
+  EXPECT_TRUE(one.layers[1].operands.empty());
+  EXPECT_EQ(one.layers[0].output_digest, whole.layers[0].output_digest);
+  EXPECT_NE(one.layers[1].output_digest, whole.layers[1].output_digest);
+  EXPECT_NE(one.layers[1].output_digest, bf16.layers[1].output_digest);
+  EXPECT_NE(one.weights_digest, whole.weights_digest);
+  EXPECT_NE(one.weights_digest, bf16.weights_digest);
+  TrainingState state = initial_state(config, 1);
+  EXPECT_EQ(evaluate(config, state, config.recipe, test_data(config), 1).loss, one.loss);
+  for (const std::int64_t wrong : {-1, 2}) {
+    config.bf16_last = wrong;
+    expect_error(ErrorKind::usage, "of 2 layers; 0 to 1 is needed", [&] { check(config); });
+  }
+  config = test_config("bf16");
+  config.bf16_last = 1;
+  expect_error(ErrorKind::usage, "of the recipe bf16, whose layers are all in BF16", [&] { check(config); });
+}
+
 // Sequences that see one another, or positions that see later ones, would change: the loss of the first sequence is the
 // same with another second one, and a later byte changes no route of an earlier position.
 TEST(TrainingStep, positions_see_only_what_is_before_them) {

@@ -58,6 +58,14 @@ TEST_F(LayerTool, shows_a_recipe_from_a_file) {
   expect_contains(text, {"A   e4m3 1x32 floor", "\nforward\n"});
 }
 
+TEST_F(LayerTool, shows_ms_eden_and_what_it_is_made_of) {
+  expect_contains(mxcheck("layer --recipe quartet2 --show").out,
+                  {"W1  e2m1 1x16 nvfp4_46 ", "dO  e2m1 1x16 ms_eden rotated128 stochastic",
+                   "W2  e2m1 1x16 ms_eden again rotated128 stochastic",
+                   "again: made of the tensor as it was quantized along its rows, of weights for the forward pass, not",
+                   "rotatedN: the Hadamard transform of N numbers along k, signs at random"});
+}
+
 TEST_F(LayerTool, shows_rotation_and_stochastic_rounding) {
   const std::string text = mxcheck("layer --recipe nvfp4 --show").out;
   expect_contains(text,

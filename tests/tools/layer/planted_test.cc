@@ -155,6 +155,24 @@ TEST(LayerPlanted, recipes_and_contracts) {
                "dsv3_pow2");
 }
 
+TEST(LayerPlanted, other_rotations_roundings_and_sources_of_quartet2) {
+  const auto planted = [](const std::string& cause, const std::string& tensor, auto change) {
+    expect_named(cause, tensor, of_layer(tensor, change, "quartet2"), "quartet2");
+  };
+  planted("dO and W2 rotated in groups of 16", "P",
+          [](LayerData& d) { d.recipe.gemms[2].a.rotates = d.recipe.gemms[2].b.rotates = 16; });
+  planted("dH and W1 not rotated", "dX_rows", [](LayerData& d) {
+    for (OperandRule* rule : {&d.recipe.gemms[3].a, &d.recipe.gemms[3].b})
+      rule->rotates = 0, rule->random_signs = false;
+  });
+  planted("A' rounded to nearest, not stochastically", "d_w2_a_scales",
+          [](LayerData& d) { d.recipe.gemms[4].a.stochastic = false; });
+  planted("W2 quantized from its values, not from what the forward pass made of it", "d_down_b_codes",
+          [](LayerData& d) { d.recipe.gemms[2].b.source = OperandSource::values; });
+  planted("quantized from the values, not from what the GEMM along rows made of it", "d_w1_a_codes",
+          [](LayerData& d) { d.recipe.gemms[5].a.source = OperandSource::values; });
+}
+
 TEST(LayerPlanted, blocks_that_run_over_the_ends_of_experts) {
   const LayerData d = layer_of("mxfp8");
   const MatrixView dh{Format::bf16, std::as_bytes(std::span(d.backward.dh)).data(), d.rows(), 96, 96};

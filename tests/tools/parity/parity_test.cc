@@ -74,6 +74,26 @@ TEST_F(Parity, a_run_branches_off_from_its_trunk_and_is_followed_into_it) {
   expect_contains(without.out, "not beside this file, not followed");
 }
 
+TEST_F(Parity, quartet2_is_audited_and_last_layers_may_stay_in_bf16) {
+  const Answer made = run("--recipe quartet2 --bf16-last 1 --seed 1 -o last.h5");
+  ASSERT_EQ(made.code, 0) << made.err;
+  expect_contains(made.out, "quartet2 (the last 1 of 2 layers in BF16), seed 1");
+  ASSERT_EQ(run("--recipe quartet2 --seed 1 -o all.h5").code, 0);
+  EXPECT_EQ(read_run(dir / "last.h5").config.bf16_last, 1);
+  EXPECT_NE(read_run(dir / "last.h5").steps.back(), read_run(dir / "all.h5").steps.back());
+  for (const char* file : {"last.h5", "all.h5"}) {
+    const Answer audit = expect_output(std::string("parity audit --data text --step 13 ") + file, 0);
+    EXPECT_EQ(audit.out.find("DIFFERS"), std::string::npos) << audit.out;
+  }
+  const std::string begin = "parity run --config small.json --data text -o x.h5 ";
+  expect_refused(2, "bf16_last is 2 of 2 layers; 0 to 1 is needed", begin + "--recipe quartet2 --bf16-last 2");
+  expect_refused(2, "bf16_last is -1 of 2 layers", begin + "--recipe quartet2 --bf16-last -1");
+  expect_refused(2, "of the recipe bf16, whose layers are all in BF16", begin + "--recipe bf16 --bf16-last 1");
+  expect_refused(2, "--bf16-last", begin + "--bf16-last all");
+  expect_refused(2, "--resume takes the run's configuration from its journal",
+                 "parity run --resume --bf16-last 1 --data text -o last.h5");
+}
+
 // A file that lies where the run would keep its state is somebody's.
 TEST_F(Parity, a_run_writes_over_no_checkpoint) {
   write_file(dir / "run.h5.checkpoint", "somebody's");

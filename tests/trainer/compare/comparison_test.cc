@@ -39,6 +39,17 @@ TEST(Comparison, comes_to_each_verdict_and_its_exit_code) {
   }
 }
 
+// An arm of its own, whose name says so, whatever the recipe in all layers is judged to be.
+TEST(Comparison, judges_a_recipe_beside_the_same_with_last_layers_in_bf16) {
+  std::vector<NamedRun> runs = sensitive_experiment();
+  add_arm(runs, {.recipe = "nvfp4"}, 0.0030, 2e-4, 6);
+  add_arm(runs, {.recipe = "nvfp4", .bf16_last = 1}, 0.0001, 2e-4, 6);
+  const ParityComparison c = compare_runs(runs, {});
+  EXPECT_EQ(arm_named(c, "nvfp4").judgement.verdict, ArmVerdict::inferior);
+  EXPECT_EQ(arm_named(c, "nvfp4+bf16_last1").judgement.verdict, ArmVerdict::equivalent);
+  EXPECT_EQ(arm_named(c, "nvfp4+bf16_last1").recipe, "nvfp4+bf16_last1");
+}
+
 TEST(Comparison, judges_at_the_outer_margin_beside) {
   const ParityComparison c = with_arm(0.0017, 2e-4);
   EXPECT_EQ(arm_named(c, "mxfp8").judgement.verdict, ArmVerdict::inferior);

@@ -30,6 +30,14 @@ TEST(ConfigJson, gives_the_configuration_again) {
   }
 }
 
+TEST(ConfigJson, has_layers_that_stay_in_bf16_only_where_there_are_some) {
+  TrainingConfig c = full_of_values();
+  EXPECT_EQ(to_json(c).find("bf16_last"), std::string::npos);
+  c.bf16_last = 1;
+  expect_contains(to_json(c), "\"bf16_last\": 1");
+  EXPECT_EQ(config_from_json(to_json(c), "x"), c);
+}
+
 TEST(ConfigJson, floats_are_short_decimals) {
   const std::string text = to_json(preset_named("tiny"));
   for (const char* member : {"\"peak_rate\": 0.001", "\"beta2\": 0.95", "\"epsilon\": 1e-08", "\"balance\": 0.01"})
@@ -73,6 +81,14 @@ TEST(ConfigJson, is_read_strictly) {
   expect_refused("skips_non_finite", [](Json& j) { j["optimizer"]["skips_non_finite"] = 1; });
   expect_refused("$.recipe", [](Json& j) { j["recipe"]["gemms"] = Json::array(); });
   expect_refused("perturb", [](Json& j) { j["perturb"] = std::int64_t{1} << 40; });
+  expect_refused("$.bf16_last", [](Json& j) { j["bf16_last"] = 0; });
+  expect_refused("$.bf16_last", [](Json& j) { j["bf16_last"] = "1"; });
+  expect_refused("bf16_last is 2 of 2 layers; 0 to 1 is needed", [](Json& j) { j["bf16_last"] = 2; });
+  expect_refused("bf16_last is 1 of the recipe bf16, whose layers are all in BF16; 0 is needed", [](Json& j) {
+    j["bf16_last"] = 1,
+    j["recipe"] =
+        parse_json(R"({"base": "bf16", "name": "bf16", "meaning": "nothing is quantized"})", "x", 8, ErrorKind::usage);
+  });
   EXPECT_THROW(config_from_json("{", "x"), Error);
   EXPECT_THROW(config_from_json("{}", "x"), Error);
   EXPECT_THROW(config_from_json("[]", "x"), Error);

@@ -268,6 +268,7 @@ TEST_F(RunFile, is_not_written_of_a_record_that_does_not_agree_with_itself) {
       {"evaluation of step 13: there are 12 steps", [](RunRecord& r) { r.evaluations[2].step = 13; }},
       {"observation of step 0: comes after that of step 0", [](RunRecord& r) { r.observations[1].step = 0; }},
       {"operands are not those of the first", [](RunRecord& r) { r.observations[1].layers[0].operands[0].name = "x"; }},
+      {"a layer that stays in BF16 has quantized operands", [](RunRecord& r) { r.config.bf16_last = 1; }},
       {"expert loads has 0 entries", [](RunRecord& r) { r.observations[1].layers[0].expert_loads.clear(); }},
       {"layers has 1 entries", [](RunRecord& r) { r.observations[1].layers.pop_back(); }},
       {"operand 'up.0' has counts that cannot be",

@@ -74,6 +74,17 @@ TEST_F(Branch, takes_over_under_another_recipe) {
   }
 }
 
+TEST_F(Branch, may_leave_its_last_layers_in_bf16) {
+  TrainingConfig config = small_config("mxfp8");
+  config.bf16_last = 1;
+  const RunRecord record = computed(request("last.h5", config, 6));
+  EXPECT_EQ(read_run(dir / "last.h5").config.bf16_last, 1);
+  EXPECT_EQ(read_run(dir / "last.h5"), record);
+  EXPECT_NE(record.step(6), computed(request("mxfp8.h5", small_config("mxfp8"), 6)).step(6));
+  TrainingState state = read_checkpoint(dir / "trunk.step6.h5").state;
+  EXPECT_EQ(record.step(6), recorded(training_step(config, state, training_batch(corpus, config, 6), false, 1)));
+}
+
 // Half a unit of BF16 up or down, as the initial weights are moved; one weight an ulp.
 TEST_F(Branch, moves_weights_where_it_branches_off) {
   const TrainingState before = *state_of(trunk, 6, corpus, kCpu, {});
@@ -238,6 +249,7 @@ TEST(DeviceEngine, gives_the_runs_of_the_cpu) {
       if (varies) {
         request.config.rounding = TokenRoundingRule::sr_f, request.config.tile = 4;
         request.config.optimizer.moments = Format::bf16;
+        if (std::string(recipe) != "bf16") request.config.bf16_last = 1;
       }
       const RunRecord cpu = run_training(request, *cpu_engine(request.config, 1), {});
       request.out = dir / "device.h5";
@@ -245,7 +257,8 @@ TEST(DeviceEngine, gives_the_runs_of_the_cpu) {
       const RunRecord begun = run_training(request, *engine(), [](const RunProgress& p) { return p.step != 7; });
       EXPECT_EQ(begun.engine, "reference");
       ASSERT_EQ(begun.observations.size(), 2U);
-      EXPECT_EQ(begun.observations[1].layers[1].operands.size(), std::string(recipe) == "bf16" ? 0U : 12U);
+      EXPECT_EQ(begun.observations[1].layers[0].operands.size(), std::string(recipe) == "bf16" ? 0U : 12U);
+      EXPECT_EQ(begun.observations[1].layers[1].operands.size(), std::string(recipe) == "bf16" || varies ? 0U : 12U);
       request.resume = true;
       EXPECT_EQ(bits_of_any_engine(run_training(request, *engine(), {})), bits_of_any_engine(cpu)) << recipe << varies;
       for (const char* name : {"cpu.h5", "device.h5", "cpu.step6.h5", "device.step6.h5"})
@@ -270,6 +283,15 @@ TEST(DeviceEngine, what_cannot_be_is_refused) {
   expect_refused(ErrorKind::usage, "GEMM up, operand X", changed, MXCHECK_TRAIN_LIBRARY);
   changed.recipe.name = "mine";
   EXPECT_THROW(device_engine(changed, MXCHECK_TRAIN_LIBRARY, 2, 1), Error);
+}
+
+// It would train all layers under the recipe.
+TEST(DeviceEngine, a_library_that_does_not_know_layers_in_bf16_is_refused_where_there_are_some) {
+  TrainingConfig config = small_config();
+  EXPECT_NO_THROW(device_engine(config, MXCHECK_EARLIER_TRAIN_LIBRARY, 2, 1));
+  config.bf16_last = 1;
+  expect_refused(ErrorKind::usage, "was built before layers could stay in BF16, and bf16_last is 1", config,
+                 MXCHECK_EARLIER_TRAIN_LIBRARY);
 }
 
 TEST(DeviceLayers, recipes_are_names_or_written_out) {

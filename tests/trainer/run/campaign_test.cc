@@ -41,6 +41,19 @@ TEST(Campaign, of_a_text_has_trunks_branches_and_runs_from_scratch) {
                                              "runs/bf16_moved_at50_2.h5", "runs/mxfp8_nr-f_moments_bf16_3.h5"}));
 }
 
+TEST(Campaign, names_arms_whose_last_layers_stay_in_bf16) {
+  const auto arm = [](const std::string& more) {
+    return R"({"recipe": "mxfp8", "at": [50], "seeds": [1])" + more + "}";
+  };
+  const Campaign campaign = campaign_from_json(text_of(arm("") + ", " + arm(R"(, "bf16_last": 1)")), "x.json");
+  std::vector<std::string> names;
+  for (const CampaignRun& run : runs_of(campaign, "runs")) names.push_back(run.out);
+  EXPECT_EQ(std::ranges::count(names, "runs/mxfp8_at50_1.h5"), 1);
+  EXPECT_EQ(std::ranges::count(names, "runs/mxfp8_bf16_last1_at50_1.h5"), 1);
+  expect_error(ErrorKind::usage, "bf16_last is 2 of 2 layers",
+               [&] { campaign_from_json(text_of(arm(R"(, "bf16_last": 2)")), "x.json"); });
+}
+
 TEST(Campaign, of_the_deciding_preset_evaluates_as_it_does) {
   const Campaign campaign =
       campaign_from_json(R"({"preset": "verdict", "seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}]})", "x.json");

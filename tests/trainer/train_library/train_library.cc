@@ -3,6 +3,7 @@
 
 #include "kernels/train.h"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -36,7 +37,7 @@ mxcheck_status create(const mxcheck_train_config* c, mxcheck_train_run** run, ch
   config.model = {c->layers, c->width, c->heads, c->experts, c->inner, c->top_k, c->length};
   config.batch = c->batch, config.steps = 1 << 20, config.seed = c->seed;
   config.recipe = layer_recipe_named(c->recipe), config.rounding = token_rounding_rule_named(c->rounding);
-  config.tile = c->tile, config.balance = c->balance;
+  config.tile = c->tile, config.balance = c->balance, config.bf16_last = c->bf16_last;
   config.optimizer.beta1 = c->beta1, config.optimizer.beta2 = c->beta2, config.optimizer.epsilon = c->epsilon;
   config.optimizer.decay = c->decay, config.optimizer.clip = c->clip;
   config.optimizer.moments = c->bf16_moments != 0 ? Format::bf16 : Format::fp32;
@@ -172,6 +173,11 @@ extern "C" __attribute__((visibility("default"))) const mxcheck_train_table* mxc
     };
     t.set_parameter = set_parameter, t.get_parameter = get_parameter;
     t.step = step, t.evaluate = evaluate, t.read = read;
+#ifdef MXCHECK_EARLIER_TABLE
+    t.size = offsetof(mxcheck_train_table, config_bytes);
+#else
+    t.config_bytes = sizeof(mxcheck_train_config);
+#endif
     return t;
   }();
   return &table;

@@ -42,6 +42,8 @@ TEST(Sm90TrainInterface, configurations_that_cannot_be_are_invalid) {
   expect_refused(MXCHECK_INVALID, "config.layers is 0", [](auto& c) { c.layers = 0; });
   expect_refused(MXCHECK_INVALID, "must be a multiple of config.heads", [](auto& c) { c.heads = 3; });
   expect_refused(MXCHECK_INVALID, "config.top_k is 9", [](auto& c) { c.top_k = 9; });
+  expect_refused(MXCHECK_INVALID, "config.bf16_last is -1", [](auto& c) { c.bf16_last = -1; });
+  expect_refused(MXCHECK_INVALID, "config.bf16_last is", [](auto& c) { c.bf16_last = c.layers; });
   expect_refused(MXCHECK_INVALID, "config.batch is", [](auto& c) { c.batch = std::int64_t{1} << 40; });
   expect_refused(MXCHECK_INVALID, "config.rounding is expert-choice", [](auto& c) { c.rounding = "expert-choice"; });
   expect_refused(MXCHECK_INVALID, "config.tile is 0", [](auto& c) { c.rounding = "nr-f", c.tile = 0; });
@@ -73,6 +75,7 @@ TEST(Sm90TrainInterface, null_is_refused_and_has_no_parameters) {
 TEST(Sm90TrainInterface, the_table_is_of_this_version) {
   EXPECT_EQ(mxcheck_train()->interface_version, MXCHECK_TRAIN_VERSION);
   EXPECT_EQ(mxcheck_train()->size, sizeof(mxcheck_train_table));
+  EXPECT_EQ(mxcheck_train()->config_bytes, sizeof(mxcheck_train_config));
 }
 
 }  // namespace

@@ -81,8 +81,17 @@ TEST_F(Sm90TrainStep, recipes_of_blocks_of_32) {
 
 // The random words are those of each step: after the second one too, from which on other recipes have a graph.
 TEST_F(Sm90TrainStep, recipes_of_two_levels) {
-  for (const char* const recipe : {"nvfp4", "nvfp4_forward", "nvfp4_backward", "nvfp4_46"})
+  for (const char* const recipe : {"nvfp4", "nvfp4_forward", "nvfp4_backward", "nvfp4_46", "quartet2"})
     expect_same_steps(tiny(recipe), 5);
+}
+
+// Recipes whose layers keep other tensors than those in BF16, and one that draws words.
+TEST_F(Sm90TrainStep, last_layers_in_bf16) {
+  for (const char* const recipe : {"mxfp8", "nvfp4"}) {
+    TrainingConfig config = tiny(recipe);
+    config.bf16_last = 1;
+    expect_same_steps(config, 4);
+  }
 }
 
 // Each operand by a rule of its own, and GEMMs as they are: both GEMMs of dO and both directions of dH share or do not.

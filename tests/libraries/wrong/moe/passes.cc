@@ -222,13 +222,17 @@ void differentiate_weights(const Run& run, const LayerKept& kept, const TokenRow
   b.d_w2_b = faulty_columns(run, LayerGemm::d_w2, false, d_o.rows);
   b.dw2.resize(static_cast<std::size_t>(run.experts * run.n * run.d));
   faulty_product_along_tokens(run, LayerGemm::d_w2, b.d_w2_a, b.d_w2_b, b.dw2.data());
+  const OperandRule& rule_of_x = run.rule(LayerGemm::d_w1).a;
+  const bool of_values = rule_of_x.source == OperandSource::values;
+  LayerOperand coded = kept.x;
+  if (!of_values && rule_of_x.quantized() && !kept.x.is_quantized)
+    coded = run.row(LayerGemm::up, {view(kept.x.values, run.tokens, run.d), true});
   const std::vector<float> decoded =
-      kept.x.is_quantized ? values_of(kept.x, run.routes.offsets, 0) : std::vector<float>();
+      coded.is_quantized ? values_of(coded, run.routes.offsets, 0) : std::vector<float>();
   const Words words = rounded(decoded);
-  const bool of_values = run.rule(LayerGemm::d_w1).a.source == OperandSource::values;
-  const TokenRows x = !kept.x.is_quantized ? TokenRows{view(kept.x.values, run.tokens, run.d), true}
-                      : of_values          ? TokenRows{view(words, run.tokens, run.d), true}
-                                           : TokenRows{view(decoded, run.tokens, run.d), true};
+  const TokenRows x = !coded.is_quantized ? TokenRows{view(kept.x.values, run.tokens, run.d), true}
+                      : of_values         ? TokenRows{view(words, run.tokens, run.d), true}
+                                          : TokenRows{view(decoded, run.tokens, run.d), true};
   b.d_w1_a = faulty_columns(run, LayerGemm::d_w1, true, x);
   const TokenRows dh{view(b.dh, run.rows, 2 * run.n), false};
   const FaultySource dh_source = source(run, run.rule(LayerGemm::d_w1).b, dh, b.d_up_a);
@@ -246,6 +250,13 @@ void leave_out_empty_experts(const Run& run, FaultyAnswer& answer) {
   }
 }
 
+// Of a recipe that makes it from what the forward pass made of the weights.
+LayerOperand weight_again(const Run& run, LayerGemm gemm, const MatrixView& w) {
+  if (!run.requantizes_weight(gemm)) return run.weight(gemm, w);
+  const LayerOperand forward = run.forward_weight(gemm == LayerGemm::d_down ? LayerGemm::down : LayerGemm::up);
+  return run.backward_weight(gemm, w, &forward);
+}
+
 }  // namespace
 
 FaultyAnswer faulty_backward(const MoeProblem& p) {
@@ -260,7 +271,7 @@ FaultyAnswer faulty_backward(const MoeProblem& p) {
   const TokenRows gradient{view(d_o, run.tokens, run.d), true};
   b.d_down_a = run.row(LayerGemm::d_down, gradient);
   const Words w2 = weights_of_filled(run, layer.w2);
-  b.d_down_b = run.weight(LayerGemm::d_down, view(w2, run.experts * run.n, run.d));
+  b.d_down_b = weight_again(run, LayerGemm::d_down, view(w2, run.experts * run.n, run.d));
   b.p.resize(static_cast<std::size_t>(run.rows * run.n));
   faulty_product(run, LayerGemm::d_down, b.d_down_a, b.d_down_b, b.p.data());
   differentiate(run, stale(values_of(kept.h, run.routes.offsets, 0)), b);
@@ -270,7 +281,7 @@ FaultyAnswer faulty_backward(const MoeProblem& p) {
     b.d_up_a = row_operand(run.rule(LayerGemm::d_up).a, {view(b.dh, run.rows, 2 * run.n), false}, run.routed(), 0,
                            words_of(layer.random, LayerGemm::d_down, false));
   }
-  b.d_up_b = run.weight(LayerGemm::d_up, view(layer.w1, run.experts * run.d, 2 * run.n));
+  b.d_up_b = weight_again(run, LayerGemm::d_up, view(layer.w1, run.experts * run.d, 2 * run.n));
   b.dx_rows.resize(static_cast<std::size_t>(run.rows * run.d));
   faulty_product(run, LayerGemm::d_up, b.d_up_a, b.d_up_b, b.dx_rows.data());
   differentiate_weights(run, kept, gradient, b);

@@ -31,9 +31,10 @@ void change_operands(LayerRecipe& r, bool backward) {
   OperandRule& x = rule(r, LayerGemm::d_w1).a;
   if (has("kept_x_not_requantized") && backward) x.source = OperandSource::values, r.keeps_quantized_x = false;
   OperandRule& d_o = rule(r, LayerGemm::d_w2).b;
-  if (has("do_along_tokens_requantized") && d_o.quantized() && !d_o.rotates) d_o.source = OperandSource::requantized;
+  if (has("do_along_tokens_requantized") && d_o.quantized() && d_o.rotates == 0)
+    d_o.source = OperandSource::requantized;
   OperandRule& dh = rule(r, LayerGemm::d_w1).b;
-  if (has("dh_along_tokens_requantized") && dh.quantized() && !dh.rotates) dh.source = OperandSource::requantized;
+  if (has("dh_along_tokens_requantized") && dh.quantized() && dh.rotates == 0) dh.source = OperandSource::requantized;
   OperandRule& a = rule(r, LayerGemm::down).a;
   if (has("a_in_blocks_of_128") && a.block == BlockShape{1, 32}) a.block = {1, 128};
   OperandRule& gradient = rule(r, LayerGemm::d_up).a;
@@ -46,7 +47,9 @@ void change_operands(LayerRecipe& r, bool backward) {
 void change_two_levels(LayerRecipe& r) {
   OperandRule& w1 = rule(r, LayerGemm::up).b;
   if (has("w1_of_up_in_blocks_of_1x16") && w1.block == BlockShape{16, 16}) w1.block = {1, 16};
-  if (has("x_and_dh_not_rotated")) rule(r, LayerGemm::d_w1).a.rotates = rule(r, LayerGemm::d_w1).b.rotates = false;
+  for (OperandRule* of : {&rule(r, LayerGemm::d_w1).a, &rule(r, LayerGemm::d_w1).b}) {
+    if (has("x_and_dh_not_rotated")) of->rotates = 0, of->random_signs = false;
+  }
   if (has("dh_rounded_to_nearest")) rule(r, LayerGemm::d_up).a.stochastic = false;
   if (has("do_along_tokens_rounded_to_nearest")) rule(r, LayerGemm::d_w2).b.stochastic = false;
   OperandRule& a = rule(r, LayerGemm::down).a;
