@@ -15,7 +15,7 @@ enum class Grouping : std::uint8_t { dense, rows, depth };
 struct Params {
   TensorMap a;  // [m, k] codes or values (FP4: [m, k / 2] bytes), boxes of 128 x 128 bytes, swizzled by 128; with
                 // gathered_rows [rows of A, k] and boxes of a row
-  TensorMap b;         // [n or experts * n, k], boxes of Tile::kRowsB rows
+  TensorMap b;  // [n or experts * n, k], boxes of Tile::kRowsB rows
   TensorMap scales_a;  // [chunks, 128] words: 128 x 4 chunks, along k first (pack.h), boxes of Tile::kChunksK chunks
   TensorMap scales_b;
   InstructionDescriptor instruction;
