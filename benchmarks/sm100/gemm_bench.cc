@@ -4,9 +4,9 @@
 //   mxcheck_sm100_bench --quick      smaller shapes
 //   mxcheck_sm100_on_sm90_bench      the same on a Hopper card
 //
-// The first table is no measurement: nobody here has the card. Units: 8192 products of FP8 (4096 of BF16) a clock and
-// SM, which is the vendor's 4,500 TFLOPS; shared memory at 128 bytes a clock, written by TMA and read by mma. Of a pair
-// each CTA's B is its half.
+// The first table is no measurement: nobody here has the card. Units: 8192 products of FP8 (4096 of BF16, 16,384 of
+// FP4) a clock and SM, which is the vendor's 4,500 TFLOPS; shared memory at 128 bytes a clock, written by TMA and read
+// by mma. Of a pair each CTA's B is its half.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,9 +32,9 @@ constexpr bool kOnCard = false;
 template <class T>
 void reckon(const char* name) {
   constexpr double kSharedBytesPerClock = 128;
-  constexpr double kPeak = T::kElementBytes == 2 ? 2250 : 4500;
+  constexpr double kPeak = 4500.0 * 8 / T::kEncoding.bits;
   constexpr double multiply = 2.0 * T::kN;  // four mma of 128 x N x 32 bytes, at N / 2 clocks each
-  constexpr double read = T::kBytesA + T::kBytesB + kChunkBytes * (T::kChunksA + T::kChunksB);
+  constexpr double read = T::kBytesA + T::kBytesB + T::kScaleBytes * (T::kChunksA + T::kChunksB);
   constexpr double shared = (T::kStageBytes + read) / kSharedBytesPerClock;
   constexpr double bound = multiply < shared ? multiply / shared : 1;
   std::printf("%-18s %4d x %-4d %6d %9u %7u %12d %8.0f %8.0f %8.1f %9.0f\n", name, T::kM, T::kN, T::kStages,
@@ -101,6 +101,9 @@ int main(int argc, char** argv) {
   reckon<HalfPair256>("HalfPair256");
   reckon<PromotedSingle128>("PromotedSingle128");
   reckon<PromotedPair128>("PromotedPair128");
+  reckon<Nvfp4Single64>("Nvfp4Single64");
+  reckon<Nvfp4Single128>("Nvfp4Single128");
+  reckon<Nvfp4Pair256>("Nvfp4Pair256");
   std::printf("\nMeasured, the emulation on %s:\n", kOnCard ? "a Hopper card" : "one core");
   for (const auto schedule : {emulation::Schedule::eager, emulation::Schedule::lazy, emulation::Schedule::random}) {
     for (Variant v : {Variant{1, 128, 1}, Variant{1, 64, 1}, Variant{2, 256, 1}, Variant{2, 128, 1}}) {

@@ -60,7 +60,7 @@ inline constexpr unsigned kEngineThreads = 256;
 inline constexpr unsigned kMostKernelThreads = 256;
 inline constexpr unsigned kRing = 32;   // commands between issue and execution
 inline constexpr unsigned kChunk = 32;  // columns of D whose B is decoded at a time
-inline constexpr unsigned kMaxK = 32;   // elements of an instruction
+inline constexpr unsigned kMaxK = 32;   // elements of an instruction, but of the FP4 kinds
 inline constexpr unsigned kTmemColumns = 512;
 inline constexpr unsigned kTmemLanes = 128;
 inline constexpr unsigned kTmemWords = kTmemColumns * kTmemLanes;
@@ -106,13 +106,24 @@ struct Columns {
   std::uint32_t nan_scale[kChunk];
 };
 
+// A column of B of the FP4 kinds, 64 elements: twice their values, four to a word; a bit for each that is not zero; and
+// the column's scales, as its words in tensor memory have them from the id on.
+struct Fp4Columns {
+  std::uint32_t twice[kChunk][16];
+  std::uint32_t some[kChunk][2];
+  std::uint32_t scales[kChunk];
+};
+
 struct Allocation {
   std::uint32_t column;
   std::uint32_t columns;  // 0: free
 };
 
 struct Control {
-  Columns columns;
+  union {  // of the instruction that is executed
+    Columns columns;
+    Fp4Columns fp4;
+  };
   Command ring[kRing];
   Command mail;  // a pair's command, from the leader
   std::uint64_t cluster_barrier;

@@ -7,10 +7,14 @@
 //
 // A term is |.| < 2^27, so 16 of them fit in 32 bits. Exponents are 16 bits, two to a word: VIADDMNMX adds and takes
 // the larger of two at once.
+//
+// The FP4 kinds are groups of 16 products of small integers (emulation/sm100/tensor_core/groups.h): four DP4A each, on
+// elements that are packed four to a word.
 
 #include "emulation/on_sm90/device.cuh"
 #include "emulation/sm100/descriptor.h"
 #include "emulation/sm100/tensor_core/elements.h"
+#include "emulation/sm100/tensor_core/groups.h"
 
 namespace mxcheck::emulation::on_sm90 {
 
@@ -47,6 +51,47 @@ __device__ __forceinline__ std::uint32_t two(int low, int high) {
 __device__ __forceinline__ std::uint32_t both(int x) { return two(x, x); }
 __device__ __forceinline__ int low_of(std::uint32_t x) { return static_cast<std::int16_t>(x & 0xFFFFu); }
 __device__ __forceinline__ int high_of(std::uint32_t x) { return static_cast<std::int32_t>(x) >> 16; }
+
+// A row of A, or a column of B, of the FP4 kinds: control.h.
+struct Fp4Row {
+  std::uint32_t twice[16];
+  std::uint32_t some[2];
+  std::uint32_t scales;
+};
+
+// Twice the values of 16 bits, four codes; `some` has a bit for each that is not zero.
+__device__ __forceinline__ std::uint32_t four_of(std::uint32_t codes, bool negate, std::uint32_t& some) {
+  std::uint32_t word = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int twice = sm100::detail::twice_of(codes >> (4 * i));
+    word |= (static_cast<std::uint32_t>(negate ? -twice : twice) & 0xFFu) << (8 * i);
+    if (twice != 0) some |= 1u << i;
+  }
+  return word;
+}
+
+__device__ __forceinline__ std::uint32_t sum_of_groups(sm100::MmaKind kind, const Fp4Row& a, const std::uint32_t* twice,
+                                                       const std::uint32_t* some, std::uint32_t scales,
+                                                       std::uint32_t addend) {
+  using sm100::detail::group_scale;
+  const bool ue4m3 = kind == sm100::MmaKind::mxf4nvf4_block16;
+  const int shift = sm100::scales_of_row(kind) == 4 ? 8 : 4;  // two groups share a byte of blocks of 32
+  sm100::detail::GroupTerm terms[sm100::detail::kGroups];
+#pragma unroll
+  for (int g = 0; g < sm100::detail::kGroups; ++g) {
+    int dot = 0;
+#pragma unroll
+    for (int w = 4 * g; w < 4 * g + 4; ++w) {
+      dot = __dp4a(static_cast<int>(a.twice[w]), static_cast<int>(twice[w]), dot);
+    }
+    const bool any = ((a.some[g / 2] & some[g / 2]) >> (16 * (g % 2)) & 0xFFFFu) != 0;
+    const int byte = shift * g / 8 * 8;
+    terms[g] = sm100::detail::group_term(dot, any, group_scale(ue4m3, a.scales >> byte & 0xFFu),
+                                         group_scale(ue4m3, scales >> byte & 0xFFu));
+  }
+  return sm100::detail::word_of_groups(terms, ue4m3, addend);
+}
 
 struct Row {
   float significands[kMaxK];
@@ -188,9 +233,12 @@ __device__ __noinline__ inline Specials specials_of(Operand a, std::uint32_t win
   return s;
 }
 
+// A row's scales from that of the id on.
+__device__ __forceinline__ std::uint32_t scales_at(const Control& c, std::uint32_t address, int row, int id) {
+  return c.tmem[(address + static_cast<unsigned>(row / 32)) * kTmemLanes + row % 32] >> (8 * id);
+}
 __device__ __forceinline__ std::uint32_t scale_at(const Control& c, std::uint32_t address, int row, int id) {
-  const std::uint32_t word = c.tmem[(address + static_cast<unsigned>(row / 32)) * kTmemLanes + row % 32];
-  return word >> (8 * id) & 0xFFu;
+  return scales_at(c, address, row, id) & 0xFFu;
 }
 
 // A thread's part in one mma: a row of D, and every second half of a chunk's columns.
@@ -201,13 +249,9 @@ class Multiplication {
         command_(command),
         i_(sm100::read_instruction(command.kind, static_cast<int>(command.cta_group), command.instruction)),
         group_(static_cast<int>(command.cta_group)),
-        a_{sm100::read_matrix(command.a),
-           {i_.a_mn_major, sm100::element_bytes(i_.kind), i_.m / group_, i_.k},
-           facts(i_.a),
+        a_{sm100::read_matrix(command.a), sm100::operand_layout(i_.kind, i_.a_mn_major, i_.m / group_), facts(i_.a),
            i_.negate_a},
-        b_{sm100::read_matrix(command.b),
-           {i_.b_mn_major, sm100::element_bytes(i_.kind), i_.n / group_, i_.k},
-           facts(i_.b),
+        b_{sm100::read_matrix(command.b), sm100::operand_layout(i_.kind, i_.b_mn_major, i_.n / group_), facts(i_.b),
            i_.negate_b},
         t_(static_cast<int>(threadIdx.x - c.kernel_threads)),
         window_(own_window(c)) {}
@@ -219,6 +263,7 @@ class Multiplication {
       check_scales(command_.scales_a, a_.layout.rows);
       check_scales(command_.scales_b, i_.n);
     }
+    if (sm100::is_fp4(i_.kind)) return run_fp4();
     const int row = t_ % static_cast<int>(kTmemLanes);
     const bool has_row = row < a_.layout.rows;
     if (has_row) load_row(row);
@@ -241,6 +286,27 @@ class Multiplication {
         if (has_row && n < i_.n) word_of_d(row, n) = result(row, part + j, out, words[0]);
 #pragma unroll
         for (int i = 0; i + 1 < kPart; ++i) words[i] = words[i + 1];  // so that no index is a variable
+      }
+    }
+  }
+
+  // The same of the FP4 kinds: M is 128 of each CTA, so that every thread has a row.
+  __device__ __forceinline__ void run_fp4() {
+    const int row = t_ % static_cast<int>(kTmemLanes);
+    Fp4Row a;
+    load_fp4(
+        a.twice, a.some, [&](int k) { return code_at(a_, window_, row, k); }, i_.negate_a);
+    a.scales = scales_at(c_, command_.scales_a, row, i_.scale_a_id);
+    const int part = t_ / static_cast<int>(kTmemLanes) * kPart;
+    for (int first = 0; first < i_.n; first += static_cast<int>(kChunk)) {
+      sync_engine();  // the columns before have been read
+      load_fp4_columns(first);
+      sync_engine();
+#pragma unroll 1
+      for (int j = part; j < part + kPart && first + j < i_.n; ++j) {
+        std::uint32_t& word = word_of_d(row, first + j);
+        word = sum_of_groups(i_.kind, a, c_.fp4.twice[j], c_.fp4.some[j], c_.fp4.scales[j],
+                             command_.accumulate != 0 ? word : 0);
       }
     }
   }
@@ -318,6 +384,28 @@ class Multiplication {
       }
       row_.exponents[w] = two(e[0].exponent + scale_exponent, e[1].exponent + scale_exponent);
     }
+  }
+
+  // A row's 32 bytes two by two, each two codes.
+  template <class Byte>
+  __device__ __forceinline__ static void load_fp4(std::uint32_t* twice, std::uint32_t* some, const Byte& byte,
+                                                  bool negate) {
+#pragma unroll
+    for (int w = 0; w < 16; ++w) {
+      std::uint32_t here = 0;
+      twice[w] = four_of(byte(2 * w) | byte(2 * w + 1) << 8, negate, here);
+      if (w % 8 == 0) some[w / 8] = 0;
+      some[w / 8] |= here << (w % 8 * 4);
+    }
+  }
+
+  // A thread a column: the first warp.
+  __device__ __forceinline__ void load_fp4_columns(int first) const {
+    const int n = first + t_;
+    if (t_ >= static_cast<int>(kChunk) || n >= i_.n) return;
+    load_fp4(
+        c_.fp4.twice[t_], c_.fp4.some[t_], [&](int k) { return code_b(n, k); }, i_.negate_b);
+    c_.fp4.scales[t_] = scales_at(c_, command_.scales_b, n, i_.scale_b_id);
   }
 
   // Eight threads a column, four elements each.

@@ -10,7 +10,7 @@
 //
 // Each reader says which rules the bits break; tensor_core/instruction.h and tensor_core/shared_matrix.h have the
 // words. What is read means something only where none is broken. A form that the PTX ISA has and the emulations have
-// not (FP6 and FP4 elements, sparsity, .ws) breaks a rule too: it is refused, never passed.
+// not (FP6 elements, FP4 elements a byte each, sparsity, .ws, K = 96) breaks a rule too: it is refused, never passed.
 //
 // Swizzles are an XOR on the absolute shared address: bits [4, 4 + s) ^= bits [7, 7 + s), s = 3, 2, 1 for 128, 64, 32
 // bytes. Therefore an operand may start anywhere in the first row of a swizzle atom (8 rows of the span's bytes), which
@@ -18,7 +18,9 @@
 //
 // Sources: PTX ISA 9.0, section 9.7.16 (shapes, instruction descriptors, canonical layouts, matrix descriptor,
 // tcgen05.cp); CUTLASS mma_sm100_desc.hpp for the canonical layouts in bytes. The steps of N are those that CUTLASS
-// asserts, which are the stricter ones.
+// asserts, which are the stricter ones. Of kind::mxf4 and kind::mxf4nvf4: the sections "Instruction descriptor" (the
+// table of the two kinds), "Data path layout organization, scale factors" (4X: a row's word is four scales) and
+// "Packing formats for matrices in shared memory" (two codes a byte, no padding).
 //
 // Does not promise: the swizzle of 128 bytes with 32-byte atoms, base offsets other than 0, and the absolute mode of
 // the leading offset. They are refused.
@@ -60,8 +62,28 @@ struct Rules {
 // --- the instruction: 32 bits
 // --------------------------------------------------------------------------------------------------
 
-MXCHECK_EMULATION_BOTH constexpr int element_bytes(MmaKind kind) { return kind == MmaKind::f16 ? 2 : 1; }  // of A and B
-MXCHECK_EMULATION_BOTH constexpr bool is_scaled(MmaKind kind) { return kind == MmaKind::mxf8f6f4; }
+MXCHECK_EMULATION_BOTH constexpr bool is_fp4(MmaKind kind) {
+  return kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4_block32 || kind == MmaKind::mxf4nvf4_block16;
+}
+// Of A and B; a byte of FP4 holds two elements, that of the even k in its low half.
+MXCHECK_EMULATION_BOTH constexpr int element_bytes(MmaKind kind) { return kind == MmaKind::f16 ? 2 : 1; }
+MXCHECK_EMULATION_BOTH constexpr bool is_scaled(MmaKind kind) { return kind == MmaKind::mxf8f6f4 || is_fp4(kind); }
+// Scales of a row in one MMA: the N of .scale_vec::NX, which lie in the same word; 0 of the kinds without scales.
+MXCHECK_EMULATION_BOTH constexpr int scales_of_row(MmaKind kind) {
+  switch (kind) {
+    case MmaKind::f16:
+    case MmaKind::f8f6f4: return 0;
+    case MmaKind::mxf8f6f4: return 1;
+    case MmaKind::mxf4:
+    case MmaKind::mxf4nvf4_block32: return 2;
+    case MmaKind::mxf4nvf4_block16: break;
+  }
+  return 4;
+}
+inline constexpr int kStepBytes = 32;  // of a row of A or B: what one MMA multiplies
+MXCHECK_EMULATION_BOTH constexpr int k_of(MmaKind kind) {
+  return is_fp4(kind) ? 2 * kStepBytes : kStepBytes / element_bytes(kind);
+}
 
 struct Instruction {
   MmaKind kind = MmaKind::mxf8f6f4;
@@ -74,9 +96,9 @@ struct Instruction {
   bool b_mn_major = false;
   int m = 0;  // of the pair, where cta_group is 2
   int n = 0;
-  int k = 0;            // 32 of 8-bit elements, 16 of 16-bit elements
+  int k = 0;            // k_of(kind)
   bool d_fp16 = false;  // D is FP16, in the low halves of its words; else FP32
-  int scale_a_id = 0;   // byte of the scales' words; of mxf8f6f4
+  int scale_a_id = 0;   // byte of the scales' words at which a row's scales begin
   int scale_b_id = 0;
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
@@ -97,6 +119,12 @@ enum class InstructionRule : std::uint8_t {
   output,
   equal_formats,   // of kind::f16
   fp16_from_fp16,  // an FP16 D of kind::f16
+  fp4_format_b,    // bits 11:10 of the FP4 kinds, as the next five are of theirs
+  bit_12,
+  k_major_a,
+  k_major_b,
+  scale_id_a,  // a multiple of the scales of a row
+  scale_id_b,
   m,
   n
 };
@@ -119,6 +147,7 @@ MXCHECK_EMULATION_BOTH constexpr int least_m(const Instruction& i) {
 }
 
 MXCHECK_EMULATION_BOTH constexpr Format format_of(MmaKind kind, std::uint32_t code) {
+  if (is_fp4(kind)) return Format::e2m1;
   if (kind == MmaKind::f16) return code == 0 ? Format::fp16 : Format::bf16;
   switch (code) {
     case 0: return Format::e4m3;
@@ -129,6 +158,21 @@ MXCHECK_EMULATION_BOTH constexpr Format format_of(MmaKind kind, std::uint32_t co
   }
 }
 
+// The fields of kind::mxf4 and kind::mxf4nvf4 that no other kind has so: E2M1 is 1 in 9:7 and in 11:10, both operands
+// are K-major, and a row's scales begin at a byte that is a multiple of their number.
+MXCHECK_EMULATION_BOTH constexpr void read_fp4_fields(ReadInstruction& i, std::uint32_t bits) {
+  using Rule = InstructionRule;
+  const auto get = [bits](int high, int low) { return value_of(bits, {high, low}); };
+  const auto scales = static_cast<std::uint32_t>(scales_of_row(i.kind));
+  i.broken.add_if(get(9, 7) != 1, Rule::format_a);
+  i.broken.add_if(get(11, 10) != 1, Rule::fp4_format_b);
+  i.broken.add_if(get(12, 12) != 0, Rule::bit_12);
+  i.broken.add_if(get(15, 15) != 0, Rule::k_major_a);
+  i.broken.add_if(get(16, 16) != 0, Rule::k_major_b);
+  i.broken.add_if(get(30, 29) % scales != 0, Rule::scale_id_a);
+  i.broken.add_if(get(5, 4) % scales != 0, Rule::scale_id_b);
+}
+
 // `cta_group` is 1 or 2.
 MXCHECK_EMULATION_BOTH constexpr ReadInstruction read_instruction(MmaKind kind, int cta_group, std::uint32_t bits) {
   using Rule = InstructionRule;
@@ -136,7 +180,7 @@ MXCHECK_EMULATION_BOTH constexpr ReadInstruction read_instruction(MmaKind kind, 
   ReadInstruction i{};
   i.kind = kind;
   i.cta_group = cta_group;
-  i.k = 32 / element_bytes(kind);
+  i.k = k_of(kind);
   i.a = format_of(kind, get(9, 7));
   i.b = format_of(kind, get(12, 10));
   i.negate_a = get(13, 13) != 0;
@@ -144,8 +188,12 @@ MXCHECK_EMULATION_BOTH constexpr ReadInstruction read_instruction(MmaKind kind, 
   i.a_mn_major = get(15, 15) != 0;
   i.b_mn_major = get(16, 16) != 0;
   i.n = static_cast<int>(get(22, 17)) * 8;
-  i.broken.add_if(get(9, 7) > 1, Rule::format_a);
-  i.broken.add_if(get(12, 10) > 1, Rule::format_b);
+  if (is_fp4(kind)) {
+    read_fp4_fields(i, bits);
+  } else {
+    i.broken.add_if(get(9, 7) > 1, Rule::format_a);
+    i.broken.add_if(get(12, 10) > 1, Rule::format_b);
+  }
   i.broken.add_if(get(2, 2) != 0, Rule::dense);
   i.broken.add_if(get(1, 0) != 0, Rule::bits_1_0);
   i.broken.add_if(get(3, 3) != 0, Rule::bit_3);
@@ -153,7 +201,7 @@ MXCHECK_EMULATION_BOTH constexpr ReadInstruction read_instruction(MmaKind kind, 
   if (is_scaled(kind)) {
     i.broken.add_if(get(26, 24) != 0, Rule::bits_26_24);
     i.broken.add_if(get(31, 31) != 0, Rule::bit_31);
-    i.broken.add_if(get(23, 23) != 1, Rule::bit_23);
+    i.broken.add_if(get(23, 23) != (kind == MmaKind::mxf4nvf4_block16 ? 0U : 1U), Rule::bit_23);
     i.scale_a_id = static_cast<int>(get(30, 29));
     i.scale_b_id = static_cast<int>(get(5, 4));
     i.m = static_cast<int>(get(28, 27)) * 128;
@@ -250,13 +298,17 @@ MXCHECK_EMULATION_BOTH constexpr std::uint32_t unit_address(const SharedMatrix& 
   return address ^ (address >> 7 & ((1U << s) - 1)) << 4;
 }
 
-// How an operand of an MMA is read: `rows` of M or N (those that this CTA holds) by `k`.
+// How an operand of an MMA is read: `rows` of M or N (those that this CTA holds) by `k`. FP4 is read as bytes of two
+// elements, `k` of them.
 struct OperandLayout {
   bool mn_major = false;
   int element_bytes = 1;  // 1 or 2
   int rows = 0;           // MN-major: a multiple of 16 bytes
   int k = 0;              // 32 bytes' worth
 };
+MXCHECK_EMULATION_BOTH constexpr OperandLayout operand_layout(MmaKind kind, bool mn_major, int rows) {
+  return {mn_major, element_bytes(kind), rows, kStepBytes / element_bytes(kind)};
+}
 
 // The offset in shared memory of one element.
 MXCHECK_EMULATION_BOTH constexpr std::uint32_t element_address(const SharedMatrix& d, const OperandLayout& l, int row,

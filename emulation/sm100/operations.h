@@ -13,7 +13,9 @@ enum class Scope : std::uint8_t { cta, cluster };
 // The shape of tcgen05.ld and tcgen05.st: lanes x bits of one access.
 enum class TmemShape : std::uint8_t { lanes32x32b, lanes16x64b, lanes16x128b, lanes16x256b, lanes16x32bx2 };
 
-enum class MmaKind : std::uint8_t { f16, f8f6f4, mxf8f6f4 };
+// The kind of tcgen05.mma. Of kind::mxf4nvf4 the size of its scales' blocks too, which PTX says in a qualifier of its
+// own: .block32 (.scale_vec::2X) with UE8M0 scales, .block16 (.scale_vec::4X) with UE4M3 scales, which is NVFP4.
+enum class MmaKind : std::uint8_t { f16, f8f6f4, mxf8f6f4, mxf4, mxf4nvf4_block32, mxf4nvf4_block16 };
 struct Mma {
   MmaKind kind;
   int cta_group;
@@ -21,7 +23,7 @@ struct Mma {
   std::uint64_t a;  // shared-memory descriptor
   std::uint64_t b;
   std::uint32_t instruction;   // descriptor
-  std::uint32_t scales_a = 0;  // TMEM addresses, of mxf8f6f4
+  std::uint32_t scales_a = 0;  // TMEM addresses, of the kinds with scales
   std::uint32_t scales_b = 0;
   bool accumulate = true;  // enable-input-d
 };

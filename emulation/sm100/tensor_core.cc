@@ -115,10 +115,10 @@ void check_write(const Thread& t, const Cta& cta, TmemCell& cell, unsigned lane,
 
 void check_operands(const Issue& issue, Event read) {
   const Instruction& in = issue.instruction;
-  const int bytes = element_bytes(in.kind);
   for (const Part& part : issue.parts) {
     const std::array<std::pair<const SharedMatrix*, OperandLayout>, 2> operands{
-        {{&issue.a, {in.a_mn_major, bytes, part.rows, in.k}}, {&issue.b, {in.b_mn_major, bytes, issue.n_here, in.k}}}};
+        {{&issue.a, operand_layout(in.kind, in.a_mn_major, part.rows)},
+         {&issue.b, operand_layout(in.kind, in.b_mn_major, issue.n_here)}}};
     for (const auto& [matrix, layout] : operands) {
       const char* name = matrix == &issue.a ? "A" : "B";
       for (const std::string& problem :
@@ -133,8 +133,8 @@ void check_operands(const Issue& issue, Event read) {
   }
 }
 
-// Row r of a matrix of scales: lane r % 32 of each partition, column r / 32 (PTX ISA 9.0, 9.7.16.10.7). The M = 128 of
-// a pair has B's scales split between partitions; see scale_of.
+// Row r of a matrix of scales: lane r % 32 of each partition, column r / 32 (PTX ISA 9.0, 9.7.16.10.7), for any number
+// of scales of a row, which share the cell. The M = 128 of a pair has B's scales split between partitions; see mma().
 void check_scales(const Issue& issue, std::uint32_t address, int rows, Event read, const char* name) {
   const Thread& t = self();
   if (address >> 16 != 0) {
@@ -165,18 +165,21 @@ void check_scales(const Issue& issue, std::uint32_t address, int rows, Event rea
   }
 }
 
-std::uint8_t scale_of(const Cta& cta, std::uint32_t address, int row, int id, int partition) {
+std::uint32_t scales_word(const Cta& cta, std::uint32_t address, int row, int partition) {
   const unsigned column = (address & 0xFFFFU) + static_cast<unsigned>(row / 32);
-  const std::uint32_t word = cta.tmem[static_cast<std::size_t>(partition * 32 + row % 32) * 512 + column];
-  return static_cast<std::uint8_t>(word >> (8 * id));
+  return cta.tmem[static_cast<std::size_t>(partition * 32 + row % 32) * 512 + column];
 }
 
-std::vector<std::uint8_t> scales_of(const Cta& cta, std::uint32_t address, int rows, int id, const char* name) {
-  std::vector<std::uint8_t> scales(static_cast<std::size_t>(rows));
+// `count` scales of each row: the bytes of its word from `id` on.
+std::vector<std::uint8_t> scales_of(const Cta& cta, std::uint32_t address, int rows, int id, int count,
+                                    const char* name) {
+  std::vector<std::uint8_t> scales;
+  const auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << (8 * count)) - 1);
   for (int row = 0; row < rows; ++row) {
-    scales[static_cast<std::size_t>(row)] = scale_of(cta, address, row, id, 0);
+    const std::uint32_t word = scales_word(cta, address, row, 0) >> (8 * id);
+    for (int i = 0; i < count; ++i) scales.push_back(static_cast<std::uint8_t>(word >> (8 * i)));
     for (int partition = 1; partition < 4; ++partition) {
-      if (scale_of(cta, address, row, id, partition) != scales[static_cast<std::size_t>(row)]) {
+      if (((scales_word(cta, address, row, partition) >> (8 * id) ^ word) & mask) != 0) {
         report(Hazard::scale_copies,
                std::string(name) + " of row " + std::to_string(row) + ": partitions 0 and " +
                    std::to_string(partition) + " of cta " + std::to_string(cta.block) + " differ",
@@ -254,23 +257,23 @@ void multiply_into(const Issue& issue, const Part& part, const Bytes& a, const B
 void execute(const Issue& issue) {
   for (const Part& part : issue.parts) still_running(*part.cta);
   const Instruction& in = issue.instruction;
-  const auto element = static_cast<std::size_t>(element_bytes(in.kind));
-  const auto k = static_cast<std::size_t>(in.k);
-  std::vector<std::uint8_t> b(static_cast<std::size_t>(in.n) * k * element);
+  constexpr auto kBytes = static_cast<std::size_t>(kStepBytes);
+  std::vector<std::uint8_t> b(static_cast<std::size_t>(in.n) * kBytes);
   int row = 0;
   for (const Part& part : issue.parts) {  // of a pair, each CTA holds half of B's rows
-    gather(issue.b, {in.b_mn_major, static_cast<int>(element), issue.n_here, in.k}, part.cta->shared,
-           b.data() + static_cast<std::size_t>(row) * k * element);
+    gather(issue.b, operand_layout(in.kind, in.b_mn_major, issue.n_here), part.cta->shared,
+           b.data() + static_cast<std::size_t>(row) * kBytes);
     row += issue.n_here;
   }
   std::vector<std::uint8_t> scales_b;
+  const int scales = scales_of_row(in.kind);
   for (const Part& part : issue.parts) {
-    std::vector<std::uint8_t> a(static_cast<std::size_t>(part.rows) * k * element);
-    gather(issue.a, {in.a_mn_major, static_cast<int>(element), part.rows, in.k}, part.cta->shared, a.data());
+    std::vector<std::uint8_t> a(static_cast<std::size_t>(part.rows) * kBytes);
+    gather(issue.a, operand_layout(in.kind, in.a_mn_major, part.rows), part.cta->shared, a.data());
     std::vector<std::uint8_t> scales_a;
     if (is_scaled(in.kind)) {
-      scales_a = scales_of(*part.cta, issue.mma.scales_a, part.rows, in.scale_a_id, "scales of A");
-      auto here = scales_of(*part.cta, issue.mma.scales_b, in.n, in.scale_b_id, "scales of B");
+      scales_a = scales_of(*part.cta, issue.mma.scales_a, part.rows, in.scale_a_id, scales, "scales of A");
+      auto here = scales_of(*part.cta, issue.mma.scales_b, in.n, in.scale_b_id, scales, "scales of B");
       if (!scales_b.empty() && here != scales_b) {
         report(Hazard::scale_copies, "scales of B differ between the CTAs of the pair", "all n rows' scales in both");
       }

@@ -463,7 +463,8 @@ const std::vector<Arrow>& folder_arrows() {
        true},
       // The body of the thin layer without a card, and the launches of the kernels on it.
       {"kernels/sm100/",
-       {"kernels/sm100/", "kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h", "emulation/"}},
+       {"kernels/sm100/", "kernels/common/", "kernels/candidate.h", "kernels/candidate_matmul.h",
+        "kernels/candidate_nvfp4.h", "emulation/"}},
       // Headers as users have them: the C interface, or the installed headers (docs/library.md).
       {"examples/", {"kernels/candidate.h", "kernels/candidate_matmul.h", "kernels/candidate_route.h"}},
       {"examples/cpp/", {"mxcheck/"}},

@@ -132,14 +132,15 @@ constexpr Addend addend_of(const Output& out, std::uint32_t word) {
           (word & out.sign()) != 0};
 }
 
-// c in units of 2^(window - 25): its exponent is not above the window, so it moves up by 25 - 10 at most.
-constexpr std::int64_t units_of(const Output& out, const Addend& c, int window) {
-  const int up = c.exponent - out.fraction_bits - (window - kFractionBits);
+// c in units of 2^(window - fraction_bits): its exponent is not above the window, so it moves up by 25 - 10 at most, or
+// by 35 - 23 (groups.h).
+constexpr std::int64_t units_of(const Output& out, const Addend& c, int window, int fraction_bits = kFractionBits) {
+  const int up = c.exponent - out.fraction_bits - (window - fraction_bits);
   const std::int64_t units = up >= 0 ? c.magnitude << up : c.magnitude >> std::min(-up, 63);
   return c.negative ? -units : units;
 }
 
-// sum * 2^unit in D's format; |sum| < 2^33. The kept bits end at the format's last fraction bit, or a subnormal's. Bits
+// sum * 2^unit in D's format; |sum| < 2^62. The kept bits end at the format's last fraction bit, or a subnormal's. Bits
 // carried out of a significand that was rounded up raise the exponent field by themselves.
 constexpr std::uint32_t word_of(const Output& out, std::int64_t sum, int unit) {
   if (sum == 0) return 0;

@@ -27,7 +27,8 @@ const char* to_text(MmaKind kind);  // "kind::f16"
 // "bits 22:17", "bit 3", as the PTX ISA names them.
 std::string name_of(Field field);
 
-// The sum that each element of D is, by the contracts sm100_f16, sm100_f8f6f4 and sm100_mxf8f6f4.
+// The sum that each element of D is, by the contracts sm100_f16, sm100_f8f6f4, sm100_mxf8f6f4, sm100_mxf4 and
+// sm100_nvf4.
 FusedSum fused_sum_of(const Instruction& instruction);
 
 // One MMA of a tensor core on codes: D = A * B (+ D), each element one fused sum (numerics/accumulate/fused_sum.h) of
@@ -42,12 +43,20 @@ FusedSum fused_sum_of(const Instruction& instruction);
 //
 // Does not promise: threads of its own. One call is one core's work, around 10^6 products.
 
-// `a` holds m_rows rows and `b` instruction.n rows of instruction.k codes, two bytes each, little-endian, for
-// kind::f16. `scales_a` and `scales_b` hold an E8M0 byte a row of either, and are not read for the kinds without
-// scales. `d` holds m_rows rows of instruction.n words, `d_stride` words apart: FP32, or FP16 in the low half (the high
-// half is not read, and written 0). Without `accumulate` the sums start from +0 and the old words do not count.
+// `a` holds m_rows rows and `b` instruction.n rows of instruction.k codes: two bytes each, little-endian, for
+// kind::f16; half a byte of the FP4 kinds, the even k low. `scales_a` and `scales_b` hold scales_of_row(kind) bytes a
+// row of either, UE4M3 of mxf4nvf4_block16 and else E8M0, and are not read for the kinds without scales. `d` holds
+// m_rows rows of instruction.n words, `d_stride` words apart: FP32, or FP16 in the low half (the high half is not read,
+// and written 0). Without `accumulate` the sums start from +0 and the old words do not count.
 void multiply(const Instruction& instruction, const std::uint8_t* a, const std::uint8_t* b,
               const std::uint8_t* scales_a, const std::uint8_t* scales_b, std::uint32_t* d, std::size_t d_stride,
               int m_rows, bool accumulate);
+
+namespace detail {
+// The part of multiply() that has the FP4 kinds; what it is given has been checked.
+void multiply_fp4(const Instruction& instruction, const std::uint8_t* a, const std::uint8_t* b,
+                  const std::uint8_t* scales_a, const std::uint8_t* scales_b, std::uint32_t* d, std::size_t d_stride,
+                  int m_rows, bool accumulate);
+}  // namespace detail
 
 }  // namespace mxcheck::emulation::sm100

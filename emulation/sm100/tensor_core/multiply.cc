@@ -205,6 +205,7 @@ Specials specials_of(const Output& out, const Operand& a, int m, const Operand& 
 
 bool takes(const Instruction& i) {
   const auto fp8 = [](Format f) { return f == Format::e4m3 || f == Format::e5m2; };
+  if (is_fp4(i.kind)) return i.a == Format::e2m1 && i.b == Format::e2m1 && !i.d_fp16;
   if (i.kind != MmaKind::f16) return fp8(i.a) && fp8(i.b) && !(i.d_fp16 && is_scaled(i.kind));
   return i.a == i.b && (i.a == Format::fp16 || (i.a == Format::bf16 && !i.d_fp16));
 }
@@ -213,7 +214,7 @@ void check(const Instruction& i, const std::uint8_t* scales_a, const std::uint8_
   const std::string what = "an MMA of " + std::string(to_text(i.kind)) + ", " + std::string(spec(i.a).name) + " by " +
                            std::string(spec(i.b).name) + ", " + std::to_string(m_rows) + "x" + std::to_string(i.n) +
                            "x" + std::to_string(i.k);
-  if (!takes(i) || i.k != 32 / element_bytes(i.kind) || i.n <= 0 || i.n % kLanes != 0 || m_rows <= 0) {
+  if (!takes(i) || i.k != k_of(i.kind) || i.n <= 0 || i.n % kLanes != 0 || m_rows <= 0) {
     throw Error(ErrorKind::usage, what + ": one without problems by decode_instruction() is right");
   }
   if (is_scaled(i.kind) && (scales_a == nullptr || scales_b == nullptr)) {
@@ -227,6 +228,8 @@ void multiply(const Instruction& instruction, const std::uint8_t* a, const std::
               const std::uint8_t* scales_a, const std::uint8_t* scales_b, std::uint32_t* d, std::size_t d_stride,
               int m_rows, bool accumulate) {
   check(instruction, scales_a, scales_b, m_rows);
+  if (is_fp4(instruction.kind))
+    return detail::multiply_fp4(instruction, a, b, scales_a, scales_b, d, d_stride, m_rows, accumulate);
   const bool scaled = is_scaled(instruction.kind);
   const int k = instruction.k;
   const Output& out = instruction.d_fp16 ? detail::kFp16 : detail::kFp32;

@@ -1,15 +1,15 @@
-// The table: one matmul, on operands and scales in the form that TMA and tcgen05 read; all of it kernels, under the
-// emulation.
+// The table: a matmul of MXFP8 and one of NVFP4, on operands and scales in the form that TMA and tcgen05 read; all of
+// it kernels, under the emulation.
 
 #include "kernels/candidate.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #ifdef MXCHECK_SM100_ON_CARD
-  #include <string>
-
   #include "emulation/on_sm90/launch.h"
 #endif
 #include "kernels/common/boundary.h"
@@ -37,8 +37,12 @@ gemm::Problem problem_of(const MatmulTensors& x, const MatmulShape& shape) {
   gemm::Problem g;
   g.a = x.a.data, g.b = x.b.data;
   if (x.gathers) g.gathered_rows = static_cast<const std::int32_t*>(x.index.data), g.rows_a = x.a.rows;
-  g.e5m2_a = element_named(p.policy.format) == Element::e5m2;
-  g.e5m2_b = element_named(p.format_b) == Element::e5m2;
+  if (is_nvfp4(p)) {
+    g.operands = gemm::Operands::nvfp4;
+  } else {
+    g.e5m2_a = element_named(p.policy.format) == Element::e5m2;
+    g.e5m2_b = element_named(p.format_b) == Element::e5m2;
+  }
   g.d = x.d.data;
   g.c = x.adds ? x.c.data : nullptr;
   g.alpha = p.alpha;
@@ -59,11 +63,24 @@ void check_scaled(const mxcheck_policy* policy, DLDataType type) {
   }
 }
 
+void check_nvfp4(const mxcheck_policy* policy, DLDataType type) {
+  const mxcheck_matmul_policy& p = matmul_policy(policy);
+  for (const char* const format : {policy->format, p.format_b}) {
+    if (std::string_view(format) != "e2m1") unsupported("format " + std::string(format) + " is not offered: e2m1 is");
+  }
+  dtype_of("d", type);
+  if (!is_nvfp4(p)) unsupported("operands of e2m1 are offered with E4M3 scales");
+  if (policy->block_rows != 1 || policy->block_cols != 16 || p.block_b_rows != 1 || p.block_b_cols != 16) {
+    unsupported("E4M3 scales are offered for blocks of 1x16 of a and of b");
+  }
+}
+
 std::uint64_t scaled_workspace(const mxcheck_call& call) { return plan_workspace(call).bytes; }
 
+template <void (*kCheck)(const mxcheck_policy*, DLDataType)>
 void run_scaled(const mxcheck_call& call) {
   const DLDataType type = output_type(call);
-  check_scaled(call.policy, type);
+  kCheck(call.policy, type);
   const MatmulTensors x = read_matmul(call);
   const Workspace plan = plan_workspace(call);
   require_workspace(call, plan.bytes);
@@ -74,14 +91,15 @@ void run_scaled(const mxcheck_call& call) {
   g.bf16 = dtype_of("d", type) == Dtype::bf16;
   stage(s, g);
   Saved d(x.d, s.at<std::byte>(plan.d_at));
-  const gemm::Emulated emulated = gemm::run_emulated(g, variant_of(shape), options_of(shape));
+  const gemm::Emulated emulated = gemm::run_emulated(g, variant_of(shape, g.operands), options_of(shape));
   if (!emulated.error.empty()) throw Refusal(MXCHECK_FAILED, emulated.error);
   require_clean("the GEMM", emulated.result);
   d.keep_new();
 }
 
-constexpr mxcheck_operation matmul() {
-  mxcheck_operation o = make_operation<check_scaled, run_scaled>("matmul", "sm100_mxf8f6f4");
+template <void (*kCheck)(const mxcheck_policy*, DLDataType)>
+constexpr mxcheck_operation matmul(const char* contract) {
+  mxcheck_operation o = make_operation<kCheck, run_scaled<kCheck>>("matmul", contract);
   o.max_rows = kMostRows, o.max_cols = kMostCols;
   o.workspace = [](const mxcheck_call* call, std::uint64_t* bytes) {
     return guarded<sizeof(mxcheck_call)>(call, [bytes](const mxcheck_call& c) { *bytes = scaled_workspace(c); });
@@ -89,7 +107,7 @@ constexpr mxcheck_operation matmul() {
   return o;
 }
 
-constexpr std::array kOperations{matmul()};
+constexpr std::array kOperations{matmul<check_scaled>("sm100_mxf8f6f4"), matmul<check_nvfp4>("sm100_nvf4")};
 constexpr mxcheck_candidate_table kTable = make_table(kName, MXCHECK_SM100_EMULATED_VERSION, kDLCPU, kOperations);
 
 }  // namespace

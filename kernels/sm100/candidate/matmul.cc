@@ -112,8 +112,9 @@ const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
   if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
     invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
   }
-  if (p.scale_type < MXCHECK_NO_SCALES || p.scale_type > MXCHECK_FP32) {
-    invalid("policy.scale_type is " + std::to_string(p.scale_type) + ": must be 0 (none), 1 (E8M0) or 2 (FP32)");
+  if (p.scale_type < MXCHECK_NO_SCALES || p.scale_type > MXCHECK_E4M3) {
+    invalid("policy.scale_type is " + std::to_string(p.scale_type) +
+            ": must be 0 (none), 1 (E8M0), 2 (FP32) or 3 (E4M3)");
   }
   require_flag("accumulate", p.accumulate);
   return p;
@@ -138,8 +139,9 @@ MatmulTensors read_matmul(const mxcheck_call& call) {
   const std::int64_t n = p.policy.cols;
   const std::int64_t a_rows = extras.index == nullptr ? m : read_index(x, call, *extras.index);
   const std::int64_t b_rows = (p.grouping == MXCHECK_ROWS ? x.experts : 1) * n;
-  x.a = matrix("a", call.inputs[0], kByteType, a_rows, p.depth);
-  x.b = matrix("b", call.inputs[1], kByteType, b_rows, p.depth);
+  const std::int64_t row_bytes = is_nvfp4(p) ? (p.depth + 1) / 2 : p.depth;
+  x.a = matrix("a", call.inputs[0], kByteType, a_rows, row_bytes);
+  x.b = matrix("b", call.inputs[1], kByteType, b_rows, row_bytes);
   // The values of what says where the rest lies, before any of them is used.
   if (extras.offsets != nullptr) require_offsets(x.offsets, p.grouping == MXCHECK_ROWS ? m : p.depth);
   if (extras.index != nullptr) require_rows(x.index, a_rows);

@@ -1,11 +1,14 @@
 #pragma once
-// Parses and validates a call of "matmul" of the emulated library, as kernels/candidate_matmul.h has it: that the
+// Parses and validates a call of "matmul" of the emulated library, as kernels/candidate_matmul.h has it, and
+// kernels/candidate_nvfp4.h of NVFP4 operands: that the
 // tensors lie on the host, and what goes beside them. All throw Refusal.
 
 #include <cstdint>
 
 #include "kernels/candidate_matmul.h"
+#include "kernels/candidate_nvfp4.h"
 #include "kernels/common/arguments.h"
+#include "kernels/sm100/gemm/tile.h"
 
 namespace mxcheck_kernels::sm100 {
 
@@ -18,6 +21,13 @@ void require_rows(const Checked& index, std::int64_t rows);
 // INVALID for a policy that cannot be read.
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy);
 
+// What the scale type says that a and b are: E2M1 codes, two a byte, under E4M3 scales, or codes of bytes.
+constexpr bool is_nvfp4(const mxcheck_matmul_policy& p) { return p.scale_type == MXCHECK_E4M3; }
+constexpr mxcheck::sm100::gemm::Encoding encoding_of(const mxcheck_matmul_policy& p) {
+  using mxcheck::sm100::gemm::Operands;
+  return mxcheck::sm100::gemm::encoding_of(is_nvfp4(p) ? Operands::nvfp4 : Operands::scaled);
+}
+
 DLDataType output_type(const mxcheck_call& call);
 
 struct MatmulTensors {
@@ -28,7 +38,7 @@ struct MatmulTensors {
   std::int64_t experts = 1;
 };
 
-// Codes of bytes with E8M0 scales, by the shapes that the policy gives them. The values of offsets and row index too
+// Codes and scales by the shapes that the policy gives them. The values of offsets and row index too
 // are right when this returns.
 MatmulTensors read_matmul(const mxcheck_call& call);
 

@@ -62,8 +62,10 @@ constexpr std::uint64_t seed_of(const MatmulShape& s) {
 }
 
 // Pairs where a group has more rows than one CTA's tile has; no wider than whole 64 columns of D. Any of the widths
-// that are left is right, and the seed picks one: a gate's shapes meet each of them.
-constexpr mxcheck::sm100::gemm::Variant variant_of(const MatmulShape& s) {
+// that are left is right, and the seed picks one: a gate's shapes meet each of them. NVFP4 has fewer: the widest pair,
+// or a CTA and 64 or 128 columns.
+constexpr mxcheck::sm100::gemm::Variant variant_of(
+    const MatmulShape& s, mxcheck::sm100::gemm::Operands operands = mxcheck::sm100::gemm::Operands::scaled) {
   const auto tiles = [](std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; };
   const std::uint64_t seed = seed_of(s);
   const std::int64_t rows = s.by_rows ? tiles(s.m, s.groups) : s.m;
@@ -72,6 +74,7 @@ constexpr mxcheck::sm100::gemm::Variant variant_of(const MatmulShape& s) {
   const int least = v.cta_group;  // of 64 columns: there is no pair for 64
   const int most = static_cast<int>(std::clamp<std::int64_t>(tiles(s.n, 64), 1, 4));
   v.n = 64 * (least + static_cast<int>(seed % static_cast<std::uint64_t>(most - least + 1)));
+  if (operands == mxcheck::sm100::gemm::Operands::nvfp4) v.n = v.cta_group == 2 ? 256 : v.n == 64 ? 64 : 128;
   // One shows stages and accumulators that are used again; others, that none does another's tiles.
   const std::int64_t work = tiles(s.m, 128 * v.cta_group) * tiles(s.n, v.n);
   v.units = work > 1 && seed >> 32 & 1U ? static_cast<unsigned>(std::min(work, kMostUnits)) : 1;
@@ -126,7 +129,7 @@ class Saved {
 // for the copies. Extents are 64 bits; each product is checked.
 
 struct Workspace {
-  std::int64_t pitch = 0;  // bytes of a row of the copies: whole blocks of 32, one or more
+  std::int64_t pitch = 0;  // bytes of a row of the copies: those of whole mma, 32 each, one or more
   std::uint64_t a_at = 0;
   std::uint64_t b_at = 0;
   std::uint64_t scales_a_at = 0;
@@ -153,6 +156,7 @@ inline mxcheck::emulation::sm100::LaunchOptions options_of(const MatmulShape& sh
 struct Staging {
   const MatmulTensors& x;
   MatmulShape shape;
+  mxcheck::sm100::gemm::Encoding encoding;
   Workspace plan;
   std::byte* workspace;
   mxcheck::sm100::scales::Groups depth;  // of k: one where there are none

@@ -1,6 +1,7 @@
 #pragma once
-// The GEMM: MXFP8 with 1x32 by 1x32 scales, BF16, or FP8 whose sums are promoted (tile.h); one CTA or a pair for a
-// tile, persistent, warps with roles. One section a role; tests/libraries/wrong/sm100.cmake names them.
+// The GEMM: MXFP8 with 1x32 by 1x32 scales, NVFP4 with 1x16 by 1x16 scales, BF16, or FP8 whose sums are promoted
+// (tile.h); one CTA or a pair for a tile, persistent, warps with roles. One section a role;
+// tests/libraries/wrong/sm100.cmake names them.
 
 #include <cmath>
 #include <cstdint>
@@ -37,10 +38,10 @@ struct Work {
   std::int64_t depth = 0;
   std::int64_t chunk_a = 0;  // of 128 rows: first, of the scales of A
   std::int64_t chunk_b = 0;
-  std::int64_t chunk_k = 0;  // of 4 blocks: first
+  std::int64_t chunk_k = 0;  // of 4 scales: first
 };
 
-template <Grouping kGrouping, int kM, int kN>
+template <Grouping kGrouping, int kM, int kN, int kChunkDepth>
 class Schedule {
  public:
   MXCHECK_SM100_DEVICE Schedule(const Params& p, std::int64_t unit, std::int64_t units)
@@ -97,7 +98,7 @@ class Schedule {
   }
   MXCHECK_SM100_DEVICE void leave() {
     if constexpr (kGrouping == Grouping::rows) chunk_m_ += (extent_ + 127) / 128;
-    if constexpr (kGrouping == Grouping::depth) chunk_k_ += (depth_ + 127) / 128;
+    if constexpr (kGrouping == Grouping::depth) chunk_k_ += (depth_ + kChunkDepth - 1) / kChunkDepth;
   }
 
   const Params& p_;
@@ -145,7 +146,7 @@ MXCHECK_SM100_DEVICE void load_gathered(const Params& p, SharedAddress to, Share
 template <class T, Grouping kGrouping>
 MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t unit, std::int64_t units) {
   const unsigned rank = T::kCtaGroup == 2 ? cluster_rank() : 0;
-  Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);
+  Schedule<kGrouping, T::kM, T::kN, T::kChunkDepth> schedule(p, unit, units);
   Ring<T::kStages> ring;
   Work work;
   // A tile. `gathers` is a type: each way to load A has a loop over k of its own, without a branch.
@@ -159,8 +160,8 @@ MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t
       barrier_wait<T::kCtaGroup == 2 ? Scope::cluster : Scope::cta>(base + T::kEmpty + 8 * ring.stage, ring.round ^ 1);
       if (rank == 0) barrier_arrive_expect<Scope::cta>(full, T::kCtaGroup * T::kStageBytes);
       const SharedAddress counts = T::kCtaGroup == 2 ? map_to_rank(full, 0) : full;
-      const auto at = static_cast<int>(work.k + k);
-      const std::int64_t chunk_k = work.chunk_k + k / kTileK;
+      const auto at = static_cast<int>((work.k + k) / (T::kFp4 ? 2 : 1));  // the maps count bytes of FP4
+      const std::int64_t chunk_k = work.chunk_k + k / T::kChunkDepth;
       if constexpr (decltype(gathers)::value) {
         load_gathered<T>(p, base + T::kA + stage * T::kBytesA, counts, at, work, rank);
       } else {
@@ -168,10 +169,10 @@ MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t
       }
       tma_load<T::kCtaGroup>(base + T::kB + stage * T::kBytesB, &p.b, counts, at, row_b);
       if constexpr (T::kScaled)
-        tma_load<T::kCtaGroup>(base + T::kScalesA + stage * kChunkBytes, &p.scales_a, counts, 0,
+        tma_load<T::kCtaGroup>(base + T::kScalesA + stage * T::kScaleBytes, &p.scales_a, counts, 0,
                                static_cast<int>((work.chunk_a + rank) * p.chunks_k + chunk_k));
       for (int c = 0; c < T::kChunksB; ++c) {
-        tma_load<T::kCtaGroup>(base + T::kScalesB + (stage * T::kChunksB + static_cast<unsigned>(c)) * kChunkBytes,
+        tma_load<T::kCtaGroup>(base + T::kScalesB + (stage * T::kChunksB + static_cast<unsigned>(c)) * T::kScaleBytes,
                                &p.scales_b, counts, 0, static_cast<int>((work.chunk_b + c) * p.chunks_k + chunk_k));
       }
       ring.step();
@@ -188,7 +189,8 @@ MXCHECK_SM100_DEVICE void load(const Params& p, SharedAddress base, std::int64_t
 
 // --- multiply
 //
-// The thread that multiplies: scales of a stage into tensor memory, then four mma of 32 bytes along k.
+// The thread that multiplies: scales of a stage into tensor memory, then four mma of 32 bytes along k. A step of MXFP8
+// reads a byte of its chunk's words, one of NVFP4 the words of a chunk of its own.
 
 // By one thread, of the leader where there is a pair.
 template <class T, Grouping kGrouping>
@@ -203,7 +205,7 @@ MXCHECK_SM100_DEVICE void multiply(const Params& p, SharedAddress base, TmemAddr
       commit<1>(barrier);
     }
   };
-  Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);
+  Schedule<kGrouping, T::kM, T::kN, T::kChunkDepth> schedule(p, unit, units);
   Ring<T::kStages> ring;
   Ring<T::kAccumulators> accumulator;
   const auto begin = [&] {
@@ -224,30 +226,39 @@ MXCHECK_SM100_DEVICE void multiply(const Params& p, SharedAddress base, TmemAddr
       const auto stage = static_cast<unsigned>(ring.stage);
       barrier_wait<kScope>(base + T::kFull + 8 * ring.stage, ring.round);
       fence_after_thread_sync();
-      const TmemAddress scales_a = tmem + T::kScaleColumn + stage * T::kSlotColumns;
-      const TmemAddress scales_b = scales_a + 4;
-      if constexpr (T::kScaled) {
+      const std::int64_t left = work.depth - k;
+      const int steps = left < T::kDepth ? static_cast<int>((left + T::kStep - 1) / T::kStep) : T::kDepth / T::kStep;
+      const TmemAddress slot = tmem + T::kScaleColumn + stage * T::kSlotColumns;
+      for (int q = 0; q < T::kChunksK && q * T::kStepsOfAChunk < steps; ++q) {  // chunks along k that a step reads
+        const auto chunk = static_cast<unsigned>(q);
+        const TmemAddress scales_a = slot + chunk * T::kChunkColumns;
+        const TmemAddress scales_b = scales_a + 4;
         cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
-            scales_a, shared_descriptor<scale_chunk()>(base + T::kScalesA + stage * kChunkBytes));
-      }
-      for (int c = 0; c < T::kChunksB; ++c) {
-        cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
-            scales_b + static_cast<unsigned>(4 * c),
-            shared_descriptor<scale_chunk()>(base + T::kScalesB +
-                                             (stage * T::kChunksB + static_cast<unsigned>(c)) * kChunkBytes));
+            scales_a,
+            shared_descriptor<scale_chunk()>(base + T::kScalesA + stage * T::kScaleBytes + chunk * kChunkBytes));
+        for (int c = 0; c < T::kChunksB; ++c) {
+          cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
+              scales_b + static_cast<unsigned>(4 * c),
+              shared_descriptor<scale_chunk()>(base + T::kScalesB +
+                                               (stage * T::kChunksB + static_cast<unsigned>(c)) * T::kScaleBytes +
+                                               chunk * kChunkBytes));
+        }
       }
       const SharedDescriptor a = shared_descriptor<kRows128>(base + T::kA + stage * T::kBytesA);
       const SharedDescriptor b = shared_descriptor<kRows128>(base + T::kB + stage * T::kBytesB);
       // Tiles of 64 and 192 columns begin in the middle of a chunk every second time: 64 rows are two columns.
-      const TmemAddress rows_b = scales_b + static_cast<unsigned>(work.column % 128 / 32);
-      const std::int64_t left = work.depth - k;
-      const int steps = left < T::kDepth ? static_cast<int>((left + T::kStep - 1) / T::kStep) : T::kDepth / T::kStep;
+      const auto rows_of_chunk = static_cast<unsigned>(work.column % 128 / 32);
       for (int i = 0; i < steps; ++i) {
         const auto id = static_cast<unsigned>(i);
         const bool accumulates = (k > 0 && !T::kPromoted) || i > 0;
         const SharedDescriptor step_a = advance(a, kStepK * id);
         const SharedDescriptor step_b = advance(b, kStepK * id);
-        if constexpr (T::kScaled) {
+        const TmemAddress scales_a = slot + id / T::kStepsOfAChunk * T::kChunkColumns;
+        const TmemAddress rows_b = scales_a + 4 + rows_of_chunk;
+        if constexpr (T::kFp4) {
+          mma_fp4<MmaKind::mxf4nvf4_block16, T::kCtaGroup>(d, step_a, step_b, p.instruction, scales_a, rows_b,
+                                                           accumulates);
+        } else if constexpr (T::kScaled) {
           mma_block_scaled<T::kCtaGroup>(d, step_a, step_b, with_scale_ids(p.instruction, id, id), scales_a, rows_b,
                                          accumulates);
         } else if constexpr (T::kPromoted) {
@@ -381,7 +392,7 @@ MXCHECK_SM100_DEVICE void epilogue(const Params& p, SharedAddress base, TmemAddr
   const unsigned slab = warp_index() % 4 * 32;
   const TmemAddress lanes = tmem + (slab << 16);
   const std::int64_t row_in_tile = T::kRows * rank + slab + lane_index();
-  Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);
+  Schedule<kGrouping, T::kM, T::kN, T::kChunkDepth> schedule(p, unit, units);
   Ring<T::kAccumulators> accumulator;
   Work work;
   while (schedule.next(work)) {

@@ -15,11 +15,12 @@ namespace mxcheck::sm100::gemm {
   MXCHECK_SM100_GEMM(TILE, rows)                                   \
   MXCHECK_SM100_GEMM(TILE, depth)
 
-// A short test has three kernels: each kind of operands once, pairs and single CTAs, each grouping.
+// A short test has four kernels: each kind of operands once, pairs and single CTAs, each grouping.
 #ifdef MXCHECK_SM100_FEW
 MXCHECK_SM100_GEMM(Single192, rows)
 MXCHECK_SM100_GEMM(HalfPair256, depth)
 MXCHECK_SM100_GEMM(PromotedSingle128, dense)
+MXCHECK_SM100_GEMM(Nvfp4Single128, rows)
 #else
 MXCHECK_SM100_TILES(MXCHECK_SM100_GEMMS)
 #endif

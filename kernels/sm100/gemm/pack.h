@@ -1,8 +1,8 @@
 #pragma once
-// E8M0 scales as quantizers write them, [rows, blocks of 32], to the chunks of 128 rows by 4 blocks that tcgen05.cp
+// Scales as quantizers write them, [rows, blocks of 32 or 16], to the chunks of 128 rows by 4 blocks that tcgen05.cp
 // copies: 512 bytes, of which word 4 (row % 32) + row / 32 has the row's four scales (PTX ISA 9.0, 9.7.16.10.7.2).
 // Chunks along k follow one another, then those of the next 128 rows. Groups, of rows or of k, begin a chunk each; what
-// of a chunk belongs to no scale is 0.
+// of a chunk belongs to no scale is 0: an mma of NVFP4 reads whole words, and a NaN there would be its.
 //
 // A kernel on the thin layer: every thread has a row of a chunk.
 
@@ -12,7 +12,7 @@
 
 namespace mxcheck::sm100::scales {
 
-inline constexpr int kBlock = 32;       // elements of k of one scale
+inline constexpr int kBlock = 32;       // elements of k of one E8M0 scale
 inline constexpr int kChunkRows = 128;  // and threads of a CTA
 inline constexpr int kChunkScales = 4;
 inline constexpr int kChunkWords = 128;
@@ -42,7 +42,8 @@ struct PackJob {
   std::int64_t columns = 0;             // of it: the blocks of all groups of depth
   const std::int32_t* index = nullptr;  // row i is row index[i] of it; null: row i
   std::uint32_t* chunks = nullptr;
-  std::int64_t chunks_k = 0;  // depth.pieces(128)
+  std::int64_t block = kBlock;  // elements of k of one scale
+  std::int64_t chunks_k = 0;    // depth.pieces(4 * block)
   Groups rows;
   Groups depth;
 };
@@ -67,7 +68,7 @@ MXCHECK_SM100_DEVICE void pack(const PackJob& job) {
       const std::int64_t row = job.rows.begin(g) + first + thread;
       std::int64_t block = 0;  // of all groups of depth
       for (std::int64_t e = 0; e < job.depth.count; ++e) {
-        const std::int64_t blocks = (job.depth.length(e) + kBlock - 1) / kBlock;
+        const std::int64_t blocks = (job.depth.length(e) + job.block - 1) / job.block;
         for (std::int64_t b = 0; b < blocks; b += kChunkScales, ++chunk) {
           if (chunk % grid_blocks() != block_index()) continue;
           std::uint32_t word = 0;

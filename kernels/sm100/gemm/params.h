@@ -13,10 +13,10 @@ namespace mxcheck::sm100::gemm {
 enum class Grouping : std::uint8_t { dense, rows, depth };
 
 struct Params {
-  TensorMap a;         // [m, k] codes or values, boxes of 128 x 128 bytes, swizzled by 128; with gathered_rows
-                       // [rows of A, k] and boxes of a row
-  TensorMap b;         // [n or experts * n, k], boxes of Tile::kRowsB rows
-  TensorMap scales_a;  // [chunks, 128] words: 128 x 4 chunks, along k first (pack.h)
+  TensorMap a;  // [m, k] codes or values (FP4: [m, k / 2] bytes), boxes of 128 x 128 bytes, swizzled by 128; with
+                // gathered_rows [rows of A, k] and boxes of a row
+  TensorMap b;  // [n or experts * n, k], boxes of Tile::kRowsB rows
+  TensorMap scales_a;  // [chunks, 128] words: 128 x 4 chunks, along k first (pack.h), boxes of Tile::kChunksK chunks
   TensorMap scales_b;
   InstructionDescriptor instruction;
   const std::int32_t* gathered_rows;  // m: row r of the product is row gathered_rows[r] of A; null: row r. Not of
@@ -30,10 +30,10 @@ struct Params {
   bool bf16;      // d and c; FP32 otherwise
   float alpha;
   std::int64_t m, n, k;
-  std::int64_t chunks_k;        // chunks of 128 along k, of all groups
+  std::int64_t chunks_k;        // chunks of Tile::kChunkDepth along k, of all groups
   std::int64_t groups;          // 1 where dense
   const std::int64_t* offsets;  // groups + 1; ascending from 0 to m or k. Groups along depth: all but the last extent
-                                // are multiples of 32
+                                // are whole mma: multiples of 32, of 64 where FP4
 };
 
 // --- the host's part
@@ -42,7 +42,7 @@ struct Params {
 
 struct Problem {
   Operands operands = Operands::scaled;
-  const void* a = nullptr;  // [m, k] codes, BF16 of Operands::half; with gathered_rows [rows_a, k]
+  const void* a = nullptr;  // [m, k] codes, of nvfp4 two a byte, BF16 of Operands::half; with gathered_rows [rows_a, k]
   const void* b = nullptr;  // [n, k]; groups along rows: [groups * n, k]
   bool e5m2_a = false;      // E4M3 otherwise
   bool e5m2_b = false;
@@ -70,7 +70,9 @@ namespace host_detail {
 
 template <class T, ByteFormat kA, ByteFormat kB>
 constexpr InstructionDescriptor instruction() {
-  if constexpr (T::kScaled) {
+  if constexpr (T::kFp4) {
+    return instruction_descriptor<Fp4Instruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup}>();
+  } else if constexpr (T::kScaled) {
     return instruction_descriptor<ScaledInstruction{
         .m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup, .a = kA, .b = kB}>();
   } else if constexpr (T::kPromoted) {
@@ -81,9 +83,12 @@ constexpr InstructionDescriptor instruction() {
   }
 }
 
-// Rows of codes or values, as boxes of `box_rows` x 128 bytes.
-inline std::string codes_map(const void* base, int element_bytes, std::int64_t rows, std::int64_t k, int box_rows,
+// Rows of codes or values, as boxes of `box_rows` x 128 bytes. A map of FP4 is one of bytes.
+inline std::string codes_map(const void* base, int bits, std::int64_t rows, std::int64_t k, int box_rows,
                              TensorMap& map) {
+  if (bits == 4 && k % 2 != 0) return "rows of FP4 are whole bytes: k is " + std::to_string(k) + ", and must be even";
+  const int element_bytes = bits == 16 ? 2 : 1;
+  if (bits == 4) k /= 2;
   TensorMapDescription d;
   d.base = const_cast<void*>(base);
   d.element_bytes = element_bytes;
@@ -97,8 +102,8 @@ inline std::string codes_map(const void* base, int element_bytes, std::int64_t r
   return encode(d, map);
 }
 
-// A chunk is a row of 128 words.
-inline std::string scales_map(const void* base, std::int64_t chunks, TensorMap& map) {
+// A chunk is a row of 128 words; a box has those of a stage.
+inline std::string scales_map(const void* base, std::int64_t chunks, int box_chunks, TensorMap& map) {
   TensorMapDescription d;
   d.base = const_cast<void*>(base);
   d.element_bytes = 4;
@@ -107,7 +112,7 @@ inline std::string scales_map(const void* base, std::int64_t chunks, TensorMap& 
   d.stride[0] = 4;
   d.stride[1] = kChunkBytes;
   d.box[0] = kChunkBytes / 4;
-  d.box[1] = 1;
+  d.box[1] = static_cast<std::uint32_t>(box_chunks);
   return encode(d, map);
 }
 
@@ -122,10 +127,12 @@ std::string make_params(const Problem& g, Params& params) {
   const std::int64_t rows_a = gathers ? g.rows_a : g.m;
   const std::int64_t rows_b = g.grouping == Grouping::rows ? g.groups * g.n : g.n;
   const int box_a = gathers ? 1 : T::kRows;
-  std::string error = host_detail::codes_map(g.a, T::kElementBytes, rows_a, g.k, box_a, params.a);
-  if (error.empty()) error = host_detail::codes_map(g.b, T::kElementBytes, rows_b, g.k, T::kRowsB, params.b);
-  if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_a, g.chunks_a, params.scales_a);
-  if (error.empty() && T::kScaled) error = host_detail::scales_map(g.scales_b, g.chunks_b, params.scales_b);
+  std::string error = host_detail::codes_map(g.a, T::kEncoding.bits, rows_a, g.k, box_a, params.a);
+  if (error.empty()) error = host_detail::codes_map(g.b, T::kEncoding.bits, rows_b, g.k, T::kRowsB, params.b);
+  if (error.empty() && T::kScaled)
+    error = host_detail::scales_map(g.scales_a, g.chunks_a, T::kChunksK, params.scales_a);
+  if (error.empty() && T::kScaled)
+    error = host_detail::scales_map(g.scales_b, g.chunks_b, T::kChunksK, params.scales_b);
   if (!error.empty()) return error;
   if (g.e5m2_a) {
     params.instruction =

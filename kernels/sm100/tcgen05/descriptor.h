@@ -61,6 +61,16 @@ struct ScaledInstruction {
   Major b_major = Major::k;
 };
 
+// kind::mxf4 and kind::mxf4nvf4: E2M1 by E2M1, packed two a byte and K-major, 64 of k. D is FP32. Blocks of 16 have
+// UE4M3 scales (NVFP4), blocks of 32 UE8M0; which blocks is the instruction's qualifier, not the descriptor's.
+enum class ScaleFormat : std::uint8_t { ue4m3 = 0, ue8m0 = 1 };
+struct Fp4Instruction {
+  int m;
+  int n;
+  int cta_group = 1;
+  ScaleFormat scales = ScaleFormat::ue4m3;
+};
+
 namespace descriptor_detail {
 
 // Steps of N: where the PTX ISA and CUTLASS differ, the larger (16 at M = 128, 32 of a pair in the unscaled kinds).
@@ -96,6 +106,10 @@ MXCHECK_SM100_ANYWHERE constexpr bool valid(const ScaledInstruction& i) {
   return descriptor_detail::scaled_shape(i.m, i.n, i.cta_group, i.b_major == Major::mn);
 }
 
+MXCHECK_SM100_ANYWHERE constexpr bool valid(const Fp4Instruction& i) {
+  return descriptor_detail::scaled_shape(i.m, i.n, i.cta_group, false);
+}
+
 template <HalfInstruction kInstruction>
 MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor instruction_descriptor() {
   constexpr HalfInstruction i = kInstruction;
@@ -122,8 +136,16 @@ MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor instruction_descriptor() 
                                          i.m, i.n) |
           kUe8m0};
 }
-// Sets the scale ids of kind::mxf8f6f4: which byte of a scale's word in tensor memory, that is which step of k, 0 to 3.
-// A's id is in 30:29, B's in 5:4.
+template <Fp4Instruction kInstruction>
+MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor instruction_descriptor() {
+  constexpr Fp4Instruction i = kInstruction;
+  static_assert(valid(i), "no such instruction of kind::mxf4 or kind::mxf4nvf4");
+  constexpr unsigned kE2m1 = 1;  // 5 in the kinds whose elements are a byte each
+  return {descriptor_detail::common_bits(kE2m1, kE2m1, Major::k, Major::k, i.m, i.n) |
+          static_cast<std::uint32_t>(i.scales) << 23};
+}
+// Sets the scale ids: at which byte of its word in tensor memory a row's scales begin. kind::mxf8f6f4: which step of k,
+// 0 to 3; blocks of 32 of FP4: 0 or 2; blocks of 16: 0, as the word has one step. A's id is in 30:29, B's in 5:4.
 MXCHECK_SM100_ANYWHERE constexpr InstructionDescriptor with_scale_ids(InstructionDescriptor i, unsigned a, unsigned b) {
   return {(i.bits & ~(3u << 29 | 3u << 4)) | (a & 3u) << 29 | (b & 3u) << 4};
 }

@@ -34,8 +34,9 @@ MXCHECK_SM100_DEVICE void mma(emulation::sm100::MmaKind kind, int cta_group, Tme
 }  // namespace mma_detail
 #endif
 
-// D = (accumulate ? D : 0) + A * B, one step of k: 32 elements, 16 of kind::f16. A scale's word holds four steps; the
-// instruction descriptor's ids choose (with_scale_ids).
+// D = (accumulate ? D : 0) + A * B, one step of k, 32 bytes of a row: 32 elements, 16 of kind::f16, 64 of FP4. A word
+// of scales holds four steps of kind::mxf8f6f4, one or two of FP4; the instruction descriptor's ids choose
+// (with_scale_ids).
 template <int kCtaGroup>
 MXCHECK_SM100_DEVICE void mma_block_scaled(TmemAddress d, SharedDescriptor a, SharedDescriptor b,
                                            InstructionDescriptor instruction, TmemAddress scales_a,
@@ -52,6 +53,47 @@ MXCHECK_SM100_DEVICE void mma_block_scaled(TmemAddress d, SharedDescriptor a, Sh
       "}" ::"r"(d),
       "l"(a.bits), "l"(b.bits), "r"(instruction.bits), "r"(scales_a), "r"(scales_b),
       "r"(static_cast<std::uint32_t>(accumulate)), "n"(kCtaGroup)
+      : "memory");
+#endif
+}
+
+// The kind of an instruction, of FP4 with the size of the scales' blocks.
+using emulation::sm100::MmaKind;
+
+namespace mma_detail {
+template <MmaKind kKind>
+struct Fp4Text;
+template <>
+struct Fp4Text<MmaKind::mxf4> {
+  static constexpr char text[] = "mxf4.block_scale.block32";
+};
+template <>
+struct Fp4Text<MmaKind::mxf4nvf4_block32> {
+  static constexpr char text[] = "mxf4nvf4.block_scale.block32";
+};
+template <>
+struct Fp4Text<MmaKind::mxf4nvf4_block16> {
+  static constexpr char text[] = "mxf4nvf4.block_scale.block16";
+};
+}  // namespace mma_detail
+
+template <MmaKind kKind, int kCtaGroup>
+MXCHECK_SM100_DEVICE void mma_fp4(TmemAddress d, SharedDescriptor a, SharedDescriptor b,
+                                  InstructionDescriptor instruction, TmemAddress scales_a, TmemAddress scales_b,
+                                  bool accumulate) {
+  static_assert(tmem_detail::kIsGroup<kCtaGroup>, "cta_group is 1 or 2");
+  static_assert(sizeof(mma_detail::Fp4Text<kKind>::text) > 1, "a kind of FP4");
+#if MXCHECK_SM100_SOFTWARE
+  mma_detail::mma(kKind, kCtaGroup, d, a, b, instruction, scales_a, scales_b, accumulate);
+#else
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %6, 0;\n"
+      "tcgen05.mma.cta_group::%7.kind::%8 [%0], %1, %2, %3, [%4], [%5], p;\n"
+      "}" ::"r"(d),
+      "l"(a.bits), "l"(b.bits), "r"(instruction.bits), "r"(scales_a), "r"(scales_b),
+      "r"(static_cast<std::uint32_t>(accumulate)), "n"(kCtaGroup), "C"(mma_detail::Fp4Text<kKind>::text)
       : "memory");
 #endif
 }

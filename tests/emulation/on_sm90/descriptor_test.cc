@@ -19,7 +19,8 @@ namespace {
 using sm100::MmaKind;
 
 constexpr Format kFormats[] = {Format::e4m3, Format::e5m2, Format::fp16, Format::bf16};
-constexpr MmaKind kKinds[] = {MmaKind::f16, MmaKind::f8f6f4, MmaKind::mxf8f6f4};
+constexpr MmaKind kKinds[] = {MmaKind::f16,  MmaKind::f8f6f4,           MmaKind::mxf8f6f4,
+                              MmaKind::mxf4, MmaKind::mxf4nvf4_block32, MmaKind::mxf4nvf4_block16};
 
 TEST(OnSm90Descriptor, ElementsAreTheFormats) {
   for (const Format format : kFormats) {
@@ -41,7 +42,9 @@ bool compare_instruction(MmaKind kind, int cta_group, std::uint32_t bits) {
       << std::hex << bits << " " << (expected.problems.empty() ? "" : expected.problems.front());
   if (!i.broken.none() || !expected.problems.empty()) return false;
   EXPECT_EQ(sm100::Instruction(i), expected.instruction);
-  EXPECT_EQ(i.k * sm100::element_bytes(kind), 32);
+  const sm100::OperandLayout layout = sm100::operand_layout(kind, i.a_mn_major, 128);
+  EXPECT_EQ(layout.k * layout.element_bytes, 32);
+  EXPECT_EQ(i.k, sm100::is_fp4(kind) ? 2 * layout.k : layout.k);
   return true;
 }
 
@@ -54,9 +57,11 @@ TEST(OnSm90Descriptor, InstructionsAreValidWhereTheyHaveNoProblems) {
       for (std::uint32_t n = 0; n < 64; ++n) {
         for (std::uint32_t m = 0; m < 32; ++m) {
           for (std::uint32_t rest = 0; rest < 64; ++rest) {
-            std::uint32_t bits = n << 17 | m << 24 | (rest & 1) << 7 | (rest >> 1 & 1) << 10 | (rest >> 2 & 1) << 15 |
-                                 (rest >> 3 & 1) << 16 | (rest >> 4 & 1) << 4 |
-                                 (kind == MmaKind::mxf8f6f4 ? 1U << 23 : 0);
+            std::uint32_t bits =
+                n << 17 | m << 24 | (rest & 1) << 7 | (rest >> 1 & 1) << 10 | (rest >> 2 & 1) << 15 |
+                (rest >> 3 & 1) << 16 | (rest >> 4 & 1) << 4 |
+                (kind == MmaKind::mxf8f6f4 || kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4_block32 ? 1U << 23
+                                                                                                         : 0);
             if ((rest >> 5 & 1) != 0) bits ^= 1U << (random() % 32);
             valid += compare_instruction(kind, cta_group, bits) ? 1 : 0;
           }

@@ -42,6 +42,8 @@ set(COMMIT_SUMS [[done(base + T::kAccumulated + 8 * accumulator.stage);]])
 set(CP_A [[cp<CpShape::rows32x128b_warpx4, T::kCtaGroup>(
             scales_a,]])
 set(MMA [[mma_block_scaled<T::kCtaGroup>(d, step_a, step_b, with_scale_ids(p.instruction, id, id), scales_a, rows_b,]])
+set(MMA_FP4 [[mma_fp4<MmaKind::mxf4nvf4_block16, T::kCtaGroup>(d, step_a, step_b, p.instruction, scales_a, rows_b,]])
+set(FP4_INSTRUCTION [[Fp4Instruction{.m = T::kM, .n = T::kN, .cta_group = T::kCtaGroup}]])
 set(EXPECT [[if (rank == 0) barrier_arrive_expect<Scope::cta>(full, T::kCtaGroup * T::kStageBytes);]])
 set(COUNTS [[const SharedAddress counts = T::kCtaGroup == 2 ? map_to_rank(full, 0) : full;]])
 set(LOAD_ELECT [[if (elect()) load<T, kGrouping>(p, base, unit, units);]])
@@ -257,10 +259,10 @@ mxcheck_edit(drained_counts_too_many ${kernel} [[128 * T::kCtaGroup);]] [[160 * 
 mxcheck_edit(barrier_of_zero ${kernel} [[T::kEmpty + 8 * s, 1);]] [[T::kEmpty + 8 * s, 0);]])
 mxcheck_edit(barrier_not_initialized ${kernel} [[s < T::kStages; ++s]] [[s + 1 < T::kStages; ++s]])
 mxcheck_edit(barriers_overlap ${tile} [[kDrained = kAccumulated + 8 * kAccumulators;]] [[kDrained = kAccumulated + 8;]])
-mxcheck_edit(barriers_at_four ${tile} [[kFull = kScalesB + kStages * kChunkBytes * kChunksB;]]
-  [[kFull = kScalesB + kStages * kChunkBytes * kChunksB + 4;]])
-mxcheck_edit(barriers_in_the_scales ${tile} [[kFull = kScalesB + kStages * kChunkBytes * kChunksB;]]
-  [[kFull = kScalesB + kStages * kChunkBytes;]])
+mxcheck_edit(barriers_at_four ${tile} [[kFull = kScalesB + kStages * kScaleBytes * kChunksB;]]
+  [[kFull = kScalesB + kStages * kScaleBytes * kChunksB + 4;]])
+mxcheck_edit(barriers_in_the_scales ${tile} [[kFull = kScalesB + kStages * kScaleBytes * kChunksB;]]
+  [[kFull = kScalesB + kStages * kScaleBytes;]])
 mxcheck_edit(fence_of_the_barriers_dropped ${kernel} [[  fence_barrier_init();
 ]] [[]])
 mxcheck_edit(two_warps_initialize ${kernel} [[  // A pair's allocation]] [[  if (warp == 1 && elect()) initialize<T>(base);
@@ -332,7 +334,7 @@ mxcheck_edit(scales_of_b_transposed ${load} [[(work.chunk_b + c) * p.chunks_k + 
 mxcheck_edit(scale_id_zero ${multiply} [[(p.instruction, id, id)]] [[(p.instruction, 0, 0)]])
 mxcheck_edit(scale_id_of_b_zero ${multiply} [[(p.instruction, id, id)]] [[(p.instruction, id, 0)]])
 mxcheck_edit(scale_id_of_a_differs ${multiply} [[(p.instruction, id, id)]] [[(p.instruction, id ^ 1U, id)]])
-mxcheck_edit(scale_chunk_stands ${load} [[work.chunk_k + k / kTileK;]] [[work.chunk_k;]])
+mxcheck_edit(scale_chunk_stands ${load} [[work.chunk_k + k / T::kChunkDepth;]] [[work.chunk_k;]])
 mxcheck_edit(padding_is_multiplied ${multiply} [[left < T::kDepth ? static_cast<int>((left + T::kStep - 1) / T::kStep)]]
   [[left < 0 ? 0]])
 mxcheck_edit(last_step_dropped ${multiply} [[(left + T::kStep - 1) / T::kStep]] [[left / T::kStep]])
@@ -341,22 +343,21 @@ mxcheck_edit(chunks_of_a_group_rounded_down ${schedule} [[chunk_m_ += (extent_ +
   [[chunk_m_ += extent_ / 128;]])
 mxcheck_edit(chunks_of_groups_do_not_advance ${schedule}
   [[if constexpr (kGrouping == Grouping::rows) chunk_m_ += (extent_ + 127) / 128;]] [[]])
-mxcheck_edit(chunks_of_depth_rounded_down ${schedule} [[chunk_k_ += (depth_ + 127) / 128;]] [[chunk_k_ += depth_ / 128;]])
+mxcheck_edit(chunks_of_depth_rounded_down ${schedule} [[chunk_k_ += (depth_ + kChunkDepth - 1) / kChunkDepth;]]
+  [[chunk_k_ += depth_ / kChunkDepth;]])
 mxcheck_edit(scales_not_swizzled ${descriptor} [[return {Swizzle::none, 0, 128};]] [[return {Swizzle::none, 0, 256};]])
 mxcheck_edit(packed_stride_of_the_scales ${params} [[params.chunks_k = g.chunks_k;]] [[params.chunks_k = g.k / 128;]])
 mxcheck_edit(scales_of_the_first_rows ${schedule} "${CHUNK_A}" [[work.chunk_a = chunk_m_;]])
 mxcheck_edit(rank_forgotten_in_the_scales ${load} [[(work.chunk_a + rank)]] [[work.chunk_a]])
 mxcheck_edit(chunk_of_one_cta ${schedule} "${CHUNK_A}" [[work.chunk_a = chunk_m_ + tile_m;]])
-mxcheck_edit(half_chunk_ignored,half_chunk_ignored_192 ${multiply} [[static_cast<unsigned>(work.column % 128 / 32);]]
+mxcheck_edit(half_chunk_ignored,half_chunk_ignored_192,nvfp4_half_chunk_ignored ${multiply} [[static_cast<unsigned>(work.column % 128 / 32);]]
   [[0U;]])
 mxcheck_edit(scales_of_b_differ_in_the_peer ${load} [[(work.chunk_b + c) * p.chunks_k]]
   [[(work.chunk_b + (c ^ static_cast<int>(rank))) * p.chunks_k]])
-mxcheck_edit(copy_of_the_second_chunk_skipped ${multiply} [[c < T::kChunksB]] [[c + 1 < T::kChunksB]])
-mxcheck_edit(scales_copied_once ${multiply} [[      if constexpr (T::kScaled) {
-        cp<]] [[      if (ring.round == 0) {
-        cp<]])
+mxcheck_edit(copy_of_the_second_chunk_skipped,nvfp4_copy_of_the_second_half_skipped ${multiply} [[c < T::kChunksB]] [[c + 1 < T::kChunksB]])
+mxcheck_edit(scales_copied_once ${multiply} "${CP_A}" [[if (ring.round == 0) UNCHANGED]])
 mxcheck_edit(copy_to_the_next_columns ${multiply} IN "${CP_A}" [[scales_a,]] [[scales_a + 4,]])
-mxcheck_edit(copy_before_the_wait
+mxcheck_edit(copy_before_the_wait,nvfp4_copy_before_the_wait
   ${multiply} "${WAIT_FULL}" [[]]
   ${multiply} [[      const SharedDescriptor a = shared]]
   [[      barrier_wait<kScope>(base + T::kFull + 8 * ring.stage, ring.round);
@@ -365,10 +366,45 @@ UNCHANGED]])
 mxcheck_edit(copy_into_one_partition ${multiply} IN "${CP_A}" [[rows32x128b_warpx4]] [[rows128x128b]])
 mxcheck_edit(copy_into_two_partitions ${multiply} IN "${CP_A}" [[rows32x128b_warpx4]] [[rows64x128b_02_13]])
 mxcheck_edit(scales_exchanged ${multiply} IN "${MMA}" [[scales_a, rows_b]] [[rows_b, scales_a]])
-mxcheck_edit(scale_slot_too_narrow ${tile} [[kSlotColumns = 4 * (kChunksA + kChunksB);]] [[kSlotColumns = 8;]])
+mxcheck_edit(scale_slot_too_narrow ${tile} [[kSlotColumns = kChunkColumns * kChunksK;]] [[kSlotColumns = 8;]])
 mxcheck_edit(factor_of_the_block_before ${epilogue} [=[p.factors_a[row * p.chunks_k + block]]=]
   [=[p.factors_a[row * p.chunks_k + (k > 0 ? block - 1 : block)]]=])
 mxcheck_edit(factors_of_the_first_expert ${epilogue} [[work.row_b / p.n : 0;]] [[0 * UNCHANGED]])
+
+# ---- NVFP4: a chunk of scales for every mma ---------------------------------------------------------------------------
+mxcheck_edit(nvfp4_scales_of_the_next_step ${multiply} [[slot + id / T::kStepsOfAChunk * T::kChunkColumns;]]
+  [[slot + (id + 1) % 4 / T::kStepsOfAChunk * T::kChunkColumns;]])
+mxcheck_edit(nvfp4_scales_of_the_first_step ${multiply} [[slot + id / T::kStepsOfAChunk * T::kChunkColumns;]] [[slot;]])
+mxcheck_edit(nvfp4_two_steps_a_word ${tile} [[kStepsOfAChunk = kChunkDepth / kStep;]]
+  [[kStepsOfAChunk = kChunkDepth / kStep * (kFp4 ? 2 : 1);]])
+mxcheck_edit(nvfp4_blocks_of_32 ${multiply} [[mma_fp4<MmaKind::mxf4nvf4_block16,]] [[mma_fp4<MmaKind::mxf4nvf4_block32,]])
+mxcheck_edit(nvfp4_as_mxfp4
+  ${multiply} [[mma_fp4<MmaKind::mxf4nvf4_block16,]] [[mma_fp4<MmaKind::mxf4,]]
+  ${params} IN "${FP4_INSTRUCTION}" [[.cta_group = T::kCtaGroup]] [[.cta_group = T::kCtaGroup, .scales = ScaleFormat::ue8m0]])
+mxcheck_edit(nvfp4_scales_as_e8m0 ${params} IN "${FP4_INSTRUCTION}" [[.cta_group = T::kCtaGroup]]
+  [[.cta_group = T::kCtaGroup, .scales = ScaleFormat::ue8m0]])
+mxcheck_edit(nvfp4_scale_id_of_a_one_off ${multiply} IN "${MMA_FP4}" [[p.instruction]] [[with_scale_ids(p.instruction, 1, 0)]])
+mxcheck_edit(nvfp4_scale_ids_of_the_step ${multiply} IN "${MMA_FP4}" [[p.instruction]]
+  [[with_scale_ids(p.instruction, id, id)]])
+mxcheck_edit(nvfp4_scales_of_the_other_half ${multiply} [[static_cast<unsigned>(work.column % 128 / 32);]]
+  [[static_cast<unsigned>((work.column + 64) % 128 / 32);]])
+mxcheck_edit(nvfp4_scales_exchanged ${multiply} IN "${MMA_FP4}" [[scales_a, rows_b]] [[rows_b, scales_a]])
+mxcheck_edit(nvfp4_chunks_of_128 ${load} [[work.chunk_k + k / T::kChunkDepth;]] [[work.chunk_k + k / kTileK;]])
+mxcheck_edit(nvfp4_groups_in_chunks_of_128 ${schedule} [[chunk_k_ += (depth_ + kChunkDepth - 1) / kChunkDepth;]]
+  [[chunk_k_ += (depth_ + 127) / 128;]])
+mxcheck_edit(nvfp4_one_chunk_a_load
+  ${params} [[scales_map(g.scales_a, g.chunks_a, T::kChunksK,]] [[scales_map(g.scales_a, g.chunks_a, 1,]])
+mxcheck_edit(nvfp4_stages_of_one_chunk
+  ${load} [[base + T::kScalesA + stage * T::kScaleBytes]] [[base + T::kScalesA + stage * kChunkBytes]]
+  ${multiply} [[base + T::kScalesA + stage * T::kScaleBytes]] [[base + T::kScalesA + stage * kChunkBytes]])
+mxcheck_edit(nvfp4_slots_of_one_chunk ${tile} [[kSlotColumns = kChunkColumns * kChunksK;]] [[kSlotColumns = kChunkColumns;]])
+mxcheck_edit(nvfp4_first_chunk_alone_copied ${multiply} [[q * T::kStepsOfAChunk < steps;]] [[q < 1;]])
+mxcheck_edit(nvfp4_chunk_of_a_for_every_step ${multiply} [[stage * T::kScaleBytes + chunk * kChunkBytes));
+        for]] [[stage * T::kScaleBytes));
+        for]])
+mxcheck_edit(nvfp4_coordinates_in_elements ${load} [[(T::kFp4 ? 2 : 1)]] [[1]])
+mxcheck_edit(nvfp4_steps_of_64_bytes ${multiply} [[advance(b, kStepK * id)]] [[advance(b, T::kStep * id)]])
+mxcheck_edit(nvfp4_of_bytes ${params} [[if (bits == 4) k /= 2;]] [[]])
 
 # ---- descriptors, TMA, shared memory ----------------------------------------------------------------------------------
 mxcheck_edit(tile_not_at_1024 ${tile} [[kA = 0;]] [[kA = 128;]])
@@ -429,8 +465,8 @@ mxcheck_edit(last_tile_of_rows_dropped ${schedule} [[rows_ = (extent_ + kM - 1) 
 mxcheck_edit(last_tile_of_columns_dropped ${schedule} [[columns_ = (p_.n + kN - 1) / kN;]] [[columns_ = p_.n / kN;]])
 mxcheck_edit(last_band_as_high_as_others ${schedule} [[rows_ - band * kBand < kBand ? rows_ - band * kBand : kBand;]]
   [[kBand;]])
-mxcheck_edit(roles_walk_different_lists ${epilogue} [[Schedule<kGrouping, T::kM, T::kN> schedule(p, unit, units);]]
-  [[Schedule<kGrouping, T::kN, T::kM> schedule(p, unit, units);]])
+mxcheck_edit(roles_walk_different_lists ${epilogue} [[Schedule<kGrouping, T::kM, T::kN, T::kChunkDepth> schedule(p, unit, units);]]
+  [[Schedule<kGrouping, T::kN, T::kM, T::kChunkDepth> schedule(p, unit, units);]])
 mxcheck_edit(last_k_dropped
   ${load} [[k < work.depth; k += T::kDepth]] [[k + T::kDepth <= work.depth; k += T::kDepth]]
   ${multiply} [[k < work.depth; k += T::kDepth]] [[k + T::kDepth <= work.depth; k += T::kDepth]])

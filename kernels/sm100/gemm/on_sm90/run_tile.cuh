@@ -22,7 +22,7 @@ Emulated run_grouping(const Problem& problem, unsigned units, const emulation::s
   Emulated out;
   out.error = emulation::on_sm90::card_refusal();
   if (!out.error.empty()) return out;
-  on_sm90::Tensors tensors(problem, T::kElementBytes);
+  on_sm90::Tensors tensors(problem);
   Params params;
   out.error = make_params<T>(tensors.on_card(), params);
   if (!out.error.empty()) return out;

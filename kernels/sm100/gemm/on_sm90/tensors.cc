@@ -51,9 +51,10 @@ std::size_t bytes_of(std::int64_t count, std::int64_t each) { return static_cast
 
 }  // namespace
 
-Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
+Tensors::Tensors(const Problem& p) : host_(p), card_(p) {
   const bool by_rows = p.grouping == Grouping::rows;
-  const bool scaled = p.operands == Operands::scaled;
+  const Encoding encoding = encoding_of(p.operands);
+  const bool scaled = encoding.block != 0;
   const bool promoted = p.operands == Operands::promoted;
   const std::int64_t experts = by_rows ? p.groups : 1;
   const std::int64_t blocks_b = (p.n + p.block_b - 1) / p.block_b;
@@ -71,8 +72,8 @@ Tensors::Tensors(const Problem& p, int element_bytes) : host_(p), card_(p) {
   const std::int64_t rows_a = p.gathered_rows != nullptr ? p.rows_a : p.m;
   constexpr std::int64_t kChunk = kChunkBytes;
   const std::vector<Copy> copies{
-      {p.a, bytes_of(rows_a * p.k, element_bytes), &card_.a},
-      {p.b, bytes_of(experts * p.n * p.k, element_bytes), &card_.b},
+      {p.a, bytes_of(rows_a * p.k, encoding.bits) / 8, &card_.a},
+      {p.b, bytes_of(experts * p.n * p.k, encoding.bits) / 8, &card_.b},
       {scaled ? p.scales_a : nullptr, bytes_of(p.chunks_a, kChunk), &card_.scales_a},
       {scaled ? p.scales_b : nullptr, bytes_of(p.chunks_b, kChunk), &card_.scales_b},
       {promoted ? p.factors_a : nullptr, bytes_of(rows_a * p.chunks_k, 4), &factors_a},

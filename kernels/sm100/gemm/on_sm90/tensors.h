@@ -13,7 +13,7 @@ class Tensors {
  public:
   // Copies what a launch reads, and D, which a launch may leave in part as it is. Throws Error{environment} where CUDA
   // fails.
-  Tensors(const Problem& problem, int element_bytes);
+  explicit Tensors(const Problem& problem);
 
   // The problem, with pointers of the card.
   [[nodiscard]] const Problem& on_card() const { return card_; }

@@ -18,6 +18,9 @@ constexpr std::uint32_t at(std::uint32_t value, int low) { return value << low; 
 // N = 128 and M = 128, E4M3 by E4M3 (FP16 by FP16), D in FP32; scales in UE8M0.
 constexpr std::uint32_t kUnscaled = at(1, 4) | at(128 / 8, 17) | at(128 / 16, 24);
 constexpr std::uint32_t kScaled = at(128 / 8, 17) | at(1, 23) | at(128 / 128, 27);
+// E2M1 by E2M1: UE4M3 scales, which blocks of 16 have, and UE8M0 at bit 23.
+constexpr std::uint32_t kNvfp4 = at(1, 7) | at(1, 10) | at(128 / 8, 17) | at(128 / 128, 27);
+constexpr std::uint32_t kMxfp4 = kNvfp4 | at(1, 23);
 
 std::uint32_t with_n(std::uint32_t bits, int n) {
   return (bits & ~at(63, 17)) | at(static_cast<std::uint32_t>(n) / 8, 17);
@@ -87,6 +90,58 @@ TEST(Instruction, every_field_of_the_scaled_kind_is_read) {
   EXPECT_EQ(problems(MmaKind::mxf8f6f4, 2, pair), "");
   EXPECT_EQ(decode_instruction(MmaKind::mxf8f6f4, 2, pair).instruction.m, 256);
   EXPECT_EQ(decode_instruction(MmaKind::mxf8f6f4, 2, pair).instruction.n, 240);
+}
+
+TEST(Instruction, every_field_of_the_fp4_kinds_is_read) {
+  Instruction right{.kind = MmaKind::mxf4nvf4_block16, .a = Format::e2m1, .b = Format::e2m1, .m = 128, .n = 128};
+  right.k = 64;
+  EXPECT_EQ(problems(MmaKind::mxf4nvf4_block16, 1, kNvfp4), "");
+  EXPECT_EQ(decode_instruction(MmaKind::mxf4nvf4_block16, 1, kNvfp4).instruction, right);
+  // A word that a compiler has for 128 x 256 (Triton's test of NVFP4).
+  EXPECT_EQ(problems(MmaKind::mxf4nvf4_block16, 1, 138413184), "");
+  EXPECT_EQ(decode_instruction(MmaKind::mxf4nvf4_block16, 1, 138413184).instruction.n, 256);
+  for (const MmaKind kind : {MmaKind::mxf4, MmaKind::mxf4nvf4_block32}) {
+    right.kind = kind, right.scale_a_id = 2, right.scale_b_id = 0, right.negate_b = true;
+    EXPECT_EQ(decode_instruction(kind, 1, kMxfp4 | at(2, 29) | at(1, 14)).instruction, right);
+    right.scale_a_id = 0, right.scale_b_id = 2, right.negate_b = false, right.negate_a = true;
+    EXPECT_EQ(decode_instruction(kind, 1, kMxfp4 | at(2, 4) | at(1, 13)).instruction, right);
+    EXPECT_EQ(problems(kind, 1, kMxfp4 | at(2, 29) | at(2, 4)), "");
+    right.negate_a = false;
+  }
+  const std::uint32_t pair = with_n(kNvfp4 & ~at(3, 27), 240) | at(2, 27);
+  EXPECT_EQ(problems(MmaKind::mxf4nvf4_block16, 2, pair), "");
+  EXPECT_EQ(decode_instruction(MmaKind::mxf4nvf4_block16, 2, pair).instruction.m, 256);
+}
+
+TEST(Instruction, problems_of_the_fp4_kinds_say_where_they_are) {
+  const MmaKind nv = MmaKind::mxf4nvf4_block16;
+  const MmaKind mx = MmaKind::mxf4;
+  const MmaKind two = MmaKind::mxf4nvf4_block32;
+  for (const Broken& b : std::vector<Broken>{
+           {nv, 1, kNvfp4 | at(1, 1), "bits 1:0", "reserved"},
+           {nv, 1, kNvfp4 | at(1, 2), "bit 2", "sparse"},
+           {nv, 1, kNvfp4 | at(1, 3), "bit 3", "reserved"},
+           {nv, 1, kNvfp4 | at(1, 6), "bit 6", "reserved"},
+           {nv, 1, kNvfp4 ^ at(4, 7), "bits 9:7", "no format of A: E2M1 is 1"},
+           {nv, 1, kNvfp4 ^ at(1, 7), "bits 9:7", "no format of A: E2M1 is 1"},
+           {nv, 1, kNvfp4 ^ at(1, 10), "bits 11:10", "no format of B: E2M1 is 1"},
+           {nv, 1, kNvfp4 | at(1, 12), "bit 12", "reserved"},
+           {nv, 1, kNvfp4 | at(1, 15), "bit 15", "makes A M-major: 0 is right"},
+           {nv, 1, kNvfp4 | at(1, 16), "bit 16", "makes B N-major: 0 is right"},
+           {nv, 1, kNvfp4 | at(1, 23), "bit 23", "makes the scales UE8M0"},
+           {mx, 1, kNvfp4, "bit 23", "makes the scales UE4M3: 1, for UE8M0, is right"},
+           {two, 1, kNvfp4, "bit 23", "makes the scales UE4M3: 1, for UE8M0, is right"},
+           {nv, 1, kNvfp4 | at(1, 24), "bits 26:24", "reserved"},
+           {nv, 1, kNvfp4 | at(1, 31), "bit 31", "makes K 96, which sm_103a has: 0, for 64, is right"},
+           {nv, 1, kNvfp4 | at(1, 29), "bits 30:29", "the 4 scales of a row of A begin: 0 is right"},
+           {nv, 1, kNvfp4 | at(2, 4), "bits 5:4", "the 4 scales of a row of B begin: 0 is right"},
+           {mx, 1, kMxfp4 | at(1, 29), "bits 30:29", "the 2 scales of a row of A begin: 0 or 2 is right"},
+           {two, 1, kMxfp4 | at(3, 4), "bits 5:4", "the 2 scales of a row of B begin: 0 or 2 is right"},
+           {nv, 1, (kNvfp4 & ~at(3, 27)) | at(2, 27), "bits 28:27", "makes M 256: with cta_group::1 it is 128"},
+           {nv, 2, with_n(kNvfp4, 24), "bits 22:17", "it is a multiple of 16 up to 256"},
+       }) {
+    expect_one_problem(b);
+  }
 }
 
 // All M and N that the fields can say.
@@ -182,6 +237,8 @@ TEST(Instruction, several_problems_are_all_said) {
 TEST(Instruction, its_sum_is_the_contracts) {
   EXPECT_EQ(fused_sum_of({.kind = MmaKind::mxf8f6f4}).terms, 32);
   EXPECT_EQ(fused_sum_of({.kind = MmaKind::f16}).terms, 16);
+  EXPECT_EQ(fused_sum_of({.kind = MmaKind::mxf4}).terms, 64);
+  EXPECT_EQ(fused_sum_of({.kind = MmaKind::mxf4nvf4_block16}).group, 16);
   EXPECT_EQ(fused_sum_of({.kind = MmaKind::f8f6f4}).output.c, Format::fp32);
   EXPECT_EQ(fused_sum_of({.kind = MmaKind::f8f6f4, .d_fp16 = true}).output.c, Format::fp16);
   EXPECT_EQ(fused_sum_of({.kind = MmaKind::f8f6f4, .d_fp16 = true}).fraction_bits, 25);

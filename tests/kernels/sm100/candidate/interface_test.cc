@@ -10,15 +10,17 @@
 namespace mxcheck {
 namespace {
 
-// The codes of -2, -1, 0, 1, 2 in E4M3 and E5M2; the element at (row, k) of a matrix.
+// The codes of -2, -1, 0, 1, 2 in E4M3, E5M2 and E2M1; the element at (row, k) of a matrix.
 constexpr std::uint8_t kE4m3[] = {0xC0, 0xB8, 0x00, 0x38, 0x40};
 constexpr std::uint8_t kE5m2[] = {0xC0, 0xBC, 0x00, 0x3C, 0x40};
+constexpr std::uint8_t kE2m1[] = {0xC, 0xA, 0x0, 0x2, 0x4};
 int number_at(std::int64_t row, std::int64_t k, std::int64_t salt) {
   return static_cast<int>((row * 7 + k * 3 + row * k + salt) % 5) - 2;
 }
 
 struct MatmulOptions {
   std::int64_t m = 5, n = 7, k = 48;
+  bool nvfp4 = false;
   std::int32_t grouping = MXCHECK_DENSE;
   std::vector<std::int64_t> offsets;
   std::vector<std::int32_t> index;
@@ -59,6 +61,15 @@ struct ValidMatmul : ValidCall {
   void fill(TestTensor& t, std::int64_t k, const std::uint8_t* codes, std::int64_t salt) {
     for (std::int64_t i = 0; i < t.shape[0] * k; ++i) t.memory.data()[i] = codes[number_at(i / k, i % k, salt) + 2];
   }
+  // Two a byte; the high half after the last of a row is a code that would count.
+  void fill_packed(TestTensor& t, std::int64_t k, std::int64_t salt) {
+    const std::int64_t bytes = (k + 1) / 2;
+    for (std::int64_t i = 0; i < t.shape[0] * bytes; ++i) {
+      const std::int64_t at = i % bytes * 2;
+      const auto code = [&](std::int64_t j) { return kE2m1[number_at(i / bytes, j, salt) + 2]; };
+      t.memory.data()[i] = static_cast<std::uint8_t>(code(at) | (at + 1 < k ? code(at + 1) : 7) << 4);
+    }
+  }
 
   void make() {
     const MatmulOptions& o = options;
@@ -66,24 +77,33 @@ struct ValidMatmul : ValidCall {
     const std::int64_t a_rows = o.index.empty() ? o.m : o.a_rows;
     const std::int64_t b_rows = o.grouping == MXCHECK_ROWS ? experts * o.n : o.n;
     const std::int64_t d_rows = o.grouping == MXCHECK_DEPTH ? experts * o.m : o.m;
-    std::int64_t columns = o.grouping == MXCHECK_DEPTH ? 0 : (o.k + 31) / 32;
+    const std::int64_t block = o.nvfp4 ? 16 : 32;
+    std::int64_t columns = o.grouping == MXCHECK_DEPTH ? 0 : (o.k + block - 1) / block;
     for (std::size_t e = 1; o.grouping == MXCHECK_DEPTH && e < o.offsets.size(); ++e) {
-      columns += (o.offsets[e] - o.offsets[e - 1] + 31) / 32;
+      columns += (o.offsets[e] - o.offsets[e - 1] + block - 1) / block;
     }
-    policy.policy = make_policy("e4m3", "", 1, 32), policy.policy.size = sizeof policy;
-    policy.policy.rows = o.m, policy.policy.cols = o.n, policy.format_b = "e5m2";
-    policy.block_b_rows = 1, policy.block_b_cols = 32, policy.depth = o.k, policy.scale_type = MXCHECK_E8M0;
+    policy.policy = make_policy(o.nvfp4 ? "e2m1" : "e4m3", "", 1, block);
+    policy.policy.size = sizeof policy;
+    policy.policy.rows = o.m, policy.policy.cols = o.n, policy.format_b = o.nvfp4 ? "e2m1" : "e5m2";
+    policy.block_b_rows = 1, policy.block_b_cols = block, policy.depth = o.k;
+    policy.scale_type = o.nvfp4 ? static_cast<std::int32_t>(MXCHECK_E4M3) : MXCHECK_E8M0;
     policy.grouping = o.grouping;
     policy.accumulate = o.adds ? 1 : 0;
     policy.alpha = o.alpha;
-    TestTensor& a = memory.matrix(kU8Type, a_rows, o.k);
-    TestTensor& b = memory.matrix(kU8Type, b_rows, o.k);
-    fill(a, o.k, kE4m3, 0);
-    fill(b, o.k, kE5m2, 1);
+    TestTensor& a = memory.matrix(kU8Type, a_rows, o.nvfp4 ? (o.k + 1) / 2 : o.k);
+    TestTensor& b = memory.matrix(kU8Type, b_rows, o.nvfp4 ? (o.k + 1) / 2 : o.k);
+    if (o.nvfp4) {
+      fill_packed(a, o.k, 0), fill_packed(b, o.k, 1);
+    } else {
+      fill(a, o.k, kE4m3, 0), fill(b, o.k, kE5m2, 1);
+    }
     TestTensor& scales_a = memory.matrix(kU8Type, a_rows, columns);
     TestTensor& scales_b = memory.matrix(kU8Type, b_rows, columns);
-    for (std::int64_t i = 0; i < a_rows * columns; ++i) scales_a.memory.data()[i] = i / columns % 2 == 1 ? 128 : 127;
-    for (std::int64_t i = 0; i < b_rows * columns; ++i) scales_b.memory.data()[i] = 127;
+    const int one = o.nvfp4 ? 0x38 : 127;
+    const int two = o.nvfp4 ? 0xC0 : 128;  // whose sign counts for nothing in E4M3
+    for (std::int64_t i = 0; i < a_rows * columns; ++i)
+      scales_a.memory.data()[i] = static_cast<std::uint8_t>(i / columns % 2 == 1 ? two : one);
+    for (std::int64_t i = 0; i < b_rows * columns; ++i) scales_b.memory.data()[i] = static_cast<std::uint8_t>(one);
     in = {&a, &b, &scales_a, &scales_b};
     const DLDataType type = o.bf16 ? kBf16Type : kFp32Type;
     TestTensor& d = memory.matrix(type, d_rows, o.n);
@@ -105,18 +125,22 @@ struct ValidMatmul : ValidCall {
     bind(policy.policy);
     std::uint64_t bytes = 0;
     const mxcheck_candidate_table& table = *mxcheck_candidate();
-    EXPECT_EQ(operation(table, "matmul").workspace(&call, &bytes), MXCHECK_OK) << message.data();
+    EXPECT_EQ(operation(table, "matmul", o.nvfp4 ? "sm100_nvf4" : "sm100_mxf8f6f4").workspace(&call, &bytes),
+              MXCHECK_OK)
+        << message.data();
     space.assign(bytes + 256, std::byte{0xC7});
     const std::size_t past = reinterpret_cast<std::uintptr_t>(space.data()) % 256;
     call.workspace = space.data() + (256 - past) % 256, call.workspace_bytes = bytes;
   }
 };
 
-const mxcheck_operation& matmul() { return operation(*mxcheck_candidate(), "matmul", "sm100_mxf8f6f4"); }
+const mxcheck_operation& matmul(bool nvfp4 = false) {
+  return operation(*mxcheck_candidate(), "matmul", nvfp4 ? "sm100_nvf4" : "sm100_mxf8f6f4");
+}
 
 void expect_right(const MatmulOptions& options) {
   ValidMatmul v(options);
-  ASSERT_EQ(matmul().run(&v.call), MXCHECK_OK) << v.message.data();
+  ASSERT_EQ(matmul(options.nvfp4).run(&v.call), MXCHECK_OK) << v.message.data();
   EXPECT_TRUE(v.memory.kept_inside());
   const auto bytes = v.out[0]->memory.data();
   for (std::int64_t i = 0; i < v.out[0]->shape[0] * options.n; ++i) {
@@ -132,7 +156,7 @@ TEST(Sm100Candidate, the_table_says_what_it_is) {
   const mxcheck_candidate_table& table = *mxcheck_candidate();
   EXPECT_STREQ(table.name, "sm100_emulated");
   EXPECT_EQ(table.device, kDLCPU);
-  EXPECT_EQ(table.num_operations, 1);
+  EXPECT_EQ(table.num_operations, 2);
 }
 
 TEST(Sm100Candidate, both_formats_and_types_are_offered_with_their_scales_alone) {
@@ -150,6 +174,41 @@ TEST(Sm100Candidate, both_formats_and_types_are_offered_with_their_scales_alone)
   EXPECT_EQ(supports(kFp32Type), MXCHECK_UNSUPPORTED);
   v.policy.block_b_cols = 32, v.policy.scale_type = MXCHECK_FP32;
   EXPECT_EQ(supports(kFp32Type), MXCHECK_UNSUPPORTED);
+}
+
+TEST(Sm100Candidate, nvfp4_is_offered_with_its_scales_alone) {
+  ValidMatmul v(MatmulOptions{.nvfp4 = true});
+  const auto supports = [&] { return matmul(true).supports(&v.policy.policy, kFp32Type); };
+  EXPECT_EQ(supports(), MXCHECK_OK);
+  EXPECT_EQ(matmul(true).supports(&v.policy.policy, kBf16Type), MXCHECK_OK);
+  EXPECT_EQ(matmul().supports(&v.policy.policy, kFp32Type), MXCHECK_UNSUPPORTED);
+  const ValidMatmul mxfp8(MatmulOptions{});
+  EXPECT_EQ(matmul(true).supports(&mxfp8.policy.policy, kFp32Type), MXCHECK_UNSUPPORTED);
+  v.policy.block_b_cols = 32;
+  EXPECT_EQ(supports(), MXCHECK_UNSUPPORTED);
+  v.policy.block_b_cols = 16, v.policy.format_b = "e4m3";
+  EXPECT_EQ(supports(), MXCHECK_UNSUPPORTED);
+  v.policy.format_b = "e2m1", v.policy.scale_type = MXCHECK_E8M0;
+  EXPECT_EQ(supports(), MXCHECK_UNSUPPORTED);
+}
+
+// In place (rows of 16 bytes), of an odd k, gathered, and of groups that end inside of a byte, a block and an mma.
+TEST(Sm100Candidate, nvfp4_products_are_right_in_place_and_copied) {
+  expect_right({.m = 130, .n = 66, .k = 288, .nvfp4 = true});
+  expect_right({.m = 150, .n = 200, .k = 96, .nvfp4 = true, .adds = true, .alpha = -0.5F});
+  expect_right({.m = 3, .n = 5, .k = 37, .nvfp4 = true, .adds = true, .alpha = -0.5F});
+  expect_right({.m = 3, .n = 5, .k = 1, .nvfp4 = true});
+  expect_right({.m = 4, .n = 6, .k = 0, .nvfp4 = true, .adds = true, .alpha = 3});
+  const std::vector<std::int32_t> index{8, 0, 3, 3, 1, 2, 9, 4, 8};
+  expect_right({.m = 9, .n = 80, .k = 33, .nvfp4 = true, .index = index, .a_rows = 10, .bf16 = true});
+  expect_right({.m = 9, .n = 80, .k = 96, .nvfp4 = true, .index = index, .a_rows = 10});
+  const std::vector<std::int64_t> rows{0, 0, 1, 130, 130, 140};
+  expect_right({.m = 140, .n = 40, .k = 64, .nvfp4 = true, .grouping = MXCHECK_ROWS, .offsets = rows});
+  expect_right({.m = 140, .n = 40, .k = 63, .nvfp4 = true, .grouping = MXCHECK_ROWS, .offsets = rows});
+  const std::vector<std::int64_t> whole{0, 64, 64, 256, 288, 288};
+  expect_right({.m = 6, .n = 9, .k = 288, .nvfp4 = true, .grouping = MXCHECK_DEPTH, .offsets = whole});
+  const std::vector<std::int64_t> odd{0, 1, 34, 34, 99, 100};
+  expect_right({.m = 6, .n = 9, .k = 100, .nvfp4 = true, .grouping = MXCHECK_DEPTH, .offsets = odd});
 }
 
 TEST(Sm100Candidate, dense_products_are_right_in_place_and_copied) {
@@ -197,7 +256,7 @@ TEST(Sm100Candidate, gathered_rows_are_copied_only_where_they_cannot_be_read) {
 
 TEST(Sm100Candidate, c_may_be_d) { expect_right({.m = 20, .n = 30, .k = 64, .adds = true, .in_place = true}); }
 
-// All seven, and the same one for the same shape.
+// All seven, and three of NVFP4, and the same one for the same shape.
 TEST(Sm100Candidate, every_tile_is_chosen_for_some_shape) {
   const auto tile = [](std::int64_t m, std::int64_t n, std::int64_t groups = 1) {
     const auto v =
@@ -210,6 +269,16 @@ TEST(Sm100Candidate, every_tile_is_chosen_for_some_shape) {
   }
   EXPECT_EQ(chosen.size(), 7U);
   for (const auto& [name, times] : chosen) EXPECT_GE(times, 100) << name;
+  std::map<std::string, int> of_nvfp4;
+  for (std::int64_t m = 1; m <= 264; m += 3) {
+    for (std::int64_t n = 1; n <= 264; n += 5) {
+      const auto v =
+          mxcheck_kernels::sm100::variant_of({.m = m, .n = n, .k = 96}, mxcheck::sm100::gemm::Operands::nvfp4);
+      ++of_nvfp4[std::to_string(v.cta_group) + "x" + std::to_string(v.n)];
+    }
+  }
+  EXPECT_EQ(of_nvfp4.size(), 3U);
+  for (const auto& [name, times] : of_nvfp4) EXPECT_GE(times, 100) << name;
   EXPECT_EQ(tile(264, 64), "1x64");
   EXPECT_EQ(tile(256, 256, 2).front(), '1');  // 128 rows a group
   EXPECT_EQ(tile(257, 256, 2).front(), '2');
@@ -224,7 +293,9 @@ TEST(Sm100Candidate, wrong_calls_are_refused_with_a_reason) {
       {"threads", "policy.threads is -1", [](auto& v) { v.policy.policy.threads = -1; }},
       {"layout", "layout must be 0", [](auto& v) { v.policy.policy.layout = 1; }, MXCHECK_UNSUPPORTED},
       {"format", "format e2m1 is not offered", [](auto& v) { v.policy.format_b = "e2m1"; }, MXCHECK_UNSUPPORTED},
-      {"scales", "policy.scale_type is 3", [](auto& v) { v.policy.scale_type = 3; }},
+      {"scales", "policy.scale_type is 4", [](auto& v) { v.policy.scale_type = 4; }},
+      {"scales of NVFP4", "operands are offered with E8M0 scales", [](auto& v) { v.policy.scale_type = MXCHECK_E4M3; },
+       MXCHECK_UNSUPPORTED},
       {"grouping", "policy.grouping is -1", [](auto& v) { v.policy.grouping = -1; }},
       {"accumulate", "policy.accumulate is 2", [](auto& v) { v.policy.accumulate = 2; }},
       {"depth", "policy.depth is -1", [](auto& v) { v.policy.depth = -1; }},

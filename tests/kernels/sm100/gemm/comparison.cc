@@ -43,6 +43,16 @@ void fill_codes(Bytes& codes, std::int64_t count, bool e5m2, bool specials, std:
   }
 }
 
+// FP4: each code as likely as another, but zeros, of either sign, which are a quarter more; two a byte, and one a byte
+// for the reference.
+void fill_fp4(Bytes& packed, std::vector<std::uint8_t>& codes, std::int64_t count, std::mt19937_64& random) {
+  codes.resize(static_cast<std::size_t>(count));
+  for (std::uint8_t& code : codes)
+    code = static_cast<std::uint8_t>(random() % 4 == 0 ? random() & 0x8U : random() & 0xFU);
+  for (std::size_t i = 0; i + 1 < codes.size(); i += 2)
+    packed.data()[i / 2] = static_cast<std::uint8_t>(codes[i] | codes[i + 1] << 4);
+}
+
 struct Scales {
   std::vector<std::uint8_t> compact;  // [rows, blocks], groups along depth: of each group its own blocks
   Bytes chunks{0};
@@ -60,23 +70,36 @@ std::vector<Range> ranges(const std::vector<std::int64_t>& offsets, std::int64_t
   return all;
 }
 
+// An E8M0 scale: near 1 but one in 200, which is very small or large.
+std::uint8_t draw_e8m0(bool specials, std::mt19937_64& random) {
+  auto scale = static_cast<std::uint8_t>(121 + random() % 13);
+  if (random() % 200 == 0) scale = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : 250);
+  if (specials && random() % 400 == 0) scale = 255;
+  return scale;
+}
+// An E4M3 scale of NVFP4, whose sign counts for nothing: any, one in 20 subnormal or zero; NaN among specials alone.
+std::uint8_t draw_e4m3(bool specials, std::mt19937_64& random) {
+  auto scale = static_cast<std::uint8_t>(random() % 20 == 0 ? random() & 0x87U : random());
+  if ((scale & 0x7FU) == 0x7F) scale ^= 0x40U;
+  return specials && random() % 400 == 0 ? std::uint8_t{0x7F} : scale;
+}
+
 // Random scales, compact, and in chunks of 128 x 4: rows of each group of rows and blocks of each group of depth begin
 // a chunk. Row i of the chunks is row index[i] of the compact ones, or row i without an index.
-Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& depth, std::int64_t all_rows,
-                   const std::vector<std::int32_t>& index, bool specials, std::mt19937_64& random) {
+Scales make_scales(Operands operands, const std::vector<Range>& rows, const std::vector<Range>& depth,
+                   std::int64_t all_rows, const std::vector<std::int32_t>& index, bool specials,
+                   std::mt19937_64& random) {
+  const Encoding e = encoding_of(operands);
+  const bool nvfp4 = operands == Operands::nvfp4;
   Scales s;
   for (const Range& d : depth) {
-    s.blocks += up(d.end - d.begin, 32);
-    s.chunks_k += up(d.end - d.begin, 128);
+    s.blocks += up(d.end - d.begin, e.block);
+    s.chunks_k += up(d.end - d.begin, e.chunk_depth);
   }
   for (const Range& r : rows) s.chunk_rows += up(r.end - r.begin, 128);
   s.chunk_rows += 1;  // a pair's second CTA may read the chunk after the last
   s.compact.resize(static_cast<std::size_t>(all_rows * s.blocks));
-  for (std::uint8_t& scale : s.compact) {
-    scale = static_cast<std::uint8_t>(121 + random() % 13);
-    if (random() % 200 == 0) scale = static_cast<std::uint8_t>(random() % 2 == 0 ? 0 : 250);
-    if (specials && random() % 400 == 0) scale = 255;
-  }
+  for (std::uint8_t& scale : s.compact) scale = nvfp4 ? draw_e4m3(specials, random) : draw_e8m0(specials, random);
   const std::int64_t bytes = std::max<std::int64_t>(1, s.chunk_rows * s.chunks_k) * kChunkBytes;
   s.chunks = Bytes(bytes);
   std::fill_n(s.chunks.data(), bytes, std::uint8_t{0xFF});  // padding must not reach D
@@ -84,18 +107,19 @@ Scales make_scales(const std::vector<Range>& rows, const std::vector<Range>& dep
   for (const Range& r : rows) {
     std::int64_t block0 = 0, chunk_k = 0;
     for (const Range& d : depth) {
-      const std::int64_t blocks = up(d.end - d.begin, 32);
+      const std::int64_t blocks = up(d.end - d.begin, e.block);
       for (std::int64_t i = r.begin; i < r.end; ++i) {
         const std::int64_t in_group = i - r.begin;
         const std::int64_t from = index.empty() ? i : index[static_cast<std::size_t>(i)];
-        for (std::int64_t j = 0; j < blocks; ++j) {
+        // An mma of NVFP4 reads whole words: what of the last one belongs to no block is 0, as pack.h has it.
+        for (std::int64_t j = 0; j < (nvfp4 ? up(blocks, 4) * 4 : blocks); ++j) {
           const std::int64_t chunk = (chunk_row + in_group / 128) * s.chunks_k + chunk_k + j / 4;
           s.chunks.data()[chunk * kChunkBytes + in_group % 32 * 16 + in_group % 128 / 32 * 4 + j % 4] =
-              s.compact[static_cast<std::size_t>(from * s.blocks + block0 + j)];
+              j < blocks ? s.compact[static_cast<std::size_t>(from * s.blocks + block0 + j)] : std::uint8_t{0};
         }
       }
       block0 += blocks;
-      chunk_k += up(d.end - d.begin, 128);
+      chunk_k += up(d.end - d.begin, e.chunk_depth);
     }
     chunk_row += up(r.end - r.begin, 128);
   }
@@ -145,6 +169,7 @@ struct Made {
   std::vector<std::int32_t> gathered_rows;
   std::int64_t rows_a = 0;
   Bytes a{0}, b{0}, addend{0}, d{0}, expected{0};
+  std::vector<std::uint8_t> codes_a, codes_b;  // of FP4: one a byte
   Scales scales_a, scales_b;
   Factors factors_a, factors_b;
   std::int64_t groups = 1, rows_b = 0, outputs = 0;
@@ -160,11 +185,11 @@ std::vector<std::int32_t> draw_rows(const Case& c, std::mt19937_64& random) {
   return rows;
 }
 
-// Rows of A that nobody gathers are NaN, and so are their scales: where one is read, D tells.
+// Rows of A that nobody gathers are NaN (of FP4 -6), and so are their scales: where one is read, D tells.
 void poison_rows(const Case& c, Made& x) {
   std::vector<bool> gathered(static_cast<std::size_t>(x.rows_a));
   for (const std::int32_t row : x.gathered_rows) gathered[static_cast<std::size_t>(row)] = true;
-  const std::int64_t row_bytes = c.k * (c.operands == Operands::half ? 2 : 1);
+  const std::int64_t row_bytes = c.k * encoding_of(c.operands).bits / 8;
   for (std::int64_t r = 0; r < x.rows_a; ++r) {
     if (gathered[static_cast<std::size_t>(r)]) continue;
     std::fill_n(x.a.data() + r * row_bytes, row_bytes, std::uint8_t{0xFF});
@@ -182,9 +207,12 @@ Made make(const Case& c) {
   x.rows_b = by_rows ? x.groups * c.n : c.n;
   x.gathered_rows = draw_rows(c, random);
   x.rows_a = c.rows_a > 0 ? c.rows_a : c.m;
-  const int element = c.operands == Operands::half ? 2 : 1;
-  x.a = Bytes(x.rows_a * c.k * element), x.b = Bytes(x.rows_b * c.k * element);
-  if (c.operands == Operands::half) {
+  const int bits = encoding_of(c.operands).bits;
+  x.a = Bytes(x.rows_a * c.k * bits / 8), x.b = Bytes(x.rows_b * c.k * bits / 8);
+  if (c.operands == Operands::nvfp4) {
+    fill_fp4(x.a, x.codes_a, x.rows_a * c.k, random);
+    fill_fp4(x.b, x.codes_b, x.rows_b * c.k, random);
+  } else if (c.operands == Operands::half) {
     fill_halves(x.a, x.rows_a * c.k, random);
     fill_halves(x.b, x.rows_b * c.k, random);
   } else {
@@ -192,12 +220,12 @@ Made make(const Case& c) {
     fill_codes(x.b, x.rows_b * c.k, c.e5m2_b, c.specials, random);
   }
   const std::vector<Range> depth = by_depth ? ranges(c.offsets, c.k) : ranges({}, c.k);
-  if (c.operands == Operands::scaled) {
+  if (encoding_of(c.operands).block != 0) {
     std::vector<Range> experts;
     for (std::int64_t e = 0; e < (by_rows ? x.groups : 1); ++e) experts.push_back({e * c.n, (e + 1) * c.n});
-    x.scales_a = make_scales(by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, x.rows_a, x.gathered_rows,
-                             c.specials, random);
-    x.scales_b = make_scales(experts, depth, x.rows_b, {}, c.specials, random);
+    x.scales_a = make_scales(c.operands, by_rows ? ranges(c.offsets, c.m) : ranges({}, c.m), depth, x.rows_a,
+                             x.gathered_rows, c.specials, random);
+    x.scales_b = make_scales(c.operands, experts, depth, x.rows_b, {}, c.specials, random);
   }
   if (c.operands == Operands::promoted) {
     x.factors_a = make_factors(x.rows_a, depth, random);
@@ -234,16 +262,21 @@ Problem problem_of(const Case& c, Made& x) {
   return p;
 }
 
-MatmulOperand operand_of(const Case& c, bool e5m2, const Bytes& codes, std::int64_t rows) {
+MatmulOperand operand_of(const Case& c, bool e5m2, const std::uint8_t* codes, std::int64_t rows) {
   MatmulOperand o;
-  o.format = c.operands == Operands::half ? Format::bf16 : e5m2 ? Format::e5m2 : Format::e4m3;
-  o.codes = codes.data(), o.rows = rows, o.depth = c.k, o.row_stride = c.k;
+  o.format = c.operands == Operands::nvfp4  ? Format::e2m1
+             : c.operands == Operands::half ? Format::bf16
+             : e5m2                         ? Format::e5m2
+                                            : Format::e4m3;
+  o.codes = codes, o.rows = rows, o.depth = c.k, o.row_stride = c.k;
   return o;
 }
 
 void compute_expected(const Case& c, Made& x) {
   Matmul r;
-  r.a = operand_of(c, c.e5m2_a, x.a, x.rows_a), r.b = operand_of(c, c.e5m2_b, x.b, c.n);
+  const bool fp4 = c.operands == Operands::nvfp4;
+  r.a = operand_of(c, c.e5m2_a, fp4 ? x.codes_a.data() : x.a.data(), x.rows_a);
+  r.b = operand_of(c, c.e5m2_b, fp4 ? x.codes_b.data() : x.b.data(), c.n);
   const auto scale = [](MatmulOperand& o, BlockShape block, Format format, const void* scales, std::int64_t stride) {
     o.block = block, o.scale_format = format, o.scales = scales, o.scale_row_stride = stride;
   };
@@ -252,6 +285,11 @@ void compute_expected(const Case& c, Made& x) {
       r.contract = parse_matmul_contract("sm100_mxf8f6f4");
       scale(r.a, {1, 32}, Format::e8m0, x.scales_a.compact.data(), x.scales_a.blocks);
       scale(r.b, {1, 32}, Format::e8m0, x.scales_b.compact.data(), x.scales_b.blocks);
+      break;
+    case Operands::nvfp4:
+      r.contract = parse_matmul_contract("sm100_nvf4");
+      scale(r.a, {1, 16}, Format::e4m3, x.scales_a.compact.data(), x.scales_a.blocks);
+      scale(r.b, {1, 16}, Format::e4m3, x.scales_b.compact.data(), x.scales_b.blocks);
       break;
     case Operands::half: r.contract = parse_matmul_contract("sm100_f16"); break;
     case Operands::promoted:

@@ -102,6 +102,20 @@ TEST(Sm100Gemm, promoted_fp8_has_the_references_bits) {
                    {{1, 128, 2}, {2, 128, 1}}, 19);
 }
 
+// NVFP4: an mma of 64 of k, whose scales are a word each; k of 928 ends half way in one, and a group of 32 is half of
+// one.
+TEST(Sm100Gemm, nvfp4_has_the_references_bits) {
+  Case rows = of_rows(Operands::nvfp4, 200);
+  rows.specials = true;
+  Case depth = of_depth(Operands::nvfp4);
+  depth.k = 928, depth.offsets = {0, 64, 64, 896, 928};
+  Case gathered = of_rows(Operands::nvfp4, 72);
+  gathered.rows_a = 700, gathered.k = 544;
+  expect_all_clean(
+      {{.operands = Operands::nvfp4, .m = 200, .n = 330, .k = 928, .adds = true, .seed = 3}, rows, depth, gathered},
+      {{1, 64, 2}, {1, 128, 2}, {2, 256, 1}}, 31);
+}
+
 // Rows of A by an index: fewer than the product has, so that most occur several times, or more, of which some must not
 // be read.
 TEST(Sm100Gemm, gathered_rows_have_the_references_bits) {
@@ -147,6 +161,18 @@ TEST(Sm100Gemm, what_cannot_be_gathered_is_refused) {
   EXPECT_EQ(params.gathered_rows, nullptr);
   p.gathered_rows = rows, p.rows_a = 1, p.grouping = Grouping::depth, p.offsets = offsets;
   EXPECT_EQ(make_params<Single128>(p, params), "rows of A are not gathered of groups along depth");
+}
+
+TEST(Sm100Gemm, rows_of_nvfp4_are_whole_bytes) {
+  alignas(16) static std::uint8_t bytes[1024]{};
+  Problem p;
+  p.operands = Operands::nvfp4;
+  p.a = p.b = p.scales_a = p.scales_b = bytes, p.chunks_a = p.chunks_b = p.chunks_k = 1, p.d = bytes;
+  p.m = p.n = 8, p.k = 64;
+  Params params;
+  EXPECT_EQ(make_params<Nvfp4Single64>(p, params), "");
+  p.k = 63;
+  EXPECT_EQ(make_params<Nvfp4Single64>(p, params), "rows of FP4 are whole bytes: k is 63, and must be even");
 }
 
 TEST(Sm100Gemm, results_do_not_depend_on_the_checks) {

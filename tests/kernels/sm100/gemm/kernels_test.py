@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The GEMM kernels for sm_100a as text: their PTX is assembled, and what each is made of compared with kernels.txt.
 
-    kernels_test.py          three kernels
+    kernels_test.py          four kernels
     kernels_test.py --all    all of them, some minutes
     kernels_test.py --write  all of them, and write the table
 

@@ -4,8 +4,8 @@
 //   otherwise
 //   sm100_gemm_table_on_sm90 [CASES]      the same on a Hopper card
 //
-// Shapes are random, ragged, and small: up to 300 rows, 330 columns and 600 of k. Exit code 1 where anything differs or
-// is found.
+// Shapes are random, ragged, and small: up to 300 rows, 330 columns and 600 of k (NVFP4: 1184). Exit code 1 where
+// anything differs or is found.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -30,16 +30,19 @@ constexpr Kernel kKernels[] = {
     {"MXFP8 256 x 128", Operands::scaled, {2, 128}}, {"MXFP8 256 x 192", Operands::scaled, {2, 192}},
     {"MXFP8 256 x 256", Operands::scaled, {2, 256}}, {"BF16 128 x 128", Operands::half, {1, 128}},
     {"BF16 256 x 256", Operands::half, {2, 256}},    {"FP8 128 x 128", Operands::promoted, {1, 128}},
-    {"FP8 256 x 128", Operands::promoted, {2, 128}}};
+    {"FP8 256 x 128", Operands::promoted, {2, 128}}, {"NVFP4 128 x 64", Operands::nvfp4, {1, 64}},
+    {"NVFP4 128 x 128", Operands::nvfp4, {1, 128}},  {"NVFP4 256 x 256", Operands::nvfp4, {2, 256}}};
 
 Case draw(const Kernel& kernel, Grouping grouping, bool gathers, std::mt19937_64& random) {
   const auto up_to = [&](std::uint64_t n) { return static_cast<std::int64_t>(1 + random() % n); };
   Case c;
-  c.operands = kernel.operands, c.m = up_to(300), c.n = up_to(330), c.k = 16 * up_to(37), c.grouping = grouping;
+  const bool fp4 = kernel.operands == Operands::nvfp4;
+  c.operands = kernel.operands, c.m = up_to(300), c.n = up_to(330), c.grouping = grouping;
+  c.k = (fp4 ? 32 : 16) * up_to(37);
   if (grouping != Grouping::dense) {
-    // Ends in steps of 32 along k, anywhere along rows; empty groups among them.
+    // Ends in steps of 32 (FP4: 64) along k, anywhere along rows; empty groups among them.
     const std::int64_t whole = grouping == Grouping::rows ? c.m : c.k;
-    const std::int64_t step = grouping == Grouping::rows ? 1 : 32;
+    const std::int64_t step = grouping == Grouping::rows ? 1 : fp4 ? 64 : 32;
     c.offsets = {0};
     while (c.offsets.back() < whole && c.offsets.size() < 6) {
       const std::int64_t next =

@@ -20,7 +20,7 @@ import ptx_forms  # noqa: E402
 
 SOURCE = ROOT / "tests/kernels/sm100/probe/cuda_launcher.cu"
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else None
-KERNELS = 7  # five of the ten probes share one kernel, which is there for one CTA and for a pair
+KERNELS = 7  # six of the eleven probes share one kernel, which is there for one CTA and for a pair
 
 
 class DeviceProgram(unittest.TestCase):

@@ -340,11 +340,11 @@ inline void add_first_mismatch(Report& report, const Outcome& outcome, const std
 }
 
 // --- one MMA
-// One MMA of one step of k, from the operands' places in the image (operands.h) into D: what probes 3, 5, 6, 9 and 10
+// One MMA of one step of k, from the operands' places in the image (operands.h) into D: what probes 3, 5, 6 and 9 to 11
 // vary.
 
 // Arguments::variant: a kind, and any of the others.
-inline constexpr std::uint32_t kScaledKind = 0, kByteKind = 1, kHalfKind = 2, kKindMask = 3;
+inline constexpr std::uint32_t kScaledKind = 0, kByteKind = 1, kHalfKind = 2, kFp4Kind = 3, kKindMask = 3;
 inline constexpr std::uint32_t kAccumulates = 4;
 inline constexpr std::uint32_t kStoresD = 8;        // `words` into D before: [columns][128 lanes]
 inline constexpr std::uint32_t kStoresScales = 16;  // `words` by tcgen05.st, not the image's by tcgen05.cp: [12][128]
@@ -367,7 +367,8 @@ MXCHECK_SM100_KERNEL void one_mma(const MXCHECK_SM100_GRID_CONSTANT Arguments a)
     sync_tensor<kGroup>();
   }
   issue_and_wait<kGroup>(0, [&] {
-    if (kind == kScaledKind && (a.variant & kStoresScales) == 0) {
+    const bool scaled = kind == kScaledKind || kind == kFp4Kind;
+    if (scaled && (a.variant & kStoresScales) == 0) {
       const unsigned chunks[] = {kScalesAAt, kScalesBAt, kScalesBAt + 512};
       for (unsigned i = 0; i < 3; ++i) {
         cp<CpShape::rows32x128b_warpx4, kGroup>(tmem + kScaleColumnA + 4 * i,
@@ -382,6 +383,9 @@ MXCHECK_SM100_KERNEL void one_mma(const MXCHECK_SM100_GRID_CONSTANT Arguments a)
     if (kind == kScaledKind) {
       mma_block_scaled<kGroup>(tmem, rows_a, rows_b, instruction, tmem + kScaleColumnA, tmem + kScaleColumnB,
                                accumulates);
+    } else if (kind == kFp4Kind) {
+      mma_fp4<MmaKind::mxf4nvf4_block16, kGroup>(tmem, rows_a, rows_b, instruction, tmem + kScaleColumnA,
+                                                 tmem + kScaleColumnB, accumulates);
     } else if (kind == kByteKind) {
       mma_f8f6f4<kGroup>(tmem, rows_a, rows_b, instruction, accumulates);
     } else {

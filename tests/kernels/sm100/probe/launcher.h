@@ -115,9 +115,9 @@ struct Probe {
   int number;
   Report (*run)(Launcher&);
 };
-inline constexpr int kProbes = 10;
+inline constexpr int kProbes = 11;
 
-// The same ten, compiled for either.
+// The same eleven, compiled for either.
 std::vector<Probe> emulated_probes();
 std::vector<Probe> device_probes();
 

@@ -1,5 +1,9 @@
 #pragma once
-// Probes 3, 8, 9 and 10: the forms of tcgen05.mma, and their words.
+// Probes 3 and 8 to 11: the forms of tcgen05.mma, and their words.
+
+#include <cstdint>
+#include <iterator>
+#include <vector>
 
 #include "tests/kernels/sm100/probe/fixture.h"
 #include "tests/kernels/sm100/probe/golden_words.h"
@@ -293,6 +297,65 @@ inline Report p10_golden_words(Launcher& launcher) {
     expect_model(report, std::string(type.name) + ", " + std::to_string(goldens.size()) + " words", outcome, wrong,
                  goldens.size());
   }
+  return report;
+}
+
+// --- probe 11
+// 11. How many products of kind::mxf4nvf4 under UE4M3 scales are summed exactly before they are cut?
+//
+// Published models agree on sums of 16 under E8M0 scales, and not on those under UE4M3: 16 or 4. C is -2^35, so that a
+// term is cut to whole numbers (35 bits below C); scales are 1. In each element two or four products add up to 1, and
+// each alone is less. Where they are summed first, 1 is left, and D is C cut to the next number toward zero; else
+// nothing is, and D is C.
+
+inline Report p11_fp4_groups(Launcher& launcher) {
+  Report report(11, "kind::mxf4nvf4, blocks of 16: how many products are summed exactly before they are cut?");
+  struct Products {
+    const char* name;
+    std::vector<int> k;
+    bool kept;  // by the model
+  };
+  const Products all[] = {{"2 of 0.5 at k 0 and 1", {0, 1}, true},
+                          {"2 of 0.5 at k 0 and 2", {0, 2}, true},
+                          {"2 of 0.5 at k 0 and 4", {0, 4}, true},
+                          {"2 of 0.5 at k 0 and 8", {0, 8}, true},
+                          {"4 of 0.25 at k 0, 4, 8 and 12", {0, 4, 8, 12}, true},
+                          {"2 of 0.5 at k 0 and 16", {0, 16}, false},
+                          {"2 of 0.5 at k 0 and 32", {0, 32}, false}};
+  constexpr std::uint32_t kC = 0xD1000000;
+  constexpr std::uint32_t kNext = 0xD0FFFFFF;
+  Image image(kOperandBytes);
+  std::vector<std::uint32_t> before(std::size_t{64} * 128);
+  for (int row = 0; row < 128; ++row) {
+    image.put_scale(kScalesAAt, row, 0x38);
+    image.put_scale(kScalesBAt, row, 0x38);
+  }
+  int i = 0;
+  for (const Products& products : all) {
+    std::vector<std::uint8_t> codes_a(32), codes_b(32);  // two a byte: 1 is 0.5, 2 is 1
+    for (const int k : products.k) {
+      const auto at = static_cast<std::size_t>(k / 2);
+      codes_a[at] = static_cast<std::uint8_t>(codes_a[at] | 1 << (4 * (k % 2)));
+      codes_b[at] = static_cast<std::uint8_t>(codes_b[at] | (products.k.size() == 2 ? 2 : 1) << (4 * (k % 2)));
+    }
+    image.put(kAAt, i, codes_a);
+    image.put(kBAt, i, codes_b);
+    before[cell_at(i, i, 64)] = kC;
+    ++i;
+  }
+  const Outcome outcome =
+      run_one_mma(launcher, 1, image.bytes(), instruction_descriptor<Fp4Instruction{.m = 128, .n = 64}>().bits,
+                  kFp4Kind | kStoresD | kAccumulates, 64, before);
+  std::size_t wrong = 0;
+  i = 0;
+  for (const Products& products : all) {
+    if (outcome.out.empty()) break;
+    const std::uint32_t found = outcome.out[cell_at(i, i, 64)];
+    wrong += found == (products.kept ? kNext : kC) ? 0 : 1;
+    report.add_evidence(products.name, hex(found) + (found == kNext ? ", kept" : found == kC ? ", cut" : ""));
+    ++i;
+  }
+  expect_model(report, "groups of 16", outcome, wrong, std::size(all));
   return report;
 }
 

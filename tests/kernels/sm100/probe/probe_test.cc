@@ -197,7 +197,7 @@ Printed run(const std::vector<std::string>& arguments, const CardFunctions* card
   return printed;
 }
 
-TEST(Sm100ProbeProgram, the_record_is_json_and_has_all_ten) {
+TEST(Sm100ProbeProgram, the_record_is_json_and_has_all) {
   const std::string file = testing::TempDir() + "sm100_probe_record.json";
   const Printed done = run({"--emulated", "--record", file});
   EXPECT_EQ(done.code, 0) << done.out << done.err;
@@ -205,8 +205,8 @@ TEST(Sm100ProbeProgram, the_record_is_json_and_has_all_ten) {
   const nlohmann::json record = nlohmann::json::parse(stream);
   EXPECT_EQ(record.at("program"), "mxcheck_sm100_probe");
   EXPECT_EQ(record.at("device"), "emulation");
-  ASSERT_EQ(record.at("probes").size(), 10U);
-  for (std::size_t i = 0; i < 10; ++i) {
+  ASSERT_EQ(record.at("probes").size(), 11U);
+  for (std::size_t i = 0; i < 11; ++i) {
     const nlohmann::json& probe = record.at("probes").at(i);
     EXPECT_EQ(probe.at("number"), i + 1);
     EXPECT_EQ(probe.at("agrees"), "yes");
@@ -236,9 +236,9 @@ TEST(Sm100ProbeProgram, bad_arguments_say_what_would_be_right) {
   const struct {
     std::vector<std::string> arguments;
     const char* text;
-  } cases[] = {{{"--only", "11"}, "1 to 10 is right"},
-               {{"--only", "0"}, "1 to 10 is right"},
-               {{"--only", "3x"}, "1 to 10 is right"},
+  } cases[] = {{{"--only", "12"}, "1 to 11 is right"},
+               {{"--only", "0"}, "1 to 11 is right"},
+               {{"--only", "3x"}, "1 to 11 is right"},
                {{"--only"}, "has no value"},
                {{"--repeat", "0"}, "1 to 40 is right"},
                {{"--repeat", "-1"}, "1 to 40 is right"},

@@ -1,5 +1,5 @@
 #pragma once
-// The ten, of this translation unit's bodies; and the seventh, of the order that an mbarrier makes.
+// The eleven, of this translation unit's bodies; and the seventh, of the order that an mbarrier makes.
 
 #include "tests/kernels/sm100/probe/address_probes.h"
 #include "tests/kernels/sm100/probe/cp_probes.h"
@@ -135,7 +135,7 @@ inline Report p07_remote_arrive_scope(Launcher& launcher) {
 }
 
 // --- all
-// The ten, of this translation unit's bodies.
+// The eleven, of this translation unit's bodies.
 
 inline std::vector<Probe> probes() {
   return {{1, &p01_cp_after_mma},
@@ -147,7 +147,8 @@ inline std::vector<Probe> probes() {
           {7, &p07_remote_arrive_scope},
           {8, &p08_mma_of_another_n},
           {9, &p09_no_accumulate_over_nan},
-          {kProbes, &p10_golden_words}};
+          {10, &p10_golden_words},
+          {kProbes, &p11_fp4_groups}};
 }
 
 }  // namespace MXCHECK_SM100_PROBE_BODY

@@ -112,7 +112,7 @@ namespace {
 
 constexpr std::string_view kUsage =
     "mxcheck_sm100_probe [--only N] [--repeat N] [--timeout SECONDS] [--record FILE] [--emulated]\n"
-    "  --only N       one probe, 1 to 10\n"
+    "  --only N       one probe, 1 to 11\n"
     "  --repeat N     loops of probes 1, 7 and 8 run N times as often, 1 to 40\n"
     "  --timeout N    seconds that a launch may take, 1 to 3600; 30 if not given; long loops have more\n"
     "  --record FILE  writes what was found as JSON, after each probe\n"

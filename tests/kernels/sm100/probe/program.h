@@ -1,7 +1,7 @@
 #pragma once
 // mxcheck_sm100_probe: the open points of Blackwell's documents, asked of a card, or of the emulation.
 //
-//   mxcheck_sm100_probe --record b200.json      all ten on the card, and what they found as JSON
+//   mxcheck_sm100_probe --record b200.json      all of them on the card, and what they found as JSON
 //   mxcheck_sm100_probe --emulated --only 3     the third on the CPU
 //
 // Exit codes: 0 all agree with the model; 1 one disagrees, or was not decided; 2 wrong arguments, or the record cannot

@@ -260,6 +260,10 @@ TEST(Calls, of_tensor_memory) {
 
 TEST(Calls, of_tensor_cores) {
   EXPECT_EQ(calls_of([] { mma_block_scaled<2>(1, {2}, {3}, {4}, 5, 6, true); }), "mma(2, 2, 1, 2, 3, 4, 5, 6, 1);");
+  EXPECT_EQ(calls_of([] { mma_fp4<MmaKind::mxf4nvf4_block16, 1>(1, {2}, {3}, {4}, 5, 6, false); }),
+            "mma(5, 1, 1, 2, 3, 4, 5, 6, 0);");
+  EXPECT_EQ(calls_of([] { mma_fp4<MmaKind::mxf4, 2>(1, {2}, {3}, {4}, 5, 6, true); }),
+            "mma(3, 2, 1, 2, 3, 4, 5, 6, 1);");
   EXPECT_EQ(calls_of([] { mma_f8f6f4<1>(1, {2}, {3}, {4}, false); }), "mma(1, 1, 1, 2, 3, 4, 0, 0, 0);");
   EXPECT_EQ(calls_of([] { mma_f16<1>(1, {2}, {3}, {4}, true); }), "mma(0, 1, 1, 2, 3, 4, 0, 0, 1);");
   EXPECT_EQ(calls_of([] { cp<CpShape::rows32x128b_warpx4, 2>(7, {8}), cp<CpShape::rows64x128b_01_23, 1>(7, {8}); }),

@@ -22,6 +22,7 @@ std::uint32_t changed() {
 constexpr ScaledInstruction kScaled{.m = 128, .n = 128};
 constexpr ByteInstruction kBytes{.m = 128, .n = 128};
 constexpr HalfInstruction kHalf{.m = 128, .n = 128};
+constexpr Fp4Instruction kFp4{.m = 128, .n = 128};
 
 TEST(InstructionDescriptor, whole_words_of_instructions_in_use) {
   // N / 8 at 17, UE8M0 at 23, M / 128 at 27: 16 << 17 | 1 << 23 | 1 << 27.
@@ -33,6 +34,9 @@ TEST(InstructionDescriptor, whole_words_of_instructions_in_use) {
   // BF16 at 7 and 10 as well.
   EXPECT_EQ((instruction_descriptor<HalfInstruction{.m = 128, .n = 256}>().bits), 0x08400490u);
   EXPECT_EQ((instruction_descriptor<HalfInstruction{.m = 64, .n = 8}>().bits), 0x04020490u);
+  // E2M1 is 1 at 7 and at 10, UE4M3 is 0 at 23: 1 << 7 | 1 << 10 | 16 << 17 | 1 << 27.
+  EXPECT_EQ(instruction_descriptor<kFp4>().bits, 0x08200480u);
+  EXPECT_EQ((instruction_descriptor<Fp4Instruction{.m = 128, .n = 256}>().bits), 0x08400480u);
 }
 
 TEST(InstructionDescriptor, formats_are_at_bits_7_and_10) {
@@ -60,6 +64,14 @@ TEST(InstructionDescriptor, majors_are_at_bits_15_and_16) {
   EXPECT_EQ((changed<kScaled, ScaledInstruction{.m = 128, .n = 128, .b_major = Major::mn}>()), 1u << 16);
   EXPECT_EQ((changed<kBytes, ByteInstruction{.m = 128, .n = 128, .a_major = Major::mn}>()), 1u << 15);
   EXPECT_EQ((changed<kHalf, HalfInstruction{.m = 128, .n = 128, .b_major = Major::mn}>()), 1u << 16);
+}
+
+TEST(InstructionDescriptor, the_scales_of_fp4_are_at_bit_23) {
+  EXPECT_EQ((changed<kFp4, Fp4Instruction{.m = 128, .n = 128, .scales = ScaleFormat::ue8m0}>()), 1u << 23);
+  EXPECT_EQ(with_scale_ids(instruction_descriptor<kFp4>(), 2, 0).bits ^ 0x08200480u, 2u << 29);
+  EXPECT_TRUE(valid(Fp4Instruction{.m = 256, .n = 240, .cta_group = 2}));
+  EXPECT_FALSE(valid(Fp4Instruction{.m = 64, .n = 128}));
+  EXPECT_FALSE(valid(Fp4Instruction{.m = 256, .n = 24, .cta_group = 2}));
 }
 
 TEST(InstructionDescriptor, scale_ids_are_at_bits_29_and_4_and_replace_each_other) {

@@ -222,11 +222,19 @@ FORM fence_before_thread_sync__() { fence_before_thread_sync(); }
 FORM fence_after_thread_sync__() { fence_after_thread_sync(); }
 
 // --- mma.h
+#define MMA_FP4(KIND, G)                                                                                               \
+  FORM mma_fp4__##KIND##_##G(TmemAddress d, u64 a, u64 b, u32 instruction, TmemAddress scales_a, TmemAddress scales_b, \
+                             u32 accumulate) {                                                                         \
+    mma_fp4<MmaKind::KIND, G>(d, {a}, {b}, {instruction}, scales_a, scales_b, accumulate != 0);                        \
+  }
 #define MMA(G)                                                                                                         \
   FORM mma_block_scaled__##G(TmemAddress d, u64 a, u64 b, u32 instruction, TmemAddress scales_a, TmemAddress scales_b, \
                              u32 accumulate) {                                                                         \
     mma_block_scaled<G>(d, {a}, {b}, {instruction}, scales_a, scales_b, accumulate != 0);                              \
   }                                                                                                                    \
+  MMA_FP4(mxf4, G)                                                                                                     \
+  MMA_FP4(mxf4nvf4_block32, G)                                                                                         \
+  MMA_FP4(mxf4nvf4_block16, G)                                                                                         \
   FORM mma_f8f6f4__##G(TmemAddress d, u64 a, u64 b, u32 instruction, u32 accumulate) {                                 \
     mma_f8f6f4<G>(d, {a}, {b}, {instruction}, accumulate != 0);                                                        \
   }                                                                                                                    \

@@ -2,6 +2,8 @@
 // A fault's tile and case, for whatever runs it: TILE (tile.h) and CASES (dense, rows, depth, tall, gathered) are
 // macros.
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -42,6 +44,10 @@ inline Case cases() {
     c = {.operands = kOperands, .m = 8 * TILE::kM + 44, .n = n, .k = 32, .seed = 6};
   } else {
     c.m = TILE::kM + 44, c.n = n, c.k = 464, c.e5m2_a = kFp8, c.seed = 3;
+  }
+  if (kOperands == Operands::nvfp4) {  // rows of as many bytes
+    c.k *= 2;
+    if (kName == "depth") std::ranges::for_each(c.offsets, [](std::int64_t& k) { k *= 2; });
   }
   return c;
 }
