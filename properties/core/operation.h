@@ -152,6 +152,11 @@ class Operation {
 
   // Variants: everything that could be queried, and the policy that `supports` is called with.
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
+  // The same of a library whose table has this contract, which may offer more.
+  [[nodiscard]] virtual std::vector<Variant> askable_under(const std::string& operation,
+                                                           std::string_view /*contract*/) const {
+    return askable(operation);
+  }
   [[nodiscard]] virtual Policy question(const Variant& v) const;
   [[nodiscard]] virtual Policy policy(const Case& c) const = 0;
 
