@@ -160,6 +160,9 @@ class Operation {
   [[nodiscard]] virtual Policy question(const Variant& v) const;
   [[nodiscard]] virtual Policy policy(const Case& c) const = 0;
 
+  // True if a policy that ends before the own fields is another right one, not one that must be refused.
+  [[nodiscard]] virtual bool has_policies_by_size() const { return false; }
+
   // By default each variant is asked; none is where it has options that identification leaves out.
   [[nodiscard]] virtual std::optional<IdentifiedAs> identified_as(const Variant& v) const {
     return IdentifiedAs{variant_text(v)};

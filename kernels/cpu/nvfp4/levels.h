@@ -140,7 +140,7 @@ struct Levels {
 
   // The same by a random word, which is added to the quotient in FP32.
   [[nodiscard]] std::uint8_t stochastic_code_of(float x, std::uint8_t byte, std::uint32_t word) const {
-    if (std::isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
+    if (byte == kE4m3Nan || std::isnan(x)) return kE2m1Nan;
     const bool is_exact = recipe == Nvfp4Recipe::exact;
     const float value = !is_exact   ? x * factor_of(byte)
                         : byte == 0 ? x * 0.0F

@@ -80,15 +80,15 @@ std::uint8_t quantize_stochastic_block(const Levels& levels, const Nvfp4Words& w
   ScalarBlock block{{}, rows, cols};
   block.read<Kind>(x, stride);
   const std::uint8_t byte = levels.byte_of(block.amax(levels.drops_nan()));
-  ScalarCodes codes;
+  ScalarCodes rounded;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
       const auto i = static_cast<std::size_t>(r * cols + c);
       const std::uint32_t word = nvfp4_word(words, first + static_cast<std::uint64_t>(r * pitch + c));
-      codes[i] = levels.stochastic_code_of(block.x[i], byte, word);
+      rounded[i] = levels.stochastic_code_of(block.x[i], byte, word);
     }
   }
-  pack_codes(block, codes, out, out_stride);
+  pack_codes(block, rounded, out, out_stride);
   return byte;
 }
 

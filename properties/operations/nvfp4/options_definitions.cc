@@ -182,6 +182,10 @@ void OptionRows::numbers() {
     add_number("one word for " + std::to_string(count) + " elements, of their number / " + std::to_string(count),
                [count](const Nvfp4Word& w) { return place_of(w) / count; });
   }
+  for (const std::int64_t count : {2, 4, 8, 16}) {
+    add_number("one word for " + std::to_string(count) + " columns, that of the first",
+               [=](const Nvfp4Word& w) { return number(w.row * w.cols + w.col / count * count); });
+  }
   add_number("words of the element after", [](const Nvfp4Word& w) { return place_of(w) + 1; });
   add_number("words of the element before", [](const Nvfp4Word& w) { return place_of(w) - 1; });
   add_number("words in the order of columns", [=](const Nvfp4Word& w) { return number(w.col * w.rows + w.row); });

@@ -50,6 +50,7 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::vector<Variant> askable_under(const std::string& operation,
                                                    std::string_view contract) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
+  [[nodiscard]] bool has_policies_by_size() const final { return traits_.has_options; }
   [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const final;
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
   [[nodiscard]] std::string option_text(const Case& c) const final;
