@@ -341,6 +341,22 @@ float to_bf16(float value) {
       decode(Format::bf16, encode(Format::bf16, value, Rounding::nearest_even, Overflow::non_saturate)));
 }
 
+// Rows in blocks of 16, which restart at experts: whole blocks along columns, rows of others along themselves.
+Input down_blocks(const Input& x, const Hadamard& t, std::vector<std::int64_t> ends) {
+  if (ends.empty()) ends = {0, x.rows};
+  Input y{{}, t.result, x.rows, x.cols, x.cols};
+  for (std::size_t e = 0; e + 1 < ends.size(); ++e) {
+    for (std::int64_t first = ends[e]; first < ends[e + 1]; first += 16) {
+      const std::int64_t rows = std::min<std::int64_t>(16, ends[e + 1] - first);
+      const Input block = make_input(x.dtype, rows, x.cols, x.cols,
+                                     [&](std::int64_t i, std::int64_t j) { return x.bits(first + i, j); });
+      const Input done = transformed(block, t, rows == 16 ? Along::columns : Along::rows);
+      y.bytes.insert(y.bytes.end(), done.bytes.begin(), done.bytes.end());
+    }
+  }
+  return y;
+}
+
 void OptionRows::transforms() {
   for (const std::string_view sum : {"exact", "butterfly", "sm90_bf16", "sm100_f16", "ieee_fp32"}) {
     if (sum == p_.options().sum) continue;
@@ -370,6 +386,10 @@ void OptionRows::transforms() {
   });
   add_transform("the transform is along the other axis",
                 [](const Input& x, const Hadamard& t) { return transformed(x, t, Along::columns); });
+  if (p_.options().hadamard == 16) {
+    add_transform("blocks of 16 rows are transformed down their columns",
+                  [experts = p_.c.experts](const Input& x, const Hadamard& t) { return down_blocks(x, t, experts); });
+  }
   add_transform("outputs of the transform in the order of reversed bits", [](const Input& x, const Hadamard& t) {
     const Input y = transformed(x, t);
     return make_input(y.dtype, y.rows, y.cols, y.cols, [&](std::int64_t i, std::int64_t j) {

@@ -214,14 +214,7 @@ mxcheck_edit(rht_stages_in_bf16 ${options} "${STAGES}" [[  if (FAULT) {
     return;
   }
 UNCHANGED]])
-mxcheck_edit(rht_stages_in_the_opposite_order ${options} [[  for (int h = 4; h < n; h *= 2) {]] [[  if (FAULT) {
-    for (int h = 2; h > 0; h /= 2) {  // the first two are undone: each is its own inverse but for a factor of 2
-      for (int i = 0; i < n; ++i) {
-        if ((i & h) != 0) continue;
-        const float low = v[i] / 2, high = v[i + h] / 2;
-        v[i] = low + high, v[i + h] = low - high;
-      }
-    }
+mxcheck_edit(rht_stages_in_the_opposite_order ${options} "${STAGES}" [[  if (FAULT) {
     for (int h = n / 2; h > 0; h /= 2) {
       for (int i = 0; i < n; ++i) {
         if ((i & h) != 0) continue;
@@ -274,6 +267,8 @@ mxcheck_edit(column_codes_with_nibbles_exchanged ${quantize} [[      std::copy_n
             FAULT && of_.col_step != 1 ? static_cast<std::uint8_t>(byte << 4 | byte >> 4) : byte;
       }]])
 mxcheck_edit(column_words_of_the_rows ${candidate} [[std::copy(std::begin(options.column_counter), std::end(options.column_counter), own.words.counter);]] [[;]])
-mxcheck_edit(rows_transformed_too ${candidate} [[options.both && !transposed]] [[false]])
+mxcheck_edit(rows_transformed_too ${candidate} [[const Nvfp4Options own = options_of(options, d.transposed);]]
+  [[const bool divides = options.hadamard != 0 && d.x.cols % options.hadamard == 0;
+  const Nvfp4Options own = FAULT && !d.transposed && divides ? options : options_of(options, d.transposed);]])
 mxcheck_edit(columns_by_the_scale_of_the_rows ${candidate} [[{x, column_scale, column_codes, column_scales, true}]]
   [[{x, FAULT ? tensor_scale : column_scale, column_codes, column_scales, true}]])
