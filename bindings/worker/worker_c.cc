@@ -16,6 +16,7 @@
 #include "kernels/candidate_layer.h"
 #include "kernels/candidate_matmul.h"
 #include "kernels/candidate_moe.h"
+#include "kernels/candidate_nvfp4.h"
 #include "kernels/candidate_route.h"
 #include "properties/process/confine.h"
 #include "properties/process/wire.h"
@@ -169,6 +170,15 @@ void add_own_fields(std::string_view operation, const mxcheck_policy& policy, Wo
     const auto& p = as<mxcheck_swiglu_policy>(policy);
     w.add(p.format_h), w.add(p.format_scaled);
     w.add(std::int64_t{p.gate_up}), w.add(std::int64_t{p.outputs});
+  } else if (operation == "quantize_nvfp4") {
+    if (policy.size < sizeof(mxcheck_nvfp4_policy)) return;
+    const auto& p = as<mxcheck_nvfp4_policy>(policy);
+    w.add(p.hadamard_sum);
+    for (const std::int64_t n : {p.rounding, p.hadamard, p.hadamard_result, p.directions}) w.add(n);
+    for (const std::uint32_t n : p.signs) w.add(std::int64_t{n});
+    w.add(static_cast<std::int64_t>(p.seed)), w.add(static_cast<std::int64_t>(p.offset));
+    for (const std::uint32_t n : {p.counter[0], p.counter[1], p.column_counter[0], p.column_counter[1]})
+      w.add(std::int64_t{n});
   } else if (operation.starts_with("moe")) {
     const auto& p = as<mxcheck_moe_policy>(policy);
     for (const std::int64_t n : {p.inner, p.experts, p.routed, std::int64_t{p.gate_up}}) w.add(n);

@@ -134,6 +134,7 @@ std::vector<InvalidCall> common_invalid_calls() {
       {"the policy ends before the operation's own fields",
        [](Call& c) {
          if (c.policy.num_bytes == sizeof(mxcheck_policy)) return false;
+         if (operation_named(c.operation).has_policies_by_size()) return false;
          edit<mxcheck_policy>(c.policy, [](mxcheck_policy& p) { p.size = sizeof(mxcheck_policy); });
          return true;
        }},

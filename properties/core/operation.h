@@ -152,8 +152,16 @@ class Operation {
 
   // Variants: everything that could be queried, and the policy that `supports` is called with.
   [[nodiscard]] virtual std::vector<Variant> askable(const std::string& operation) const = 0;
+  // The same of a library whose table has this contract, which may offer more.
+  [[nodiscard]] virtual std::vector<Variant> askable_under(const std::string& operation,
+                                                           std::string_view /*contract*/) const {
+    return askable(operation);
+  }
   [[nodiscard]] virtual Policy question(const Variant& v) const;
   [[nodiscard]] virtual Policy policy(const Case& c) const = 0;
+
+  // True if a policy that ends before the own fields is another right one, not one that must be refused.
+  [[nodiscard]] virtual bool has_policies_by_size() const { return false; }
 
   // By default each variant is asked; none is where it has options that identification leaves out.
   [[nodiscard]] virtual std::optional<IdentifiedAs> identified_as(const Variant& v) const {

@@ -464,7 +464,7 @@ std::vector<Variant> askable(const Operation& operation, const OperationInfo& in
     } catch (const Error&) {  // a contract that mxcheck does not know
     }
   }
-  if (variants.empty()) return operation.askable(info.name);
+  if (variants.empty()) return operation.askable_under(info.name, info.contract);
   for (Variant& v : variants) v.operation = info.name;
   return variants;
 }

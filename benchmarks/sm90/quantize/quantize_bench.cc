@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
@@ -20,6 +21,7 @@
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/common/fill.h"
 #include "kernels/candidate.h"
+#include "kernels/candidate_nvfp4.h"
 #include "numerics/format/format.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/two_level.h"
@@ -40,6 +42,9 @@ struct DeviceRequest {
   int experts = 0;      // ragged, some empty; 0: no offsets
   bool gather = false;  // rows by index, from as many
   std::string recipe = "rceil";
+  bool stochastic = false;  // quantize_nvfp4 with options: rounding by words, a transform of 16 by butterfly
+  bool transforms = false;
+  [[nodiscard]] bool has_options() const { return stochastic || transforms; }
   [[nodiscard]] std::string text() const;
 };
 
@@ -95,6 +100,22 @@ std::vector<std::int64_t> ragged(std::int64_t rows, int experts) {
 
 }  // namespace
 
+namespace {
+
+Policy policy_with_options(const DeviceRequest& request, const mxcheck_policy& base) {
+  mxcheck_nvfp4_policy p{};
+  p.base = base;
+  if (request.stochastic) p.rounding = MXCHECK_STOCHASTIC, p.seed = 0x243F6A8885A308D3, p.counter[0] = 0x80000104;
+  p.hadamard_sum = "";
+  if (request.transforms) {
+    p.hadamard = 16, p.hadamard_sum = "butterfly", p.signs[0] = 0x2D4B;
+    p.hadamard_result = request.wide == Format::fp32 ? MXCHECK_HADAMARD_FP32 : MXCHECK_HADAMARD_BF16;
+  }
+  return pack(p, {offsetof(mxcheck_nvfp4_policy, hadamard_sum)});
+}
+
+}  // namespace
+
 std::string DeviceRequest::text() const {
   std::string out = operation + " " + to_text(block) + " " + std::string(spec(wide).name) + " " +
                     std::string(spec(element).name) + (tiled ? " tcgen05 " : " compact ") + std::to_string(rows) + "x" +
@@ -102,7 +123,7 @@ std::string DeviceRequest::text() const {
   if (experts != 0) out += " experts=" + std::to_string(experts);
   if (gather) out += " gather";
   if (recipe != "rceil") out += " " + recipe;
-  return out;
+  return out + (stochastic ? " stochastic" : "") + (transforms ? " hadamard" : "");
 }
 
 void DeviceCall::add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape) {
@@ -179,7 +200,8 @@ DeviceCall::DeviceCall(const mxcheck_operation& operation, const DeviceRequest& 
   }
   do {
     Set set;
-    set.call = std::make_unique<DeviceOperation>(operation, pack(policy));
+    set.call = std::make_unique<DeviceOperation>(
+        operation, request.has_options() ? policy_with_options(request, policy) : pack(policy));
     add_inputs(set);
     add_outputs(set);
     set.call->prepare(sets_.empty() ? nullptr : sets_[0].call.get());
@@ -248,6 +270,17 @@ std::vector<DeviceRequest> all_requests(bool quick) {
           all.push_back({operation, wide, Format::e2m1, block, tiled, fewer, cols, 0, false, recipe});
       };
       nvfp4({1, 16}, false), nvfp4({1, 16}, true), nvfp4({16, 16}, false);
+    }
+  }
+  for (const Format wide : {Format::bf16, Format::fp32}) {
+    for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}}) {
+      for (const bool transforms : {false, true}) {
+        for (const bool stochastic : {false, true}) {
+          DeviceRequest r{"quantize_nvfp4", wide, Format::e2m1, block, false, fewer, quick ? 384 : cols};
+          r.recipe = "nvfp4_te", r.stochastic = stochastic, r.transforms = transforms;
+          if (r.has_options()) all.push_back(r);
+        }
+      }
     }
   }
   if (quick) return all;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/common/nvfp4/options.h"
 #include "kernels/common/nvfp4/policy.h"
 
 namespace mxcheck_kernels::cpu {
@@ -135,6 +136,18 @@ struct Levels {
     if (std::isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
     if (recipe != Nvfp4Recipe::exact) return e2m1_of(x * factor_of(byte));
     return e2m1_of(byte == 0 ? x * 0.0 : x / (double{e4m3_value(byte)} * decode));
+  }
+
+  // The same by a random word, which is added to the quotient in FP32.
+  [[nodiscard]] std::uint8_t stochastic_code_of(float x, std::uint8_t byte, std::uint32_t word) const {
+    if (byte == kE4m3Nan || std::isnan(x)) return kE2m1Nan;
+    const bool is_exact = recipe == Nvfp4Recipe::exact;
+    const float value = !is_exact   ? x * factor_of(byte)
+                        : byte == 0 ? x * 0.0F
+                                    : static_cast<float>(x / (double{e4m3_value(byte)} * decode));
+    if (std::isnan(value)) return kE2m1Nan;
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    return static_cast<std::uint8_t>(nvfp4_stochastic_code(bits & 0x7FFFFFFFU, word) | (bits >> 28 & 8U));
   }
 
   // Four Over Six: the difference between an element and its code's value, as it is computed there.

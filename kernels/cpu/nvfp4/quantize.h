@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/common/nvfp4/options.h"
 #include "kernels/common/nvfp4/policy.h"
 #include "kernels/common/nvfp4/value.h"
 #include "kernels/cpu/nvfp4/levels.h"
@@ -22,6 +23,10 @@ struct Nvfp4Job {
   std::uint8_t* scales = nullptr;
   const ScaleMap* map = nullptr;
   bool stream = false;  // codes bypass the cache
+  // With options: they say which, and values is the type of x. Column c of the matrix is col_step elements further on.
+  const Nvfp4Options* options = nullptr;
+  Nvfp4Words words;
+  std::int64_t col_step = 1;
 };
 
 // Quantizes the bands [begin, end) of job.map. Does not throw. Padding of tiled scales is not written.

@@ -4,6 +4,9 @@
 // copied to a buffer and processed there among zeros, which change no amax and have codes of 0. Nothing outside the
 // tensors is read or written. Blocks whose amax is not finite, or under whose scale a zero has another code, go to
 // scalar_block.h afterwards, and so do all blocks of Four Over Six and of HWY_SCALAR.
+//
+// With options (options_inl.h) every piece goes through a buffer: the elements as they are quantized, after the
+// transform. Kind is their type, Source that of x.
 
 #if defined(MXCHECK_CPU_NVFP4_QUANTIZE_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_NVFP4_QUANTIZE_INL_H_
@@ -18,6 +21,7 @@
   #include "hwy/cache_control.h"
   #include "hwy/highway.h"
   #include "kernels/cpu/nvfp4/codes_inl.h"
+  #include "kernels/cpu/nvfp4/options_inl.h"
   #include "kernels/cpu/nvfp4/quantize.h"
   #include "kernels/cpu/nvfp4/scalar_block.h"
   #include "kernels/cpu/nvfp4/scales_inl.h"
@@ -37,8 +41,13 @@ class Nvfp4Quantizer {
   using T = typename Kind::Bits;
 
   explicit Nvfp4Quantizer(const Nvfp4Job& job) : job_(job) {}
+  Nvfp4Quantizer(const Nvfp4Quantizer&) = delete;
+  Nvfp4Quantizer& operator=(const Nvfp4Quantizer&) = delete;
+  ~Nvfp4Quantizer() = default;
 
-  void bands(std::int64_t begin, std::int64_t end) {
+  // pieces: what takes the pieces of a band in place of piece().
+  template <class Pieces = Nvfp4Quantizer>
+  void bands(std::int64_t begin, std::int64_t end, Pieces* pieces = nullptr) {
     if (begin >= end || job_.cols == 0) return;
   #if HWY_TARGET != HWY_SCALAR
     constexpr std::int64_t kMany = std::int64_t{1} << 20;
@@ -47,7 +56,10 @@ class Nvfp4Quantizer {
     Band band = job_.map->band(begin);
     for (std::int64_t i = begin; i < end; ++i) {
       if (i != begin) band = job_.map->next(band);
-      for (std::int64_t c = 0; c < job_.cols; c += kPanelCols) piece(band, c, std::min(kPanelCols, job_.cols - c));
+      for (std::int64_t c = 0; c < job_.cols; c += kPanelCols) {
+        const std::int64_t cols = std::min(kPanelCols, job_.cols - c);
+        pieces != nullptr ? pieces->piece(band, c, cols) : piece(band, c, cols);
+      }
     }
   }
 
@@ -73,6 +85,7 @@ class Nvfp4Quantizer {
     return job_.codes + band.first_row * row_bytes() + col / 2;
   }
 
+ protected:
   void encode(const Band& band, std::int64_t first, const Panel<T>& p) {
     const std::int64_t count = (p.cols + kBlockCols - 1) / kBlockCols;
   #if HWY_TARGET != HWY_SCALAR
@@ -81,17 +94,19 @@ class Nvfp4Quantizer {
       floats_of<Kind>(amax_, p.readable / kBlockCols, floats_);
       scale_bytes_of(job_.levels, floats_, p.readable / kBlockCols, bytes_);
       const bool all_easy = find_hard_blocks(p.readable / kBlockCols);
-      for (std::int64_t r = 0; r < p.rows; ++r) {
+      const bool is_stochastic = job_.options != nullptr && job_.options->stochastic;
+      for (std::int64_t r = 0; r < p.rows && is_stochastic; ++r) stochastic_run(p, r, number_of(band, first, r));
+      for (std::int64_t r = 0; r < p.rows && !is_stochastic; ++r) {
         encode_nvfp4_run(p.x + r * p.stride, p.cols, limits_, bytes_, kAhead, p.codes + r * p.codes_stride,
                          job_.stream);
       }
-      if (!all_easy) hard_blocks(p, count);
+      if (!all_easy) hard_blocks(p, count, number_of(band, first, 0));
       job_.map->store(job_.scales, band, first / kBlockCols, bytes_, count);
       return;
     }
   #endif
     std::fill_n(hard_, count, true);
-    hard_blocks(p, count);
+    hard_blocks(p, count, number_of(band, first, 0));
     job_.map->store(job_.scales, band, first / kBlockCols, bytes_, count);
   }
 
@@ -117,10 +132,34 @@ class Nvfp4Quantizer {
   }
   #endif
 
-  void hard_blocks(const Panel<T>& p, std::int64_t count) {
+  // The number of a row's first element in a piece.
+  std::uint64_t number_of(const Band& band, std::int64_t first, std::int64_t row) const {
+    return static_cast<std::uint64_t>((band.first_row + row) * job_.cols + first);
+  }
+
+  #if HWY_TARGET != HWY_SCALAR
+  // The codes of a row of a panel by random words; whole blocks are written.
+  void stochastic_run(const Panel<T>& p, std::int64_t row, std::uint64_t number) {
+    HWY_ALIGN float x[kBlockCols];
+    for (std::int64_t c = 0; c < p.cols; c += kBlockCols) {
+      for (std::int64_t i = 0; i < kBlockCols; ++i) x[i] = Kind::value(p.x[row * p.stride + c + i]);
+      encode_stochastic_block(job_.levels, x, bytes_[c / kBlockCols], job_.words,
+                              number + static_cast<std::uint64_t>(c), p.codes + row * p.codes_stride + c / 2);
+    }
+  }
+  #endif
+
+  // number: of the panel's first element.
+  void hard_blocks(const Panel<T>& p, std::int64_t count, std::uint64_t number) {
     for (std::int64_t b = 0; b < count; ++b) {
       if (!hard_[b]) continue;
       const std::int64_t col = b * kBlockCols;
+      if (job_.options != nullptr && job_.options->stochastic) {
+        bytes_[b] = quantize_stochastic_block<Kind>(
+            job_.levels, job_.words, number + static_cast<std::uint64_t>(col), job_.cols, p.x + col, p.stride, p.rows,
+            std::min(kBlockCols, p.cols - col), p.codes + col / 2, p.codes_stride);
+        continue;
+      }
       bytes_[b] = quantize_scalar_block<Kind>(job_.levels, p.x + col, p.stride, p.rows,
                                               std::min(kBlockCols, p.cols - col), p.codes + col / 2, p.codes_stride);
     }
@@ -139,6 +178,59 @@ class Nvfp4Quantizer {
   Buffer<T, kMostBlockRows> buffer_;
 };
 
+// With options: the elements of a piece as they are quantized.
+template <class Kind, class Source>
+class Nvfp4OptionQuantizer : public Nvfp4Quantizer<Kind> {
+ public:
+  using T = typename Kind::Bits;
+
+  explicit Nvfp4OptionQuantizer(const Nvfp4Job& job) : Nvfp4Quantizer<Kind>(job), of_(job) {}
+
+  void piece(const Band& band, std::int64_t first, std::int64_t cols) {
+    const std::int64_t readable = (cols + kGranule - 1) / kGranule * kGranule;
+    for (std::int64_t r = 0; r < band.rows; ++r) {
+      T* to = elements_ + r * kPanelCols;
+      read_row(static_cast<const typename Source::Bits*>(of_.x) + (band.first_row + r) * of_.stride +
+                   first * of_.col_step,
+               cols, to);
+      std::fill(to + cols, to + readable, T{0});
+    }
+    constexpr std::int64_t kBytes = kPanelCols / 2;
+    this->encode(band, first, {elements_, kPanelCols, band.rows, cols, readable, codes_, kBytes});
+    const std::int64_t row_bytes = (of_.cols + 1) / 2;
+    for (std::int64_t r = 0; r < band.rows; ++r)
+      std::copy_n(codes_ + r * kBytes, (cols + 1) / 2, of_.codes + (band.first_row + r) * row_bytes + first / 2);
+  }
+
+ private:
+  void read_row(const typename Source::Bits* from, std::int64_t cols, T* to) {
+    for (std::int64_t c = 0; c < cols; ++c) floats_[c] = Source::value(from[c * of_.col_step]);
+    if (of_.options->hadamard != 0) transform_groups(*of_.options, floats_, cols);
+    for (std::int64_t c = 0; c < cols; ++c) to_result(floats_[c], to[c]);
+  }
+
+  const Nvfp4Job& of_;
+  HWY_ALIGN float floats_[kPanelCols] = {};
+  HWY_ALIGN T elements_[kMostBlockRows * kPanelCols];
+  HWY_ALIGN std::uint8_t codes_[kMostBlockRows * kPanelCols / 2];
+};
+
+template <class Kind, class Source>
+void quantize_nvfp4_with_options(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
+  Nvfp4OptionQuantizer<Kind, Source> quantizer(job);  // about 120 KiB of stack
+  quantizer.bands(begin, end, &quantizer);
+}
+
+// By the type of x, and that of what is quantized.
+void quantize_nvfp4_with_options(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
+  const bool from_fp32 = job.values == Nvfp4Values::fp32;
+  const bool to_fp32 = job.options->hadamard != 0 ? job.options->result_is_fp32 : from_fp32;
+  if (from_fp32 && to_fp32) return quantize_nvfp4_with_options<Fp32, Fp32>(job, begin, end);
+  if (from_fp32) return quantize_nvfp4_with_options<Bf16, Fp32>(job, begin, end);
+  if (to_fp32) return quantize_nvfp4_with_options<Fp32, Bf16>(job, begin, end);
+  quantize_nvfp4_with_options<Bf16, Bf16>(job, begin, end);
+}
+
 template <class Kind>
 void quantize_nvfp4_bands_of(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
   Nvfp4Quantizer<Kind> quantizer(job);  // about 40 KiB of stack
@@ -146,6 +238,7 @@ void quantize_nvfp4_bands_of(const Nvfp4Job& job, std::int64_t begin, std::int64
 }
 
 void QuantizeNvfp4Bands(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
+  if (job.options != nullptr) return quantize_nvfp4_with_options(job, begin, end);
   switch (job.values) {
     case Nvfp4Values::bf16: quantize_nvfp4_bands_of<Bf16>(job, begin, end); break;
     case Nvfp4Values::fp32: quantize_nvfp4_bands_of<Fp32>(job, begin, end); break;

@@ -61,6 +61,37 @@ inline float squared_error(const Levels& levels, const ScalarBlock& block, std::
   return sum;
 }
 
+inline void pack_codes(const ScalarBlock& block, const ScalarCodes& codes, std::uint8_t* out, std::int64_t out_stride) {
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const std::uint8_t* row = codes.data() + r * block.cols;
+    for (std::int64_t c = 0; c < block.cols; c += 2) {
+      const int high = c + 1 < block.cols ? row[c + 1] : 0;
+      out[r * out_stride + c / 2] = static_cast<std::uint8_t>(row[c] | high << 4);
+    }
+  }
+}
+
+// The same with random words: `first` is the number of the first element, rows are `pitch` apart.
+template <class Kind>
+std::uint8_t quantize_stochastic_block(const Levels& levels, const Nvfp4Words& words, std::uint64_t first,
+                                       std::int64_t pitch, const typename Kind::Bits* x, std::int64_t stride,
+                                       std::int64_t rows, std::int64_t cols, std::uint8_t* out,
+                                       std::int64_t out_stride) {
+  ScalarBlock block{{}, rows, cols};
+  block.read<Kind>(x, stride);
+  const std::uint8_t byte = levels.byte_of(block.amax(levels.drops_nan()));
+  ScalarCodes rounded;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const auto i = static_cast<std::size_t>(r * cols + c);
+      const std::uint32_t word = nvfp4_word(words, first + static_cast<std::uint64_t>(r * pitch + c));
+      rounded[i] = levels.stochastic_code_of(block.x[i], byte, word);
+    }
+  }
+  pack_codes(block, rounded, out, out_stride);
+  return byte;
+}
+
 // Writes the codes of a block of rows x cols elements, two a byte, and returns its scale.
 template <class Kind>
 std::uint8_t quantize_scalar_block(const Levels& levels, const typename Kind::Bits* x, std::int64_t stride,
@@ -80,13 +111,7 @@ std::uint8_t quantize_scalar_block(const Levels& levels, const typename Kind::Bi
       codes = others;
     }
   }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::uint8_t* row = codes.data() + r * cols;
-    for (std::int64_t c = 0; c < cols; c += 2) {
-      const int high = c + 1 < cols ? row[c + 1] : 0;
-      out[r * out_stride + c / 2] = static_cast<std::uint8_t>(row[c] | high << 4);
-    }
-  }
+  pack_codes(block, codes, out, out_stride);
   return byte;
 }
 

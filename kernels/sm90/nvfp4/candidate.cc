@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/candidate_nvfp4.h"
 #include "kernels/common/boundary.h"
+#include "kernels/common/nvfp4/options.h"
 #include "kernels/common/nvfp4/policy.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
@@ -19,7 +21,13 @@ constexpr std::array kRecipes{
     OfferedNvfp4Recipe{"nvfp4", Nvfp4Recipe::exact}, OfferedNvfp4Recipe{"nvfp4_te", Nvfp4Recipe::te},
     OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
 
+constexpr std::array kGroups{16};
+
 void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
+void check_quantize(const mxcheck_policy* policy, DLDataType type) {
+  check_policy(policy, type);
+  read_nvfp4_options(policy, kGroups, false);
+}
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
@@ -44,6 +52,7 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   check_call(call, 2, 3, 2, ", x and tensor_scale");
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
+  const Nvfp4Options options = read_nvfp4_options(call.policy, kGroups, false);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
@@ -65,7 +74,12 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
   const bool rows_aligned = x.rows <= 1 || x.stride % vector_stride == 0;
   const bool vector = x.cols % 8 == 0 && rows_aligned && is_aligned(x.data, 16) && is_aligned(codes.data, 4);
-  require_success(quantize_nvfp4(job, plan.block_rows, plan.values, vector, stream_of(call)));
+  if (!options.any()) return require_success(quantize_nvfp4(job, plan.block_rows, plan.values, vector, stream_of(call)));
+  Nvfp4OptionJob asked;
+  asked.stochastic = options.stochastic, asked.words = options.words;
+  asked.transforms = options.hadamard != 0, asked.to_bf16 = !options.result_is_fp32, asked.signs = options.signs[0];
+  require_success(
+      quantize_nvfp4_with_options(job, asked, plan.block_rows, plan.values, vector, stream_of(call)));
 }
 
 void run_dequantize_nvfp4(const mxcheck_call& call) {
@@ -101,7 +115,8 @@ std::uint64_t no_workspace(const mxcheck_call& call) {
 }
 
 constexpr std::array kOperations{
-    make_cuda_operation<check_policy, run_quantize_nvfp4, no_workspace<2, 3>>("quantize_nvfp4"),
+    make_cuda_operation<check_quantize, run_quantize_nvfp4, no_workspace<2, 3>>("quantize_nvfp4",
+                                                                                MXCHECK_NVFP4_OPTIONS_CONTRACT),
     make_cuda_operation<check_policy, run_dequantize_nvfp4, no_workspace<3, 4>>("dequantize_nvfp4")};
 
 constexpr mxcheck_candidate_table kTable = make_table("sm90_nvfp4", MXCHECK_SM90_VERSION, kDLCUDA, kOperations);

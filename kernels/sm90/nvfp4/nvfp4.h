@@ -1,10 +1,11 @@
 #pragma once
-// The host's side of the kernels in nvfp4.cu and values.cu.
+// The host's side of the kernels in nvfp4.cu, options.cu and values.cu.
 
 #include <cstdint>
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/common/nvfp4/options.h"
 #include "kernels/common/nvfp4/policy.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -27,6 +28,19 @@ struct Nvfp4Job {
 // vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4.
 // INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
 cudaError_t quantize_nvfp4(const Nvfp4Job& job, int block_rows, Nvfp4Values values, bool vector, cudaStream_t stream);
+
+// What a call asks for beside: kernels/candidate_nvfp4.h. The transform is a butterfly of 16 along the rows.
+struct Nvfp4OptionJob {
+  bool stochastic = false;
+  bool transforms = false;
+  bool to_bf16 = false;     // the transform's result
+  std::uint32_t signs = 0;  // 16
+  Nvfp4Words words;
+};
+
+// The same with options: vector as above, and with a transform cols is a multiple of 16.
+cudaError_t quantize_nvfp4_with_options(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows,
+                                        Nvfp4Values values, bool vector, cudaStream_t stream);
 
 // Codes that become values. Arguments are trusted.
 struct Nvfp4ValuesJob {

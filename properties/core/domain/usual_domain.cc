@@ -140,9 +140,9 @@ std::optional<Case> UsualDomain::attempt(const Bins& wanted, std::int64_t most, 
 
 // A tensor begins at a multiple of the width of its elements.
 bool UsualDomain::is_allowed(const Variant& v, const Bins& wanted) const {
-  return std::ranges::all_of(places_, [&](const Place& place) {
-    return !is_wanted(wanted, place.axis) || range(wanted, place.axis).low % place.width(v) == 0;
-  });
+  return may_be_in(v, wanted) && std::ranges::all_of(places_, [&](const Place& place) {
+           return !is_wanted(wanted, place.axis) || range(wanted, place.axis).low % place.width(v) == 0;
+         });
 }
 
 std::int64_t UsualDomain::draw_kind(const Bins& wanted, int axis, std::uint64_t kinds, Draw& draw) {

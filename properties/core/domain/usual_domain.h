@@ -32,6 +32,8 @@ class UsualDomain : public Domain {
   virtual bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const = 0;
   [[nodiscard]] std::optional<Case> attempt(const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const final;
   [[nodiscard]] bool is_allowed(const Variant& v, const Bins& wanted) const final;
+  // False: no case of the variant is in these bins, beside places of tensors.
+  [[nodiscard]] virtual bool may_be_in(const Variant&, const Bins& /*wanted*/) const { return true; }
 
   int add_of_variant(std::string name, const Text& text) {
     return Domain::add_of_variant(std::move(name), variants_, text);

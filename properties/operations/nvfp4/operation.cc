@@ -20,6 +20,7 @@
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
 #include "properties/operations/nvfp4/dequantize.h"
+#include "properties/operations/nvfp4/options.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
@@ -48,10 +49,10 @@ Input drawn_matrix(const Case& c, const Recipe& recipe, float boundaries_scale) 
 }
 
 // The scale of the matrix's own amax, or a multiple of it; 1 where the recipe has none that may be given.
-float scale_of_matrix(const Case& c, const Recipe& recipe, const Input& x) {
-  const QuantizedTensor q = quantize(x.view(), Format::e2m1, blocks_of(c.variant).block, recipe);
+float scale_of_matrix(const Case& c, const Recipe& recipe, const MatrixView& x, std::uint64_t of) {
+  const QuantizedTensor q = quantize(x, Format::e2m1, blocks_of(c.variant).block, recipe);
   float stored = q.levels[1].scales.empty() ? 1 : std::bit_cast<float>(q.levels[1].scales.code(0));
-  const std::uint64_t word = random_word(c.seed, 0x0F7E2);
+  const std::uint64_t word = random_word(c.seed, of);
   if (word % 4 == 0)
     stored *= std::ldexp(1.0F + static_cast<float>(word >> 8 & 0xFF) / 256, static_cast<int>((word >> 16) % 9) - 4);
   return is_usable(recipe, stored) ? stored : 1;
@@ -60,6 +61,10 @@ float scale_of_matrix(const Case& c, const Recipe& recipe, const Input& x) {
 // The input of a call that is the tensor's scale.
 float scale_of_call(const Call& call) {
   const std::uint32_t bits = blocks_case(case_of(call, call.inputs[0].dtype)).tensor_scale;
+  return std::bit_cast<float>(bits);
+}
+float column_scale_of_call(const Call& call) {
+  const std::uint32_t bits = blocks_case(case_of(call, call.inputs[0].dtype)).random.column_scale;
   return std::bit_cast<float>(bits);
 }
 
@@ -83,19 +88,31 @@ Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
   const std::uint32_t given = blocks_case(c).tensor_scale;
   float stored = given != 0 ? std::bit_cast<float>(given) : drawn_tensor_scale(c, of);
   input = drawn_matrix(c, of, stored);
-  if (given == 0 && c.data != Data::boundaries) stored = scale_of_matrix(c, of, input);
+  const bool is_transformed = options().hadamard != 0;
+  std::vector<Nvfp4Matrix> matrices;
+  if (is_transformed || options().has_both) matrices = nvfp4_matrices(*this);
+  if (given == 0 && (c.data != Data::boundaries || is_transformed))
+    stored = scale_of_matrix(c, of, matrices.empty() ? input.view() : matrices[0].view(), 0x0F7E2);
   tensor_scale = {stored};
+  if (options().has_both) {
+    const std::uint32_t columns = random().column_scale;
+    column_scale = {columns != 0 ? std::bit_cast<float>(columns)
+                                 : scale_of_matrix(c, of, matrices[1].view(), 0x0F7E3)};
+  }
   describe_outputs();
 }
 
-Nvfp4Problem::Nvfp4Problem(const Case& with, Input x, float stored)
+Nvfp4Problem::Nvfp4Problem(const Case& with, Input x, float stored, float column_stored)
     : Problem(with), input(std::move(x)), tensor_scale{stored} {
   blocks_case(c).tensor_scale = std::bit_cast<std::uint32_t>(stored);
+  blocks_case(c).random.column_scale = std::bit_cast<std::uint32_t>(column_stored);
+  if (options().has_both) column_scale = {column_stored};
   describe_outputs();
 }
 
 Nvfp4Problem::Nvfp4Problem(const Call& call)
-    : Nvfp4Problem(case_of(call, call.inputs[0].dtype), mxcheck::input_of(call), scale_of_call(call)) {}
+    : Nvfp4Problem(case_of(call, call.inputs[0].dtype), mxcheck::input_of(call), scale_of_call(call),
+                   column_scale_of_call(call)) {}
 
 void Nvfp4Problem::describe_outputs() {
   const BlockShape block = blocks_of(std::as_const(c.variant)).block;
@@ -103,12 +120,23 @@ void Nvfp4Problem::describe_outputs() {
   TensorInfo scales = scales_info(c, "scales", block);
   scales.format = Format::e4m3;
   outputs = {std::move(codes), std::move(scales)};
+  if (!options().has_both) return;
+  const Case turned = transposed(c);
+  codes = {"column codes", Format::e2m1x2, turned.rows, (turned.cols + 1) / 2, block.rows, block.cols / 2, false};
+  scales = scales_info(turned, "column scales", block);
+  scales.format = Format::e4m3;
+  outputs.insert(outputs.end(), {codes, scales});
+}
+
+std::vector<std::size_t> Nvfp4Problem::order() const {
+  return outputs.size() == 2 ? std::vector<std::size_t>{1, 0} : std::vector<std::size_t>{1, 0, 3, 2};
 }
 
 std::vector<ProblemInput> Nvfp4Problem::inputs() const {
   std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes), {}}};
   all[0].info = values_info("x", c.variant.dtype, c.rows, input.stride);
   all.push_back(vector_input("tensor_scale", tensor_scale));
+  if (options().has_both) all.push_back(vector_input("column_tensor_scale", column_scale));
   if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
   return all;
 }
@@ -117,21 +145,23 @@ QuantizedTensor Nvfp4Problem::quantized(const Recipe& recipe) const {
   return quantize(input.view(), Format::e2m1, blocks_of(c.variant).block, recipe, {.outer = tensor_scale}, c.experts);
 }
 
-std::vector<Bytes> Nvfp4Problem::outputs_of(const QuantizedTensor& q) const {
-  const ScaledBlocksVariant& v = blocks_of(c.variant);
+std::vector<Bytes> Nvfp4Problem::outputs_of(const QuantizedTensor& q, const Case& of) {
+  const ScaledBlocksVariant& v = blocks_of(of.variant);
   std::vector<std::uint8_t> scales = values_in<std::uint8_t>(q.scales().data);
-  return {packed_rows(q.codes.as<std::uint8_t>(), c.cols),
-          to_bytes(in_layout(c, scale_geometry(c, v.block), std::move(scales), v.layout))};
+  return {packed_rows(q.codes.as<std::uint8_t>(), of.cols),
+          to_bytes(in_layout(of, scale_geometry(of, v.block), std::move(scales), v.layout))};
 }
 
 std::vector<ExpectedTensor> Nvfp4Problem::answer() const {
-  std::vector<Bytes> bytes = outputs_of(quantized(recipe()));
-  return {{outputs[0], std::move(bytes[0])}, {outputs[1], std::move(bytes[1])}};
+  std::vector<Bytes> bytes = options().any() ? nvfp4_outputs(*this, {}) : outputs_of(quantized(recipe()));
+  std::vector<ExpectedTensor> answer;
+  for (std::size_t i = 0; i < outputs.size(); ++i) answer.push_back({outputs[i], std::move(bytes[i])});
+  return answer;
 }
 
 Table Nvfp4Problem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() > kMostForRows || c.elements() == 0) return {};
-  return nvfp4_table(*this, observed);
+  return options().any() ? nvfp4_options_table(*this) : nvfp4_table(*this, observed);
 }
 
 namespace {
@@ -168,6 +198,7 @@ void explain_block(const Nvfp4Problem& p, std::int64_t row, std::int64_t col, Fi
 }  // namespace
 
 void Nvfp4Problem::explain(std::size_t output, Finding& finding) const {
+  if (options().any()) return explain_nvfp4_options(*this, output, finding);
   const Difference::Element& e = finding.difference->first;
   const ScaledBlocksVariant& v = blocks_of(c.variant);
   const ScaleGeometry g = scale_geometry(c, v.block);
@@ -215,15 +246,20 @@ Statement equality() {
 OperationModule nvfp4_module() {
   ScaledBlocksTraits traits{"quantize_nvfp4"};
   traits.can_be_asked = [](const Variant&) { return true; };
-  traits.depends_on_recipe = traits.has_two_levels = true;
+  traits.depends_on_recipe = traits.has_two_levels = traits.has_options = true;
   traits.usual_in_quick = std::int64_t{1} << 17;
   traits.has_row_index = false;
   traits.invalid_calls = [] {
-    return invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));
+    std::vector<InvalidCall> all =
+        invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));
+    add_invalid(all, {invalid_nvfp4_options()});
+    return all;
   };
   static const OperationOf<Nvfp4Problem, ScaledBlocksOperation> kQuantize(traits);
   OperationModule module{{&kQuantize, &dequantize_nvfp4_operation()}, {equality()}};
-  for (Statement& law : nvfp4_laws()) module.statements.push_back(std::move(law));
+  for (auto* family : {nvfp4_laws, nvfp4_options_laws}) {
+    for (Statement& law : family()) module.statements.push_back(std::move(law));
+  }
   for (Statement& statement : dequantize_nvfp4_statements()) module.statements.push_back(std::move(statement));
   return module;
 }

@@ -23,22 +23,26 @@ class Nvfp4Problem final : public Problem {
  public:
   explicit Nvfp4Problem(const Case& c);     // drawn
   explicit Nvfp4Problem(const Call& call);  // that a call poses
-  Nvfp4Problem(const Case& c, Input x, float tensor_scale);
+  Nvfp4Problem(const Case& c, Input x, float tensor_scale, float column_scale = 0);
 
   Input input;
   std::vector<float> tensor_scale;  // one
+  std::vector<float> column_scale;  // one with both directions, else none
 
   [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;
-  [[nodiscard]] std::vector<std::size_t> order() const override { return {1, 0}; }
+  [[nodiscard]] std::vector<std::size_t> order() const override;
 
   [[nodiscard]] Recipe recipe() const { return any_recipe_named(blocks_of(c.variant).recipe); }
   // The reference's answer under a recipe, with this scale of the tensor.
   [[nodiscard]] QuantizedTensor quantized(const Recipe& recipe) const;
   // Both outputs of a quantized matrix, as a candidate has them.
-  [[nodiscard]] std::vector<Bytes> outputs_of(const QuantizedTensor& q) const;
+  [[nodiscard]] std::vector<Bytes> outputs_of(const QuantizedTensor& q) const { return outputs_of(q, c); }
+  static std::vector<Bytes> outputs_of(const QuantizedTensor& q, const Case& of);
+  [[nodiscard]] const Nvfp4Options& options() const { return blocks_of(c.variant).options; }
+  [[nodiscard]] const Nvfp4Random& random() const { return blocks_case(c).random; }
 
  private:
   void describe_outputs();

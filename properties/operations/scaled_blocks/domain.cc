@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,6 +69,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
     const bool may_gather = traits.has_row_index && reads_x && traits.has_experts;
     if (may_gather && (cuda() || traits.has_row_index_on_host)) add_row_index([](const Variant&) { return true; });
+    if (std::ranges::any_of(variants(), [](const Variant& v) { return blocks_of(v).options.any(); })) add_options();
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
     interact({format, block, cols_, input});
@@ -91,12 +95,13 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
     const bool tiled = blocks_of(c.variant).layout == MXCHECK_TCGEN05;
     const std::int64_t across = block.rows == 1 ? (c.cols / block.width(c.cols) + 4) / 4 : (c.cols + 127) / 128;
-    return std::max({span_of_x(c), tiled ? experts * across * 512 : 0});
+    return std::max({span_of_x(c), tiled ? experts * across * 512 : 0}) * cost_of_transform(c);
   }
 
   bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;  // 48 bits: readable in a reproduce line
-    const std::int64_t experts = draw_experts(wanted, draw);
+    const bool has_both = blocks_of(std::as_const(c).variant).options.has_both;
+    const std::int64_t experts = has_both ? 0 : draw_experts(wanted, draw);
     const std::optional<Groups> kind = wanted_groups(wanted);
     if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return false;
     if (experts > 0 && !draw_offsets(c, experts, kind, draw)) return false;
@@ -109,10 +114,56 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     if (is_wanted(wanted, data_axis())) c.data = static_cast<Data>(draw_value(wanted, data_axis(), draw));
     draw_row_index(c, wanted, 20, draw);
     draw_col_stride(c, wanted, draw);
+    draw_nvfp4_random(c, draw);
     return true;
   }
 
+  // Groups of a transform divide columns, or rows; with both directions there are no experts.
+  [[nodiscard]] bool may_be_in(const Variant& v, const Bins& wanted) const override {
+    const Nvfp4Options& o = blocks_of(v).options;
+    if (!o.any()) return true;
+    if (o.has_both && ((is_wanted(wanted, experts_axis()) && bin(wanted, experts_axis()) != 0) ||
+                       is_wanted(wanted, groups_axis())))
+      return false;
+    const Bin along = range(wanted, o.has_both ? rows_ : cols_);
+    return o.hadamard == 0 || along.high / o.hadamard * o.hadamard >= along.low;
+  }
+
  private:
+  // A sum that is exact, or a tensor core's, takes the reference as long as 8 elements for 16 of its terms.
+  static std::int64_t cost_of_transform(const Case& c) {
+    const Nvfp4Options& o = blocks_of(c.variant).options;
+    return o.hadamard == 0 || o.sum == "butterfly" ? 1 : 1 + o.hadamard / 2;
+  }
+  static int kind_of_offset(const Case& c) {
+    constexpr std::uint64_t kWord = std::uint64_t{1} << 32;
+    const std::uint64_t offset = blocks_case(c).random.offset;
+    const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(1, c.elements()) - 1);
+    return offset == 0 ? 0 : offset >= kWord ? 3 : offset + last < kWord ? 1 : 2;
+  }
+
+  // Of kernels/candidate_nvfp4.h.
+  void add_options() {
+    const auto text = [](const Variant& v) { return v.own.get<ScaledBlocksVariant>().options; };
+    add_of_variant("rounding",
+                   [=](const Variant& v) { return std::string(text(v).is_stochastic ? "stochastic" : "nearest"); });
+    add_of_variant("transform", [=](const Variant& v) {
+      const Nvfp4Options o = text(v);
+      return o.hadamard == 0 ? std::string("none") : fmt::format("{} by {}", o.hadamard, o.sum);
+    });
+    add_of_variant("transformed to",
+                   [=](const Variant& v) { return std::string(spec(text(v).result).name); });
+    add_of_variant("directions", [=](const Variant& v) { return std::string(text(v).has_both ? "both" : "rows"); });
+    add("counter of the first word", word_bins({"0", "of 32 bits", "of 32 bits, and passes them", "of more bits"}),
+        [](const Case& c) {
+          return blocks_of(c.variant).options.is_stochastic ? std::int64_t{kind_of_offset(c)} : kNotOnAxis;
+        });
+    add("signs", word_bins({"none", "some"}), [](const Case& c) {
+      if (blocks_of(c.variant).options.hadamard == 0) return kNotOnAxis;
+      return std::int64_t{blocks_case(c).random.signs != std::array<std::uint32_t, 4>{} ? 1 : 0};
+    });
+  }
+
   // Elements of x with the gaps between its rows: hundreds of times those of the case, where rows are short. The steps
   // of a column stride, at most seven, do not count, nor do three of four rows that only the index may reach.
   static std::int64_t span_of_x(const Case& c) {
@@ -128,6 +179,10 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
                      block.rows == 0 ? kUnit : std::max(kUnit, block.rows)};
     ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple,
                      block.cols == 0 ? 64 : std::max(kUnit, block.cols)};
+    if (const Nvfp4Options& o = blocks_of(c.variant).options; o.hadamard != 0) {
+      ExtentRange& along = o.has_both ? rows : cols;
+      along.multiple = std::lcm(along.multiple, std::int64_t{o.hadamard});
+    }
     if (kind && !is_wanted(wanted, rows_)) fit_rows_to(*kind, experts, rows_, rows, draw);
     Bin product = range(wanted, elements_);
     const bool any_product = !is_wanted(wanted, elements_);
@@ -201,6 +256,7 @@ std::optional<Case> BlockLayers::at(const Use& use, Case drawn, std::int64_t mos
   drawn.rows = *rows, drawn.cols = use.cols;
   redraw_groups(drawn, draw);
   drawn.gather = source_rows(index, drawn.rows, draw);
+  fit_to_groups(drawn);
   drawn.fit_strides(was);
   return drawn;
 }

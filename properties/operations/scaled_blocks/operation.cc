@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "kernels/candidate.h"
+#include "kernels/candidate_nvfp4.h"
 #include "numerics/bytes.h"
 #include "numerics/scale/recipe.h"
 #include "properties/core/case_text.h"
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/core/rng.h"
 #include "properties/core/simpler.h"
 
 namespace mxcheck {
@@ -34,6 +36,29 @@ bool ScaledBlocksOperation::may_have_recipe(const Recipe& recipe) const {
   if (traits_.has_two_levels) return recipe.has_two_levels();
   if (!recipe.has_e8m0_scales() && !(traits_.takes_fp32_scales && recipe.name == "fp32")) return false;
   return traits_.depends_on_recipe || recipe.name == "rceil";
+}
+
+bool ScaledBlocksOperation::has_options(std::string_view contract) const {
+  return traits_.has_options && contract == MXCHECK_NVFP4_OPTIONS_CONTRACT;
+}
+
+std::string ScaledBlocksOperation::variant_name(std::string_view contract) const {
+  return has_options(contract) ? std::string(name()) : Operation::variant_name(contract);
+}
+
+// The variants without options first.
+std::vector<Variant> ScaledBlocksOperation::askable_under(const std::string& operation,
+                                                          std::string_view contract) const {
+  std::vector<Variant> all = askable(operation);
+  if (!has_options(contract)) return all;
+  const std::vector<Variant> plain = all;
+  for (const Nvfp4Options& options : askable_nvfp4_options()) {
+    for (Variant v : plain) {
+      blocks_of(v).options = options;
+      all.push_back(std::move(v));
+    }
+  }
+  return all;
 }
 
 std::vector<Variant> ScaledBlocksOperation::askable(const std::string& operation) const {
@@ -73,13 +98,13 @@ Policy ScaledBlocksOperation::policy(const Case& c) const {
   p.layout = v.layout;
   p.threads = c.threads;
   p.pad_byte = blocks_case(c).pad;
-  return pack(p);
+  return v.options.any() ? nvfp4_policy(c, p) : pack(p);
 }
 
 // The smallest block and the widest type of a recipe and format.
 std::optional<IdentifiedAs> ScaledBlocksOperation::identified_as(const Variant& v) const {
   const ScaledBlocksVariant& own = blocks_of(v);
-  if (own.layout != MXCHECK_COMPACT || spec(own.format).bits > 8) return std::nullopt;
+  if (own.options.any() || own.layout != MXCHECK_COMPACT || spec(own.format).bits > 8) return std::nullopt;
   return IdentifiedAs{v.operation + " " + std::string(spec(own.format).name) + " " + own.recipe,
                       own.block.height(1) * own.block.width(64) * 4 + rank_of_type(v.dtype), traits_.is_transposed};
 }
@@ -87,14 +112,15 @@ std::optional<IdentifiedAs> ScaledBlocksOperation::identified_as(const Variant& 
 std::string ScaledBlocksOperation::variant_text(const Variant& variant) const {
   const ScaledBlocksVariant& v = blocks_of(variant);
   return fmt::format("op={} format={} recipe={} block={} layout={} x={}", variant.operation, spec(v.format).name,
-                     v.recipe, to_text(v.block), kLayouts[v.layout], spec(variant.dtype).name);
+                     v.recipe, to_text(v.block), kLayouts[v.layout], spec(variant.dtype).name) +
+         mxcheck::variant_text(v.options);
 }
 
 std::string ScaledBlocksOperation::option_text(const Case& c) const {
   const int pad = blocks_case(c).pad;
   const std::uint32_t outer = blocks_case(c).tensor_scale;
   return (blocks_of(c.variant).layout != 0 || pad != 0 ? fmt::format(" pad={}", pad) : "") +
-         (outer != 0 ? fmt::format(" tensor_scale=0x{:08x}", outer) : "");
+         (outer != 0 ? fmt::format(" tensor_scale=0x{:08x}", outer) : "") + case_text(blocks_case(c).random);
 }
 
 bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
@@ -111,6 +137,7 @@ bool ScaledBlocksOperation::set_field(Case& c, std::string_view field, std::stri
     if (!(scale > 0) || std::isinf(scale)) fail_field(field, value, "the bits of a positive finite FP32");
     return true;
   }
+  if (traits_.has_options && set_nvfp4_field(c, field, value)) return true;
   const auto recipe = [&] { return traits_.has_two_levels ? any_recipe_named(value) : recipe_named(value); };
   return f.format("format", v.format) || f.read("recipe", [&] { v.recipe = recipe().name; }) ||
          f.read("block", [&] { v.block = block_shape_named(value); }) || f.word("layout", v.layout, kLayouts) ||
@@ -138,11 +165,14 @@ Case case_of(const Call& call, Format dtype) {
   c.rows = policy.rows, c.cols = policy.cols;
   c.threads = policy.threads;
   blocks_case(c).pad = policy.pad_byte;
+  if (call.operation == "quantize_nvfp4") read_nvfp4_policy(call.policy, c);
+  std::size_t outers = 0;
   for (const CallTensor& tensor : call.inputs) {
     if (tensor.is_offsets) c.experts = values_in<std::int64_t>({tensor.data, tensor.bytes});
     const bool is_outer = !tensor.is_offsets && !tensor.is_index && tensor.shape.size() == 1;
     if (is_outer && tensor.dtype == Format::fp32 && tensor.bytes == 4) {
-      blocks_case(c).tensor_scale = values_in<std::uint32_t>({tensor.data, tensor.bytes})[0];
+      const std::uint32_t bits = values_in<std::uint32_t>({tensor.data, tensor.bytes})[0];
+      (++outers == 1 ? blocks_case(c).tensor_scale : blocks_case(c).random.column_scale) = bits;
     }
   }
   return c;
@@ -185,7 +215,7 @@ void keep_relevant(Case& n, const std::vector<Plant>& relevant) {
 }  // namespace
 
 std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& finding) const {
-  SimplerCases simpler(c, [](Case& n) { fit_plants(n), fit_experts(n); });
+  SimplerCases simpler(c, [](Case& n) { fit_to_groups(n), fit_plants(n), fit_experts(n); });
   if (c.data != Data::zeros && !finding.relevant.empty()) {
     simpler.with([&](Case& n) { keep_relevant(n, finding.relevant); });
     simpler.with([&](Case& n) { n.data = Data::zeros, n.plants = finding.relevant; });
@@ -205,9 +235,27 @@ std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& f
   if (traits_.has_two_levels) {
     simpler.with([](Case& n) { blocks_case(n).tensor_scale = std::bit_cast<std::uint32_t>(1.0F); });
   }
+  if (blocks_of(c.variant).options.any()) {
+    simpler.with([](Case& n) { blocks_case(n).random.signs = {}; });
+    simpler.with([](Case& n) { blocks_case(n).random.offset = 0; });
+    simpler.with([](Case& n) { blocks_case(n).random.counter = blocks_case(n).random.column_counter = {}; });
+    simpler.with([](Case& n) { blocks_case(n).random.key = 1; });
+    simpler.with([](Case& n) { blocks_case(n).random.column_scale = std::bit_cast<std::uint32_t>(1.0F); });
+  }
   simpler.first_seed();
   return simpler.take();
 }
+
+void ScaledBlocksOperation::fit(Case& c) const { fit_to_groups(c); }
+
+// Down to none, where groups divide the rows: callers halve until a case is small.
+void ScaledBlocksOperation::halve_rows(Case& c) const {
+  Operation::halve_rows(c);
+  const Nvfp4Options& o = blocks_of(std::as_const(c).variant).options;
+  if (o.has_both && o.hadamard != 0) c.rows = c.rows / o.hadamard * o.hadamard;
+}
+
+void ScaledBlocksOperation::check(const Case& c) const { check_nvfp4_options(c); }
 
 std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite suite) const {
   const ScaledBlocksVariant& blocks = blocks_of(v);
@@ -215,7 +263,8 @@ std::vector<Case> ScaledBlocksOperation::large_cases(const Variant& v, Suite sui
   if (suite == Suite::quick && !usual) return {};
   Case c;
   c.variant = v, c.rows = 1031, c.cols = 1037, c.data = Data::boundaries, c.seed = 5, blocks_case(c).pad = 1;
-  if (!traits_.has_experts) return {c};
+  fit_to_groups(c);
+  if (!traits_.has_experts || blocks.options.has_both) return {c};
   Case grouped = c;
   grouped.experts = {0, 3, 3, 515, 1031};
   return {c, grouped};
@@ -227,6 +276,9 @@ Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data 
   Case c;
   c.variant = v;
   c.rows = rows, c.cols = cols, c.data = data, c.seed = seed, blocks_case(c).pad = 255;
+  fit_to_groups(c);
+  Draw draw(derived_seed(seed, "nvfp4 options"));
+  draw_nvfp4_random(c, draw);
   return c;
 }
 
@@ -244,7 +296,7 @@ std::vector<Case> usual_corners(const Variant& v, Suite) {
       blocks_corner(v, 131, width * 4 - 1, Data::slots, 7),
       blocks_corner(v, height * 2 - 1, 2 * width - 1, Data::bits, 8),
   };
-  if (v.operation != "cast") cases[6].experts = {0, 0, 1, 34, 34, 131};
+  if (v.operation != "cast" && !blocks.options.has_both) cases[6].experts = {0, 0, 1, 34, 34, 131};
   cases[4].stride = cases[4].cols + 3;
   if (blocks.recipe == "rceil" && blocks.format == Format::e4m3 && v.dtype == Format::bf16) {  // beyond 16 bits
     cases.push_back(blocks_corner(v, 66'001, 3, Data::slots, 9));

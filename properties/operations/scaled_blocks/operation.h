@@ -30,6 +30,7 @@ struct ScaledBlocksTraits {
   bool takes_fp32_scales = false;  // those of the recipe fp32, beside recipes with E8M0 scales
   bool takes_fp64 = false;         // x of FP64, beside the types that every operation has
   bool has_two_levels = false;     // E2M1 under recipes of two levels, in blocks of 1 x 16 and 16 x 16, alone
+  bool has_options = false;        // those of kernels/candidate_nvfp4.h, of libraries with its contract
   bool any_nan_is_equal = false;
   bool is_transposed = false;  // codes and scales are written as their transposes
   bool has_experts = true;     // at whose ends blocks restart
@@ -44,12 +45,19 @@ class ScaledBlocksOperation : public Operation {
   explicit ScaledBlocksOperation(const ScaledBlocksTraits& traits) : traits_(traits) {}
 
   [[nodiscard]] std::string_view name() const final { return traits_.name; }
+  [[nodiscard]] std::string variant_name(std::string_view contract) const final;
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
+  [[nodiscard]] std::vector<Variant> askable_under(const std::string& operation,
+                                                   std::string_view contract) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
+  [[nodiscard]] bool has_policies_by_size() const final { return traits_.has_options; }
   [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const final;
   [[nodiscard]] std::string variant_text(const Variant& v) const final;
   [[nodiscard]] std::string option_text(const Case& c) const final;
   bool set_field(Case& c, std::string_view field, std::string_view value) const final;
+  void fit(Case& c) const final;
+  void halve_rows(Case& c) const final;
+  void check(const Case& c) const final;
   [[nodiscard]] std::unique_ptr<Domain> domain(const DomainRequest& request) const final;
   [[nodiscard]] std::vector<Case> simpler(const Case& c, const Finding& finding) const final;
   [[nodiscard]] std::vector<Case> large_cases(const Variant& v, Suite suite) const final;
@@ -61,6 +69,7 @@ class ScaledBlocksOperation : public Operation {
 
  private:
   [[nodiscard]] bool may_have_recipe(const Recipe& recipe) const;
+  [[nodiscard]] bool has_options(std::string_view contract) const;
 
   ScaledBlocksTraits traits_;
 };

@@ -81,7 +81,8 @@ class Call:
         op, options = self.of.op, self.of.options
         keywords: Dict[str, int] = {}
         if self._inputs:
-            for i in range(self._inputs, inputs):
+            both = op == "quantize_nvfp4" and policy.own["directions"] == "both"  # then the columns have a scale too
+            for i in range(self._inputs + both, inputs):
                 keywords["offsets" if words[i * _WIDTH + 2] == 64 else "row_index"] = i
         elif op in _OPTIONAL_AT_THE_END:
             for i in range(inputs - 2, inputs):  # int64 offsets and an int32 row index; no other input of these is a vector of integers

@@ -1,5 +1,6 @@
 """Declares a callable as a candidate: which operation it is, and for what."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -15,6 +16,8 @@ CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
 OF_ANY_STRIDES = ("quantize", "quantize_dual", "cast")
 # Operations of NVFP4, whose recipes have two levels of scales.
 _TWO_LEVELS = ("quantize_nvfp4", "dequantize_nvfp4")
+# The contract of a quantize_nvfp4 that is asked for options (kernels/candidate_nvfp4.h).
+NVFP4_OPTIONS = "exact+options"
 TENSORS = ("numpy", "torch", "bytes")
 TYPES = ("fp32", "bf16", "fp16", "uint8", "int32", "int64", "fp64")
 
@@ -129,7 +132,7 @@ def _require_claims(op: str, offers: Dict[str, Optional[Tuple[Any, ...]]], contr
 
 def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any = None, layouts: Any = "compact", types: Any = None,
               contract: Optional[str] = None, scale_types: Any = None, blocks_b: Any = None, groupings: Any = "dense", nan: Any = None,
-              rules: Any = None, supports: Optional[Callable[[Policy, str], bool]] = None, options: Union[str, Sequence[str]] = (),
+              rules: Any = None, roundings: Any = None, transforms: Any = None, directions: Any = None, supports: Optional[Callable[[Policy, str], bool]] = None, options: Union[str, Sequence[str]] = (),
               device: str = "cpu", tensors: Optional[str] = None, max_rows: int = 0, max_cols: int = 0, rows_multiple: int = 1,
               cols_multiple: int = 1, empty: bool = False, captures: bool = True, waits: bool = False, static_shapes: bool = False,
               name: Optional[str] = None) -> Callable[[Callable[..., Any]], Candidate]:
@@ -137,7 +140,8 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
 
     The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, row_index, c
     and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
-    of route, recipes are variants. device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
+    of route, recipes are variants. roundings ("nearest", "stochastic"), transforms ("none", "16/butterfly/bf16") and directions ("rows",
+    "both") are options of quantize_nvfp4; where one is given the others are "nearest", "none" and "rows". device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
     options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be
     captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
     """
@@ -162,6 +166,19 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
                       grouping=_tuple(groupings, "groupings"))
     if op.startswith("route"):
         offers.update(nan=_tuple(nan, "nan"), rule=_tuple(rules, "rules"))
+
+    options_of_nvfp4 = {"rounding": roundings, "transform": transforms, "directions": directions}
+    if any(given is not None for given in options_of_nvfp4.values()):
+        if op != "quantize_nvfp4":
+            raise UsageError(f"a {op} has no roundings, transforms or directions: quantize_nvfp4 has")
+        contract = NVFP4_OPTIONS
+        for (field_name, given), plain in zip(options_of_nvfp4.items(), ("nearest", "none", "rows")):
+            offers[field_name] = (plain,) if given is None else _tuple(given, field_name)
+        _require_known(offers["rounding"], ("nearest", "stochastic"), "rounding")
+        _require_known(offers["directions"], ("rows", "both"), "directions")
+        for one in offers["transform"] or ():
+            if not isinstance(one, str) or not (one == "none" or re.fullmatch(r"(16|32|64|128)/\w+/(bf16|fp32)", one)):
+                raise UsageError(f"transform {told(one)} is not none, or GROUP/SUM/TYPE, as '16/butterfly/bf16'")
 
     def declare(function: Callable[..., Any]) -> Candidate:
         if not callable(function):

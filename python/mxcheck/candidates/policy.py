@@ -15,7 +15,7 @@ OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "dequantize": _NONE,
     "scale_layout": _NONE,
     "cast": _NONE,
-    "quantize_nvfp4": _NONE,
+    "quantize_nvfp4": (("rounding", "hadamard", "hadamard_result", "directions"), ("hadamard_sum",)),  # and those of _nvfp4_options
     "dequantize_nvfp4": _NONE,
     "matmul": (("block_b_rows", "block_b_cols", "depth", "scale_type", "grouping", "accumulate", "alpha"), ("format_b",)),
     "route": _ROUTE,
@@ -36,6 +36,9 @@ _WORDS = {
     "nan": ("refuse", "last"),
     "scale_type": ("none", "e8m0", "fp32", "e4m3"),
     "grouping": ("dense", "rows", "depth"),
+    "rounding": ("nearest", "stochastic"),
+    "hadamard_result": ("bf16", "fp32"),
+    "directions": ("rows", "both"),
 }
 _FLOATS = ("alpha", "scale")
 
@@ -84,10 +87,25 @@ def _named(name: str, value: int) -> Any:
     return value
 
 
+def _nvfp4_options(own: Dict[str, Any], numbers: Sequence[int]) -> Dict[str, Any]:
+    """The options of quantize_nvfp4 (kernels/candidate_nvfp4.h); a policy without any has the values that ask for nothing."""
+    if not own:
+        own = {"rounding": "nearest", "hadamard": 0, "hadamard_result": "bf16", "directions": "rows", "hadamard_sum": ""}
+        numbers = [0] * 14
+    signs, (seed, offset), counters = numbers[4:8], numbers[8:10], numbers[10:14]
+    own["signs"] = sum(word << 32 * i for i, word in enumerate(signs))  # bit i: element i of each group changes its sign
+    own["seed"], own["offset"] = seed & 0xFFFFFFFFFFFFFFFF, offset & 0xFFFFFFFFFFFFFFFF
+    own["counter"], own["column_counter"] = tuple(counters[:2]), tuple(counters[2:])
+    own["transform"] = f"{own['hadamard']}/{own['hadamard_sum']}/{own['hadamard_result']}" if own["hadamard"] else "none"
+    return own
+
+
 def make_policy(operation: str, numbers: Sequence[int], texts: List[str]) -> Policy:
     """The policy that the worker wrote as words and texts."""
     rows, cols, threads, layout, block_rows, block_cols, pad = numbers[:7]
     number_names, text_names = OWN_FIELDS[operation]
     own: Dict[str, Any] = {name: _named(name, value) for name, value in zip(number_names, numbers[7:])}
     own.update(zip(text_names, texts[2:]))
+    if operation == "quantize_nvfp4":
+        own = _nvfp4_options(own if len(numbers) > 7 else {}, numbers[7:])
     return Policy(operation, texts[0], texts[1], rows, cols, threads, _LAYOUTS[layout], block_rows, block_cols, pad, own)

@@ -6,13 +6,15 @@ set(candidate cpu/nvfp4/candidate.cc)
 set(codes cpu/nvfp4/codes_inl.h)
 set(dequantize cpu/nvfp4/dequantize_inl.h)
 set(levels cpu/nvfp4/levels.h)
+set(options cpu/nvfp4/options_inl.h)
+set(words common/nvfp4/options.h)
 set(quantize cpu/nvfp4/quantize_inl.h)
 set(scalar_block cpu/nvfp4/scalar_block.h)
 set(scales cpu/nvfp4/scales_inl.h)
 set(value common/nvfp4/value.h)
 
 # Texts that several faults change.
-set(TENSOR_SCALE [[*static_cast<const float*>(tensor_scale.data)]])
+set(TENSOR_SCALE [[*static_cast<const float*>(d.tensor_scale.data)]])
 set(FACTOR [[1.0F / (e4m3_value(byte) * decode)]])
 set(OF_TE [[amax * encode_over_6]])
 set(SIMD_OF_TE [[hn::Mul(q, hn::Set(d, levels.encode_over_6))]])
@@ -77,11 +79,11 @@ mxcheck_edit(nan_code_with_sign ${levels} [[if (std::isnan(x) || byte == kE4m3Na
 
 # ---- the scale of the tensor -----------------------------------------------------------------------------------------
 
-mxcheck_edit(tensor_scale_inverted ${candidate} "${TENSOR_SCALE}" [[1.0F / *static_cast<const float*>(tensor_scale.data)]])
-mxcheck_edit(tensor_scale_without_the_6 ${candidate} "${TENSOR_SCALE}" [[6.0F * *static_cast<const float*>(tensor_scale.data)]])
+mxcheck_edit(tensor_scale_inverted ${candidate} "${TENSOR_SCALE}" [[1.0F / *static_cast<const float*>(d.tensor_scale.data)]])
+mxcheck_edit(tensor_scale_without_the_6 ${candidate} "${TENSOR_SCALE}" [[6.0F * *static_cast<const float*>(d.tensor_scale.data)]])
 mxcheck_edit(tensor_scale_read_as_bf16 ${candidate} "${TENSOR_SCALE}"
   [[[&] {
-    auto bits = std::bit_cast<std::uint32_t>(*static_cast<const float*>(tensor_scale.data));
+    auto bits = std::bit_cast<std::uint32_t>(*static_cast<const float*>(d.tensor_scale.data));
     bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
     return std::bit_cast<float>(bits);
   }()]])
@@ -135,3 +137,138 @@ mxcheck_edit(value_of_negative_zero_is_positive ${value} [[(code & 8) != 0 ? -ma
 mxcheck_edit(value_cut_block_left_out ${dequantize} [[for (; done < cols; ++done) {]]
   [[for (; done < (FAULT ? cols / kValueBlock * kValueBlock : cols); ++done) {]])
 mxcheck_edit(value_row_length_rounded_down ${dequantize} [[row_bytes = (job_.cols + 1) / 2;]] [[row_bytes = (job_.cols + (FAULT ? 0 : 1)) / 2;]])
+
+# ---- words of stochastic rounding ------------------------------------------------------------------------------------
+
+set(BLOCK_WORDS [[words_from(du, words, element + i)]])
+set(LAST_WORD [[return c0;]])
+set(KEY [[k1 = static_cast<std::uint32_t>(words.seed >> 32);]])
+
+mxcheck_edit(sr_words_of_the_row ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]]
+  ${quantize} [[number + static_cast<std::uint64_t>(c), p.codes]] [[number / static_cast<std::uint64_t>(FAULT ? job_.cols : 1) + static_cast<std::uint64_t>(FAULT ? 0 : c), p.codes]])
+mxcheck_edit(sr_one_word_for_a_block ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]])
+mxcheck_edit(sr_one_word_for_two ${options} "${LAST_WORD}" [[return hn::DupEven(c0);]])
+mxcheck_edit(sr_low_byte_of_the_word ${options} "${LAST_WORD}" [[return hn::ShiftLeft<24>(c0);]] ${words} "${LAST_WORD}" [[return c0 << 24;]])
+mxcheck_edit(sr_top_byte_alone ${options} "${LAST_WORD}" [[return hn::And(c0, hn::Set(d, 0xFF000000U));]]
+  ${words} "${LAST_WORD}" [[return c0 & 0xFF000000U;]])
+mxcheck_edit(sr_counter_words_exchanged ${options} [[hn::Set(d, words.counter[0])]] [[hn::Set(d, words.counter[1])]]
+  ${options} [[hn::Set(d, words.counter[1])]] [[hn::Set(d, words.counter[0])]])
+mxcheck_edit(sr_seed_of_32_bits ${options} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]]
+  ${words} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]])
+mxcheck_edit(sr_offset_ignored ${options} [[element + words.offset]] [[element]] ${words} [[element + words.offset]] [[element]])
+mxcheck_edit(sr_number_does_not_carry ${options} [[hn::Sub(hn::Set(d, static_cast<std::uint32_t>(first >> 32)), carry)]]
+  [[hn::Set(d, static_cast<std::uint32_t>(first >> 32))]])
+mxcheck_edit(sr_seven_rounds ${options} [[round < 10]] [[round < 7]] ${words} [[round < 10]] [[round < 7]])
+mxcheck_edit(sr_added_to_signed_values ${options} [[const auto magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFU));]] [[UNCHANGED
+  if (FAULT) word = hn::Xor(word, hn::IfThenElseZero(hn::Gt(bits, hn::Set(d, 0x7FFFFFFFU)), hn::Set(d, ~0U)));]])
+mxcheck_edit(sr_of_the_block_scale ${quantize} [[scale_bytes_of(job_.levels, floats_, p.readable / kBlockCols, bytes_);]]
+  [[{
+        scale_bytes_of(job_.levels, floats_, p.readable / kBlockCols, bytes_);
+        const bool is_te = job_.levels.recipe == Nvfp4Recipe::te && job_.options != nullptr && job_.options->stochastic;
+        for (std::int64_t b = 0; b < count && is_te; ++b) {
+          const float quotient = floats_[b] * job_.levels.encode_over_6;
+          if (!(quotient >= 0x1p-6F)) continue;
+          const std::uint64_t number = number_of(band, first, 0) + static_cast<std::uint64_t>(16 * b);
+          const std::uint32_t sum = std::bit_cast<std::uint32_t>(quotient) + (nvfp4_word(job_.words, number) >> 12);
+          bytes_[b] = static_cast<std::uint8_t>(std::min((sum >> 20) - 960U, 126U));
+        }
+      }]])
+mxcheck_edit(sr_tail_to_nearest ${quantize} [[HWY_ALIGN float x[kBlockCols];]] [[UNCHANGED
+    const std::int64_t whole = p.cols / kBlockCols * kBlockCols;
+    if (FAULT && whole != p.cols && whole + 64 <= kPanelCols) {
+      Panel<T> rest = p;
+      rest.cols = whole;
+      if (whole != 0) stochastic_run(rest, row, number);
+      return encode_nvfp4_run(p.x + row * p.stride + whole, p.cols - whole, limits_, bytes_ + whole / kBlockCols, kAhead,
+                              p.codes + row * p.codes_stride + whole / 2, false);
+    }]])
+mxcheck_edit(sr_of_halves_by_twice_the_fraction ${options} [[hn::ShiftLeft<9>(significand)]] [[hn::ShiftLeft<8>(significand)]])
+mxcheck_edit(sr_does_not_saturate ${options} [[hn::Min(hn::Sub(hn::ShiftRight<22>(sum), hn::Set(d, 252U)), hn::Set(d, 7U))]]
+  [[hn::Sub(hn::ShiftRight<22>(sum), hn::Set(d, 252U))]])
+
+# ---- the Hadamard transform --------------------------------------------------------------------------------------------
+
+set(SIGN [[options.signs[i / 32] >> i % 32 << 31]])
+set(NORMALISED [[v[i] = v[i] * factor;]])
+set(STAGES [[  for (int i = 0; i < n; i += 4) {
+    auto a = hn::Load(d, v + i);]])
+
+mxcheck_edit(rht_not_normalised ${options} "${NORMALISED}" [[v[i] = v[i];]])
+mxcheck_edit(rht_signs_of_the_next_element ${options} "${SIGN}" [[options.signs[(i + 1) % group / 32] >> (i + 1) % group % 32 << 31]])
+mxcheck_edit(rht_signs_in_every_second_group ${options} "${SIGN}" [[first / group % 2 == 0 ? options.signs[i / 32] >> i % 32 << 31 : 0U]])
+mxcheck_edit(rht_signs_after_the_transform ${options} "${SIGN}" [[0U]]
+  ${options} "${NORMALISED}" [[v[i] = (options.signs[(i - first) / 32] >> (i - first) % 32 & 1) != 0 ? -(v[i] * factor) : v[i] * factor;]])
+mxcheck_edit(rht_stages_in_bf16 ${options} "${STAGES}" [[  if (FAULT) {
+    const auto cut = [](float value) {
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+      if (std::isnan(value)) return value;
+      return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000U);
+    };
+    for (int h = 1; h < n; h *= 2) {
+      for (int i = 0; i < n; ++i) {
+        if ((i & h) != 0) continue;
+        const float low = v[i], high = v[i + h];
+        v[i] = cut(low + high), v[i + h] = cut(low - high);
+      }
+    }
+    return;
+  }
+UNCHANGED]])
+mxcheck_edit(rht_stages_in_the_opposite_order ${options} "${STAGES}" [[  if (FAULT) {
+    for (int h = n / 2; h > 0; h /= 2) {
+      for (int i = 0; i < n; ++i) {
+        if ((i & h) != 0) continue;
+        const float low = v[i], high = v[i + h];
+        v[i] = low + high, v[i + h] = low - high;
+      }
+    }
+    return;
+  }
+UNCHANGED]])
+mxcheck_edit(rht_result_cut_to_bf16 ${options} [[(bits + 0x7FFF + (bits >> 16 & 1)) >> 16]] [[bits >> 16]])
+mxcheck_edit(rht_along_the_other_axis ${quantize} [[      read_row(static_cast<const typename Source::Bits*>(of_.x) + (band.first_row + r) * of_.stride +
+                   first * of_.col_step,
+               cols, to);]]
+  [[if (FAULT && of_.options->hadamard == 16 && band.rows == 16) {
+        const auto* x = static_cast<const typename Source::Bits*>(of_.x);
+        for (std::int64_t c = 0; c < cols; ++c) {
+          for (std::int64_t i = 0; i < 16; ++i)
+            floats_[i] = Source::value(x[(band.first_row + i) * of_.stride + (first + c) * of_.col_step]);
+          transform_groups(*of_.options, floats_, 16);
+          to_result(floats_[r], to[c]);
+        }
+      } else {
+UNCHANGED
+      }]])
+mxcheck_edit(rht_amax_before_the_transform ${quantize} [[template <class Kind>
+class Nvfp4Quantizer {]] [[inline thread_local std::uint32_t raw_elements[16 * 1024];
+
+UNCHANGED]]
+  ${quantize} [[if (of_.options->hadamard != 0) transform_groups(*of_.options, floats_, cols);]]
+  [[for (std::int64_t c = 0; c < cols; ++c) to_result(floats_[c], to[c]);
+    std::copy_n(to, kPanelCols, reinterpret_cast<T*>(raw_elements) + (to - elements_));
+    if (of_.options->hadamard != 0) transform_groups(*of_.options, floats_, cols);]]
+  ${quantize} [[find_amax(p);]] [[if (job_.options != nullptr && job_.options->hadamard != 0) {
+        Panel<T> raw = p;
+        raw.x = reinterpret_cast<const T*>(raw_elements);
+        for (std::int64_t r = 0; r < p.rows; ++r)
+          std::fill(reinterpret_cast<T*>(raw_elements) + r * kPanelCols + p.cols, reinterpret_cast<T*>(raw_elements) + r * kPanelCols + p.readable, T{0});
+        find_amax(raw);
+      } else {
+        find_amax(p);
+      }]])
+
+# ---- both directions ---------------------------------------------------------------------------------------------------
+
+mxcheck_edit(column_codes_with_nibbles_exchanged ${quantize} [[      std::copy_n(codes_ + r * kBytes, (cols + 1) / 2, of_.codes + (band.first_row + r) * row_bytes + first / 2);]]
+  [[for (std::int64_t i = 0; i < (cols + 1) / 2; ++i) {
+        const std::uint8_t byte = codes_[r * kBytes + i];
+        of_.codes[(band.first_row + r) * row_bytes + first / 2 + i] =
+            FAULT && of_.col_step != 1 ? static_cast<std::uint8_t>(byte << 4 | byte >> 4) : byte;
+      }]])
+mxcheck_edit(column_words_of_the_rows ${candidate} [[std::copy(std::begin(options.column_counter), std::end(options.column_counter), own.words.counter);]] [[;]])
+mxcheck_edit(rows_transformed_too ${candidate} [[const Nvfp4Options own = options_of(options, d.transposed);]]
+  [[const bool divides = options.hadamard != 0 && d.x.cols % options.hadamard == 0;
+  const Nvfp4Options own = FAULT && !d.transposed && divides ? options : options_of(options, d.transposed);]])
+mxcheck_edit(columns_by_the_scale_of_the_rows ${candidate} [[{x, column_scale, column_codes, column_scales, true}]]
+  [[{x, FAULT ? tensor_scale : column_scale, column_codes, column_scales, true}]])

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "kernels/candidate_moe.h"
+#include "kernels/candidate_nvfp4.h"
 #include "numerics/error.h"
 #include "properties/core/rng.h"
 #include "tests/libraries/right/reference/call.h"
@@ -42,7 +43,8 @@ struct Settings {
   std::string with;           // of blocks: those whose text has one of these; empty: all
   std::int64_t max_rows = 0;  // 0: no limit
   std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
-  bool col_stride = false;  // an x of any strides
+  bool col_stride = false;     // an x of any strides
+  bool nvfp4_options = false;  // quantize_nvfp4 with those of kernels/candidate_nvfp4.h
   std::string refuses;      // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // The library's behaviour.
   bool any_nan = false;         // where any NaN is as good as another: each time another
@@ -82,6 +84,8 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.cols_multiple = number();
   else if (name == "col_stride")
     s.col_stride = number() != 0;
+  else if (name == "nvfp4_options")
+    s.nvfp4_options = number() != 0;
   else if (name == "refuses")
     s.refuses = value;
   else if (name == "any_nan")
@@ -165,9 +169,10 @@ class Served {
   Served(const Operation& operation, std::string contract)
       : operation_(operation), contract_(std::move(contract)), name_(operation.name()) {
     full_name_ = operation.variant_name(contract_);
-    for (const Variant& v : operation.askable(full_name_)) {
+    for (const Variant& v : operation.askable_under(full_name_, contract_)) {
       const Policy question = operation.question(v);
-      like_ = question;
+      if (like_.num_bytes == 0) like_ = question;
+      if (question.num_bytes != like_.num_bytes) like_with_options_ = question;
       const std::string text = to_text(v);
       if (!is_offered(text)) continue;
       questions_.insert(key_of(question, type_of(v.dtype)));
@@ -179,11 +184,11 @@ class Served {
   [[nodiscard]] bool offers_nothing() const { return questions_.empty(); }
 
   [[nodiscard]] bool supports(const mxcheck_policy* policy, DLDataType wide) const {
-    return questions_.contains(key_of(policy_of(policy, like_), wide));
+    return questions_.contains(key_of(policy_of(policy, like(policy)), wide));
   }
 
   void run(const mxcheck_call& from) const {
-    const Call call = call_of(from, full_name_, like_);
+    const Call call = call_of(from, full_name_, like(from.policy));
     refuse_options(call);
     const std::unique_ptr<Problem> problem = checked_problem_of(call);
     const Variant& variant = problem->c.variant;
@@ -199,6 +204,11 @@ class Served {
   }
 
  private:
+  // A policy of the call's kind, told by its size.
+  [[nodiscard]] const Policy& like(const mxcheck_policy* policy) const {
+    const bool has_options = like_with_options_.num_bytes != 0 && policy != nullptr && policy->size > like_.num_bytes;
+    return has_options ? like_with_options_ : like_;
+  }
   [[nodiscard]] static bool is_offered(const std::string& text) {
     const Settings& s = settings();
     if (!s.variant.empty() && s.variant != text) return false;
@@ -265,6 +275,7 @@ class Served {
   const Operation& operation_;
   std::string contract_, name_, full_name_;
   Policy like_;
+  Policy like_with_options_;  // of a contract under which there are two kinds of policies
   std::unordered_set<std::string> questions_;
 };
 
@@ -279,7 +290,10 @@ std::vector<Served> all_served() {
     if (!s.operations.empty() && !lists(s.operations, operation->name())) continue;
     if (operation->variant_name("exact") == operation->name()) {  // the contract is no part of its variants
       const bool any_strides = s.col_stride && operation->may_have_col_stride();
-      add(*operation, any_strides ? std::string(kExactOfAnyStrides) : "exact");
+      const bool has_options = s.nvfp4_options && operation->name() == "quantize_nvfp4";
+      add(*operation, has_options   ? std::string(MXCHECK_NVFP4_OPTIONS_CONTRACT)
+                      : any_strides ? std::string(kExactOfAnyStrides)
+                                    : "exact");
       continue;
     }
     std::string_view rest = s.contracts;

@@ -1,0 +1,181 @@
+// Options of quantize_nvfp4: their text, their policy, and the reference's answer under them.
+
+#include "properties/operations/nvfp4/options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/candidate_nvfp4.h"
+#include "numerics/elementary/elementary.h"
+#include "numerics/error.h"
+#include "numerics/format/codec.h"
+#include "numerics/format/packing.h"
+#include "properties/core/operation.h"
+#include "reference/quantize/hadamard.h"
+#include "reference/quantize/quantize.h"
+
+namespace mxcheck {
+namespace {
+
+constexpr const char* kCase =
+    "op=quantize_nvfp4 format=e2m1 recipe=nvfp4_te block=1x16 layout=compact x=fp32 rounding=stochastic "
+    "hadamard=16/butterfly/fp32 directions=both rows=32 cols=48 data=normal seed=5 key=0x123456789abcdef "
+    "offset=0xfffffff0 counter=0x80000104,0x3 column_counter=0x7,0x3 signs=0x2d4b";
+
+Nvfp4Problem problem_of(const std::string& text) { return Nvfp4Problem(parse_case(text)); }
+
+TEST(Nvfp4Options, are_in_the_text_of_a_case) {
+  const Case c = parse_case(kCase);
+  EXPECT_EQ(parse_case(to_text(c)), c);
+  EXPECT_NE(to_text(c).find("rounding=stochastic hadamard=16/butterfly/fp32 directions=both"), std::string::npos);
+  const Nvfp4Random& r = blocks_case(c).random;
+  EXPECT_EQ(r.key, 0x123456789ABCDEFU);
+  EXPECT_EQ(r.signs[0], 0x2D4BU);
+  // Without an option the text is that of a library that has none.
+  EXPECT_EQ(to_text(parse_case("op=quantize_nvfp4 block=1x16 x=bf16 rows=1 cols=2 data=zeros seed=1")).find("rounding"),
+            std::string::npos);
+}
+
+TEST(Nvfp4Options, signs_of_128_elements_are_one_number) {
+  const Case c = parse_case(
+      "op=quantize_nvfp4 format=e2m1 recipe=nvfp4 block=1x16 x=bf16 rounding=nearest hadamard=128/exact/bf16 rows=1 "
+      "cols=128 data=zeros seed=1 signs=0x800000000000000000000000000000f1");
+  EXPECT_EQ(blocks_case(c).random.signs, (std::array<std::uint32_t, 4>{0xF1, 0, 0, 0x80000000}));
+  EXPECT_EQ(parse_case(to_text(c)), c);
+}
+
+TEST(Nvfp4Options, are_a_larger_policy_and_none_is_the_policy_without) {
+  const Operation& operation = operation_named("quantize_nvfp4");
+  const Case c = parse_case(kCase);
+  const Policy policy = operation.policy(c);
+  EXPECT_EQ(policy.num_bytes, sizeof(mxcheck_nvfp4_policy));
+  const auto p = read<mxcheck_nvfp4_policy>(policy);
+  EXPECT_EQ(p.base.size, sizeof(mxcheck_nvfp4_policy));
+  EXPECT_EQ(p.rounding, MXCHECK_STOCHASTIC);
+  EXPECT_STREQ(p.hadamard_sum, "butterfly");
+  EXPECT_EQ(p.column_counter[0], 7U);
+  Case plain = c;
+  blocks_of(plain.variant).options = {};
+  EXPECT_EQ(operation.policy(plain).num_bytes, sizeof(mxcheck_policy));
+}
+
+TEST(Nvfp4Options, only_a_library_with_their_contract_is_asked_for_any) {
+  const Operation& operation = operation_named("quantize_nvfp4");
+  const auto asked = [&](const char* contract) {
+    const std::vector<Variant> all = operation.askable_under("quantize_nvfp4", contract);
+    return std::ranges::any_of(all, [](const Variant& v) { return blocks_of(v).options.any(); });
+  };
+  EXPECT_FALSE(asked("exact"));
+  EXPECT_TRUE(asked(MXCHECK_NVFP4_OPTIONS_CONTRACT));
+  EXPECT_EQ(operation.variant_name(MXCHECK_NVFP4_OPTIONS_CONTRACT), "quantize_nvfp4");
+  EXPECT_THROW((void)operation_named("quantize").variant_name(MXCHECK_NVFP4_OPTIONS_CONTRACT), Error);
+}
+
+TEST(Nvfp4Options, a_call_has_the_problem_that_it_was_made_of) {
+  const Nvfp4Problem p = problem_of(kCase);
+  const auto again = operation_named("quantize_nvfp4").problem_of(p.call());
+  const std::vector<ExpectedTensor> a = p.answer(), b = again->answer();
+  ASSERT_EQ(a.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(a[i].bytes, b[i].bytes) << i;
+}
+
+// The rows are those of the reference under the words by their definition; the columns of the transposed matrix.
+TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
+  const Nvfp4Problem p = problem_of(kCase);
+  Recipe recipe = any_recipe_named("nvfp4_te");
+  recipe.rounding = Rounding::stochastic;
+  const auto words_of = [&](std::int64_t count, std::uint32_t c2) {
+    std::vector<std::uint32_t> words;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
+      const std::uint64_t n = i + 0xFFFFFFF0U;
+      words.push_back(philox_word(0x123456789ABCDEFU, static_cast<std::uint32_t>(n),
+                                  static_cast<std::uint32_t>(n >> 32), c2, 3));
+    }
+    return words;
+  };
+  const std::vector<std::uint32_t> row_words = words_of(32 * 48, 0x80000104), column_words = words_of(32 * 48, 7);
+  const QuantizedTensor rows = quantize(p.input.view(), Format::e2m1, {1, 16}, recipe,
+                                        QuantizeExtras{.outer = p.tensor_scale, .words = row_words});
+  const Input turned = transposed(p.input);
+  const Tensor y = hadamard(turned.view(), {16, {0x2D4B}, HadamardSum::butterfly, "sm90_bf16", Format::fp32},
+                            Along::rows);
+  const MatrixView view{Format::fp32, y.data.data(), 48, 32, 32};
+  const QuantizedTensor columns = quantize(view, Format::e2m1, {1, 16}, recipe,
+                                           QuantizeExtras{.outer = p.column_scale, .words = column_words});
+  const std::vector<ExpectedTensor> answer = p.answer();
+  EXPECT_EQ(answer[0].bytes, packed_rows(rows.codes.as<std::uint8_t>(), 48));
+  EXPECT_EQ(answer[1].bytes, rows.scales().data);
+  EXPECT_EQ(answer[2].bytes, packed_rows(columns.codes.as<std::uint8_t>(), 32));
+  EXPECT_EQ(answer[3].bytes, columns.scales().data);
+}
+
+// A word of 0 rounds toward zero, 2^32 - 1 away from it; over the 256 top bytes the mean is the value to 2^-8 of a step.
+TEST(Nvfp4Options, the_word_decides_between_two_neighbours) {
+  const auto value_of = [](double v, std::uint32_t word) {
+    return decode(Format::e2m1, encode(Format::e2m1, v, Rounding::stochastic, Overflow::saturate, word));
+  };
+  for (const double v : {0.3, 0.7, 1.1, 1.9, 2.2, 3.7, 5.5, -0.2, -2.9}) {
+    const double low = value_of(v, 0), high = value_of(v, ~0U);
+    EXPECT_LT(std::abs(low), std::abs(v));
+    EXPECT_GT(std::abs(high), std::abs(v));
+    double sum = 0;
+    for (std::uint32_t top = 0; top < 256; ++top) sum += value_of(v, top << 24);
+    EXPECT_NEAR(sum / 256, v, std::abs(high - low) / 256) << v;
+  }
+}
+
+TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
+  const Nvfp4Problem p = problem_of(kCase);
+  const std::vector<ExpectedTensor> answer = p.answer();
+  std::set<std::string> same;
+  std::size_t computed = 0;
+  for (const Definition& row : p.definitions({})) {
+    bool differs = false, is_defined = false;
+    for (std::size_t i = 0; i < answer.size(); ++i) {
+      const Bytes bytes = bytes_of_row(row, i);
+      is_defined |= !bytes.empty();
+      differs |= !bytes.empty() && bytes != answer[i].bytes;
+    }
+    computed += is_defined ? 1 : 0;
+    if (is_defined && !differs) same.insert(row.name);
+  }
+  EXPECT_GT(computed, 60U);
+  // x has no gaps, its rows are whole blocks, FP32 x, and these recipes differ on few blocks alone.
+  for (const std::string& name : same) {
+    const bool is_allowed = name.starts_with("recipe ") || name.find("gaps between") != std::string::npos ||
+                            name.starts_with("one word for") || name.find("of 16 elements for all") != std::string::npos ||
+                            name.find("first 16 elements for all") != std::string::npos;
+    EXPECT_TRUE(is_allowed) << name;
+  }
+}
+
+TEST(Nvfp4Options, refuse_what_no_call_could_pose) {
+  const auto refuse = [](const std::string& more) {
+    const std::string text = "op=quantize_nvfp4 format=e2m1 recipe=nvfp4 block=1x16 x=bf16 data=zeros seed=1 ";
+    EXPECT_THROW((void)parse_case(text + more), Error) << more;
+  };
+  refuse("rows=1 cols=24 hadamard=16/exact/bf16");
+  refuse("rows=24 cols=16 hadamard=16/exact/bf16 directions=both");
+  refuse("rows=16 cols=16 hadamard=24/exact/bf16");
+  refuse("rows=16 cols=16 hadamard=16/zutterfly/bf16");
+  refuse("rows=16 cols=16 hadamard=16/exact/fp16");
+  refuse("rows=16 cols=16 hadamard=16/exact");
+  refuse("rows=16 cols=16 hadamard=16/exact/bf16 signs=0x10000");
+  refuse("rows=16 cols=16 rounding=upward");
+  refuse("rows=16 cols=16 directions=both experts=0,4,16");
+  refuse("rows=16 cols=16 rounding=stochastic counter=1");
+  EXPECT_THROW((void)parse_case("op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=2 "
+                                "data=zeros seed=1 rounding=stochastic"),
+               Error);
+}
+
+}  // namespace
+}  // namespace mxcheck
