@@ -25,7 +25,7 @@
 
 namespace {
 
-using mxcheck::Format, mxcheck::LayerOperand, mxcheck::LayerRandom, mxcheck::MatrixView;
+using mxcheck::Format, mxcheck::LayerOperand, mxcheck::LayerRandom;
 namespace sm90 = mxcheck_kernels::sm90;
 using Words = std::vector<std::uint16_t>;
 
@@ -43,6 +43,8 @@ mxcheck::OperandRule eden_rule() {
 struct Made {
   Words rotated, values;
 };
+std::size_t at(std::size_t first, int i) { return first + static_cast<std::size_t>(i); }
+
 Made made_of(const Words& x, std::int64_t length) {
   Made made{Words(x.size()), Words(x.size())};
   std::uint32_t signs[4];
@@ -57,23 +59,23 @@ Made made_of(const Words& x, std::int64_t length) {
   std::uint32_t amax = 0;
   each_piece([&](std::size_t first, int count) {
     float numbers[128 * 3];
-    for (int i = 0; i < count; ++i) numbers[3 * i] = sm90::float_of(std::uint32_t{x[first + i]} << 16);
+    for (int i = 0; i < count; ++i) numbers[3 * i] = sm90::float_of(std::uint32_t{x[at(first, i)]} << 16);
     sm90::rotate_piece(numbers, 3, count, signs);
     for (int i = 0; i < count; ++i) {
       const std::uint32_t word = sm90::to_bf16x2(numbers[3 * i], 0) & 0xFFFF;
-      made.rotated[first + i] = static_cast<std::uint16_t>(word);
+      made.rotated[at(first, i)] = static_cast<std::uint16_t>(word);
       if ((word & 0x7FFF) < 0x7F80) amax = std::max(amax, word & 0x7FFF);
     }
   });
   each_piece([&](std::size_t first, int count) {
     std::uint32_t words[128 * 3] = {};
-    for (int i = 0; i < count; ++i) words[3 * i] = made.rotated[first + i];
+    for (int i = 0; i < count; ++i) words[3 * i] = made.rotated[at(first, i)];
     const auto word = [&](int i) {
-      return sm90::philox_word(kRandom.seed, static_cast<std::uint32_t>(first + i), 0, kStream | kOperand,
+      return sm90::philox_word(kRandom.seed, static_cast<std::uint32_t>(at(first, i)), 0, kStream | kOperand,
                                kRandom.step);
     };
     sm90::quantize_piece(sm90::EdenWords{words, 3}, count, sm90::eden_scale_of(amax), word);
-    for (int i = 0; i < count; ++i) made.values[first + i] = static_cast<std::uint16_t>(words[3 * i]);
+    for (int i = 0; i < count; ++i) made.values[at(first, i)] = static_cast<std::uint16_t>(words[3 * i]);
   });
   return made;
 }
