@@ -103,7 +103,8 @@ void expect_contract(const Fp4Problem& p, const std::string& what, bool accumula
 // An FP32 word whose exponent lies within `reach` of another's.
 std::uint32_t near(std::uint32_t word, int reach, std::mt19937& random) {
   if (random() % 8 == 0) return 0;
-  const int field = static_cast<int>(word >> 23 & 0xFF) - reach + static_cast<int>(random() % (2U * reach + 1));
+  const int field =
+      static_cast<int>(word >> 23 & 0xFF) - reach + static_cast<int>(random() % static_cast<unsigned>(2 * reach + 1));
   const auto kept = static_cast<std::uint32_t>(field < 0 ? 0 : field > 254 ? 254 : field);
   return (random() & 0x807FFFFFU) | kept << 23;
 }
