@@ -243,6 +243,15 @@ int no_divisor_of(std::int64_t extent) {
   return 0;
 }
 
+// Of a call with both directions.
+InvalidCall offsets_of_both() {
+  return {"offsets are there with both directions", [](Call& call) {
+            if (call.policy.num_bytes < sizeof(mxcheck_nvfp4_policy)) return false;
+            const bool has_both = read<mxcheck_nvfp4_policy>(call.policy).directions == MXCHECK_BOTH_DIRECTIONS;
+            return has_both && unwanted_offsets().make(call);
+          }};
+}
+
 bool set_group(mxcheck_nvfp4_policy& p, int group) {
   if (p.hadamard == 0 || group == 0) return false;
   p.hadamard = group;
