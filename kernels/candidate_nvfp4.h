@@ -30,11 +30,11 @@
  *        column codes uint8 [cols, ceil(rows / 2)], column scales: of the transposed matrix
  *
  * Stochastic rounding. Element i of the quantized matrix (row-major, without gaps, i = row * cols + col, experts
- * included) has the word that is the first output of Philox4x32-10 under the key `seed` (low half first) and the counter
- * (n mod 2^32, n / 2^32, counter[0], counter[1]), n = i + offset modulo 2^64. The word is added to the first 32 bits of
- * the fraction that is discarded from the magnitude of the FP32 quotient; a carry rounds away from zero. Beyond 6 codes
- * saturate. Block scales are rounded to nearest, as ever. A caller that quantizes a part of a matrix from its element k
- * on gives offset + k where the part has whole rows.
+ * included) has the word that is the first output of Philox4x32-10 under the key `seed` (low half first) and the
+ * counter (n mod 2^32, n / 2^32, counter[0], counter[1]), n = i + offset modulo 2^64. The word is added to the first 32
+ * bits of the fraction that is discarded from the magnitude of the FP32 quotient; a carry rounds away from zero. Beyond
+ * 6 codes saturate. Block scales are rounded to nearest, as ever. A caller that quantizes a part of a matrix from its
+ * element k on gives offset + k where the part has whole rows.
  *
  * Hadamard transform. Before anything else each group of `hadamard` consecutive elements of a row becomes y_j = c * sum
  * of (-1)^popcount(i & j) * s_i * x_i, c = 1 / sqrt(hadamard), rounded to `hadamard_result`; s_i is -1 where bit i % 32
@@ -43,9 +43,10 @@
  * those of y; tensor_scale is that of y too. cols is a multiple of `hadamard`.
  *
  * Both directions. The rows are quantized as they are, without the transform. The transposed matrix [cols, rows] is
- * transformed along its own rows (rows is a multiple of `hadamard`) and quantized in blocks of the same shape and scales
- * of the same layout; `recipe`, `rounding` and `seed` hold for both. Its element i = col * rows + row has the word of
- * the counter words column_counter. column_tensor_scale is the scale of the transposed matrix after its transform.
+ * transformed along its own rows (rows is a multiple of `hadamard`) and quantized in blocks of the same shape and
+ * scales of the same layout; `recipe`, `rounding` and `seed` hold for both. Its element i = col * rows + row has the
+ * word of the counter words column_counter. column_tensor_scale is the scale of the transposed matrix after its
+ * transform.
  *
  * Wrong, beside what kernels/candidate.h says: a policy that is larger than mxcheck_policy and smaller than this one;
  * values of the fields that are not stated here; bits of signs from `hadamard` on; cols, or rows, that are no multiple;

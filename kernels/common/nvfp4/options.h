@@ -23,9 +23,9 @@ struct Nvfp4Words {
 
 struct Nvfp4Options {
   bool stochastic = false;
-  int hadamard = 0;            // the group, of a butterfly; 0: no transform
+  int hadamard = 0;             // the group, of a butterfly; 0: no transform
   bool result_is_fp32 = false;  // else BF16
-  bool both = false;           // directions
+  bool both = false;            // directions
   std::uint32_t signs[4] = {0, 0, 0, 0};
   Nvfp4Words words;
   std::uint32_t column_counter[2] = {0, 0};

@@ -154,9 +154,9 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
                 [&](std::int64_t begin, std::int64_t end) { dequantize_nvfp4_bands(job, begin, end); });
 }
 
-constexpr std::array kNvfp4Operations{make_operation<check_quantize, run_quantize_nvfp4>("quantize_nvfp4",
-                                                                                      MXCHECK_NVFP4_OPTIONS_CONTRACT),
-                                      make_operation<check_dequantize, run_dequantize_nvfp4>("dequantize_nvfp4")};
+constexpr std::array kNvfp4Operations{
+    make_operation<check_quantize, run_quantize_nvfp4>("quantize_nvfp4", MXCHECK_NVFP4_OPTIONS_CONTRACT),
+    make_operation<check_dequantize, run_dequantize_nvfp4>("dequantize_nvfp4")};
 
 constexpr mxcheck_candidate_table kNvfp4Table = make_table("cpu_nvfp4", MXCHECK_CPU_VERSION, kDLCPU, kNvfp4Operations);
 

@@ -96,7 +96,7 @@ HWY_INLINE VU stochastic_codes(DF /*df*/, VF value, DU d, VU word) {
   const auto significand = hn::Or(hn::And(magnitude, hn::Set(d, 0x7FFFFFU)), hidden);
   const auto is_half = hn::Eq(field, hn::Set(d, 126U));
   const auto drop = hn::Min(hn::Sub(hn::Set(d, 125U), field), hn::Set(d, 31U));  // of a half any
-  const auto is_tiny = hn::Gt(hn::Set(d, 94U), field);  // more than 31 bits are dropped
+  const auto is_tiny = hn::Gt(hn::Set(d, 94U), field);                           // more than 31 bits are dropped
   const auto shifted = hn::IfThenZeroElse(is_tiny, hn::Shr(hn::ShiftLeft<8>(significand), drop));
   const auto fraction = hn::IfThenElse(is_half, hn::ShiftLeft<9>(significand), shifted);
   const auto one = hn::Set(d, 1U);
@@ -132,8 +132,7 @@ HWY_INLINE void encode_stochastic_block(const Levels& levels, const float* x, st
     const auto value = is_exact && byte != 0 ? exact_quotient(d, v, divisor) : hn::Mul(v, factor);
     hn::Store(stochastic_codes(d, value, du, words_from(du, words, element + i)), du, of_block + i);
   }
-  for (std::size_t i = 0; i < 16; i += 2)
-    codes[i / 2] = static_cast<std::uint8_t>(of_block[i] | of_block[i + 1] << 4);
+  for (std::size_t i = 0; i < 16; i += 2) codes[i / 2] = static_cast<std::uint8_t>(of_block[i] | of_block[i + 1] << 4);
 }
 
   #else

@@ -190,9 +190,8 @@ class Nvfp4OptionQuantizer : public Nvfp4Quantizer<Kind> {
     const std::int64_t readable = (cols + kGranule - 1) / kGranule * kGranule;
     for (std::int64_t r = 0; r < band.rows; ++r) {
       T* to = elements_ + r * kPanelCols;
-      read_row(static_cast<const typename Source::Bits*>(of_.x) + (band.first_row + r) * of_.stride +
-                   first * of_.col_step,
-               cols, to);
+      const auto* x = static_cast<const typename Source::Bits*>(of_.x);
+      read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
       std::fill(to + cols, to + readable, T{0});
     }
     constexpr std::int64_t kBytes = kPanelCols / 2;

@@ -116,8 +116,8 @@ __device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number ste
 }
 
 // The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-__device__ __noinline__ inline std::uint32_t slow_code(Nvfp4Recipe recipe, float decode, std::uint32_t byte, float factor,
-                                                float x) {
+__device__ __noinline__ inline std::uint32_t slow_code(Nvfp4Recipe recipe, float decode, std::uint32_t byte,
+                                                       float factor, float x) {
   if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
   if (recipe == Nvfp4Recipe::exact) {

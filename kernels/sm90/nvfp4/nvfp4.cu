@@ -2,8 +2,8 @@
 //
 // Layout: a warp reads runs of 512 bytes (BF16) and writes runs of 128; a thread loads its four rows before it looks at
 // one. Compute: amax by integers, which keep NaN and Inf; the scales of two rows by each of the two threads of a block,
-// which exchange them; codes. Store: a word of eight codes a row; of scales a word of four blocks a row, by one lane for
-// each of the four rows.
+// which exchange them; codes. Store: a word of eight codes a row; of scales a word of four blocks a row, by one lane
+// for each of the four rows.
 
 #include <cstdint>
 

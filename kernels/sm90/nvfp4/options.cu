@@ -1,10 +1,10 @@
 // NVFP4 quantization with stochastic rounding, a Hadamard transform of 16, or both, from one read of x.
 //
 // Layout: that of tile.cuh. The two threads of a block of 16 columns hold a group of the transform: three stages of its
-// butterfly are within a thread, the fourth exchanges eight numbers with the neighbour. Compute: every element becomes a
-// float, a result of BF16 rounded to its values, so that amax, scales and codes are computed from the same numbers as if
-// the transformed matrix had been stored. Words: Philox of each element's number, ten rounds a word; quotients that are
-// rounded by words are those of the recipe in FP32, of the exact one rounded once from doubles.
+// butterfly are within a thread, the fourth exchanges eight numbers with the neighbour. Compute: every element becomes
+// a float, a result of BF16 rounded to its values, so that amax, scales and codes are computed from the same numbers as
+// if the transformed matrix had been stored. Words: Philox of each element's number, ten rounds a word; quotients that
+// are rounded by words are those of the recipe in FP32, of the exact one rounded once from doubles.
 
 #include <cstdint>
 
@@ -27,8 +27,8 @@ __device__ __forceinline__ Eight<float> floats_of(const Eight<T>& e) {
   return f;
 }
 
-// The transform of the 16 elements that this thread and its neighbour hold, with the signs of this thread's eight in the
-// lowest bits.
+// The transform of the 16 elements that this thread and its neighbour hold, with the signs of this thread's eight in
+// the lowest bits.
 __device__ __forceinline__ void transform(Eight<float>& e, std::uint32_t signs, bool to_bf16) {
   float v[kElements];
 #pragma unroll
@@ -86,8 +86,8 @@ __device__ __forceinline__ std::uint32_t encode_by_words(const Nvfp4Words& words
 }
 
 template <class T, bool kSquare, bool kExact, bool kVector>
-__global__ void __launch_bounds__(kThreads) nvfp4_option_kernel(const __grid_constant__ Nvfp4Job job,
-                                                                const __grid_constant__ Nvfp4OptionJob options) {
+__global__ void __launch_bounds__(kThreads)
+    nvfp4_option_kernel(const __grid_constant__ Nvfp4Job job, const __grid_constant__ Nvfp4OptionJob options) {
   // ---- layout
   const int across = static_cast<int>(threadIdx.x) % kAcross;
   const int group = static_cast<int>(threadIdx.x) / kAcross;

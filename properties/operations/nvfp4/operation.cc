@@ -96,8 +96,7 @@ Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
   tensor_scale = {stored};
   if (options().has_both) {
     const std::uint32_t columns = random().column_scale;
-    column_scale = {columns != 0 ? std::bit_cast<float>(columns)
-                                 : scale_of_matrix(c, of, matrices[1].view(), 0x0F7E3)};
+    column_scale = {columns != 0 ? std::bit_cast<float>(columns) : scale_of_matrix(c, of, matrices[1].view(), 0x0F7E3)};
   }
   describe_outputs();
 }

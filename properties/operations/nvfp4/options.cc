@@ -66,8 +66,7 @@ namespace {
 
 // Calls each(word, number) for the elements of rows [begin, end).
 template <class Each>
-void for_words(const Nvfp4Problem& p, const Nvfp4Random& r, const Nvfp4Matrix& m, std::int64_t begin, std::int64_t end,
-               const Each& each) {
+void for_words(const Nvfp4Random& r, const Nvfp4Matrix& m, std::int64_t begin, std::int64_t end, const Each& each) {
   const std::uint32_t sign = sign_bit(m.x.dtype);
   for (std::int64_t i = begin; i < end; ++i) {
     for (std::int64_t j = 0; j < m.c.cols; ++j) {
@@ -77,7 +76,6 @@ void for_words(const Nvfp4Problem& p, const Nvfp4Random& r, const Nvfp4Matrix& m
            static_cast<std::size_t>(i * m.c.cols + j));
     }
   }
-  static_cast<void>(p);
 }
 
 Recipe recipe_of(const Nvfp4Problem& p, const Nvfp4Slip& slip) {
@@ -97,8 +95,7 @@ void requantize(const Nvfp4Problem& p, const Nvfp4Matrix& m, const Nvfp4Slip& sl
   const Recipe recipe = recipe_of(p, slip);
   const BlockShape block = blocks_of(p.c.variant).block;
   const ScaleGeometry g = scale_geometry(m.c, block);
-  const OuterScale outer =
-      outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), outer_of(p, m, slip));
+  const OuterScale outer = outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), outer_of(p, m, slip));
   for (std::int64_t i = 0; i < g.rows * g.cols; ++i) {
     const BlockBounds b = block_at_scale(m.c, g, i / g.cols, i % g.cols);
     BlockAmax amax;
@@ -113,11 +110,10 @@ void requantize(const Nvfp4Problem& p, const Nvfp4Matrix& m, const Nvfp4Slip& sl
     });
     BlockScale scale = block_scale(recipe, Format::e2m1, amax, outer);
     if (slip.has_stochastic_scales && scale.byte != 0x7F) {
-      const float quotient =
-          two_level_scale(recipe.two_level, largest_value(Format::e2m1), outer, amax.amax).quotient;
+      const float quotient = two_level_scale(recipe.two_level, largest_value(Format::e2m1), outer, amax.amax).quotient;
       const std::uint32_t word = words[static_cast<std::size_t>(b.first_row * m.c.cols + b.first_col)];
-      scale.byte = static_cast<std::uint8_t>(
-          encode(Format::e4m3, quotient, Rounding::stochastic, Overflow::saturate, word));
+      scale.byte =
+          static_cast<std::uint8_t>(encode(Format::e4m3, quotient, Rounding::stochastic, Overflow::saturate, word));
       const float product = static_cast<float>(decode(Format::e4m3, scale.byte)) * outer.decode;
       scale.factor = scale.divide ? double{product} : double{1 / product};
       if (recipe.two_level.has_largest_factor && !(scale.factor < 0x1.fffffep127)) scale.factor = 0x1.fffffep127;
@@ -125,8 +121,8 @@ void requantize(const Nvfp4Problem& p, const Nvfp4Matrix& m, const Nvfp4Slip& sl
     q.scales().set_code(static_cast<std::size_t>(i), scale.byte);
     each([&](std::int64_t r, std::int64_t col) {
       const auto at = static_cast<std::size_t>(r * m.c.cols + col);
-      q.codes.set_code(at, encode_element(recipe, Format::e2m1, scale, m.view().at(r, col),
-                                          words.empty() ? 0 : words[at]));
+      q.codes.set_code(at,
+                       encode_element(recipe, Format::e2m1, scale, m.view().at(r, col), words.empty() ? 0 : words[at]));
     });
   }
 }
@@ -139,7 +135,7 @@ std::vector<std::uint32_t> nvfp4_words(const Nvfp4Problem& p, const Nvfp4Matrix&
   Nvfp4Random r = p.random();
   if (slip.fields) slip.fields(o, r);
   parallel_ranges(m.c.rows, m.c.elements() * 8, 0, [&](std::int64_t begin, std::int64_t end) {
-    for_words(p, r, m, begin, end, [&](const Nvfp4Word& w, std::size_t at) {
+    for_words(r, m, begin, end, [&](const Nvfp4Word& w, std::size_t at) {
       words[at] = slip.word ? slip.word(w) : w.of_number(w.number());
     });
   });
@@ -162,7 +158,7 @@ QuantizedTensor nvfp4_quantized(const Nvfp4Problem& p, const Nvfp4Matrix& m, con
   Recipe nearest = recipe;
   nearest.rounding = Rounding::nearest_even;
   const QuantizedTensor other = quantize(m.view(), Format::e2m1, block, nearest, {.outer = outer}, m.c.experts);
-  for_words(p, p.random(), m, 0, m.c.rows, [&](const Nvfp4Word& w, std::size_t at) {
+  for_words(p.random(), m, 0, m.c.rows, [&](const Nvfp4Word& w, std::size_t at) {
     if (slip.is_nearest(w)) q.codes.set_code(at, other.codes.code(at));
   });
   return q;
@@ -195,9 +191,9 @@ void explain_element(const Nvfp4Problem& p, const Nvfp4Matrix& m, std::int64_t r
   const Nvfp4Random& r = p.random();
   const std::array<std::uint32_t, 2>& counter = m.is_transposed ? r.column_counter : r.counter;
   const Nvfp4Word w{r, counter, row, col, m.c.rows, m.c.cols, m.is_transposed, false};
-  finding.element.push_back(fmt::format("word      0x{:08x}, of the key 0x{:x} and the counter (0x{:x}, 0x{:x}, 0x{:x}, 0x{:x})",
-                                        w.of_number(w.number()), r.key, w.number() & 0xFFFFFFFF, w.number() >> 32,
-                                        counter[0], counter[1]));
+  finding.element.push_back(
+      fmt::format("word      0x{:08x}, of the key 0x{:x} and the counter (0x{:x}, 0x{:x}, 0x{:x}, 0x{:x})",
+                  w.of_number(w.number()), r.key, w.number() & 0xFFFFFFFF, w.number() >> 32, counter[0], counter[1]));
 }
 
 }  // namespace
@@ -247,6 +243,15 @@ int no_divisor_of(std::int64_t extent) {
   return 0;
 }
 
+// Of a call with both directions.
+InvalidCall offsets_of_both() {
+  return {"offsets are there with both directions", [](Call& call) {
+            if (call.policy.num_bytes < sizeof(mxcheck_nvfp4_policy)) return false;
+            const bool has_both = read<mxcheck_nvfp4_policy>(call.policy).directions == MXCHECK_BOTH_DIRECTIONS;
+            return has_both && unwanted_offsets().make(call);
+          }};
+}
+
 bool set_group(mxcheck_nvfp4_policy& p, int group) {
   if (p.hadamard == 0 || group == 0) return false;
   p.hadamard = group;
@@ -257,25 +262,25 @@ bool set_group(mxcheck_nvfp4_policy& p, int group) {
 
 std::vector<InvalidCall> invalid_nvfp4_options() {
   using P = mxcheck_nvfp4_policy;
-  return {invalid_option("the policy ends before the seed",
-                         [](P& p) { return p.base.size = offsetof(P, seed), p.rounding == MXCHECK_STOCHASTIC; }),
-          invalid_option("the policy ends before the transform's fields",
-                         [](P& p) { return p.base.size = offsetof(P, hadamard), p.hadamard != 0; }),
-          invalid_option("the rounding is 2", [](P& p) { return p.rounding = 2, true; }),
-          invalid_option("the directions are 2", [](P& p) { return p.directions = 2, true; }),
-          invalid_option("the group of the transform is 24", [](P& p) { return set_group(p, 24); }),
-          invalid_option("the group of the transform is -16", [](P& p) { return set_group(p, -16); }),
-          invalid_option("the group of the transform does not divide the elements along it",
-                         [](P& p) {
-                           const std::int64_t along = p.directions == MXCHECK_ROW_DIRECTION ? p.base.cols : p.base.rows;
-                           return set_group(p, no_divisor_of(along));
-                         }),
-          invalid_option("the sum of the transform is unknown",
-                         [](P& p) { return p.hadamard_sum = "zutterfly", p.hadamard != 0; }),
-          invalid_option("the result of the transform is 2",
-                         [](P& p) { return p.hadamard_result = 2, p.hadamard != 0; }),
-          invalid_option("a sign is beyond the group",
-                         [](P& p) { return p.signs[3] |= 1U << 31, p.hadamard != 0 && p.hadamard < 128; })};
+  return {
+      invalid_option("the policy ends before the seed",
+                     [](P& p) { return p.base.size = offsetof(P, seed), p.rounding == MXCHECK_STOCHASTIC; }),
+      invalid_option("the policy ends before the transform's fields",
+                     [](P& p) { return p.base.size = offsetof(P, hadamard), p.hadamard != 0; }),
+      invalid_option("the rounding is 2", [](P& p) { return p.rounding = 2, true; }),
+      invalid_option("the directions are 2", [](P& p) { return p.directions = 2, true; }),
+      invalid_option("the group of the transform is 24", [](P& p) { return set_group(p, 24); }),
+      invalid_option("the group of the transform is -16", [](P& p) { return set_group(p, -16); }),
+      invalid_option("the group of the transform does not divide the elements along it",
+                     [](P& p) {
+                       const std::int64_t along = p.directions == MXCHECK_ROW_DIRECTION ? p.base.cols : p.base.rows;
+                       return set_group(p, no_divisor_of(along));
+                     }),
+      invalid_option("the sum of the transform is unknown",
+                     [](P& p) { return p.hadamard_sum = "zutterfly", p.hadamard != 0; }),
+      invalid_option("the result of the transform is 2", [](P& p) { return p.hadamard_result = 2, p.hadamard != 0; }),
+      invalid_option("a sign is beyond the group",
+                     [](P& p) { return p.signs[3] |= 1U << 31, p.hadamard != 0 && p.hadamard < 128; })};
 }
 
 }  // namespace mxcheck

@@ -42,9 +42,7 @@ struct Nvfp4Word {
   bool is_transposed;
   bool is_negative;
 
-  [[nodiscard]] std::uint64_t number() const {
-    return static_cast<std::uint64_t>(row * cols + col) + random.offset;
-  }
+  [[nodiscard]] std::uint64_t number() const { return static_cast<std::uint64_t>(row * cols + col) + random.offset; }
   // By the definition, of the element with this number.
   [[nodiscard]] std::uint32_t of_number(std::uint64_t number) const;
 };
@@ -56,11 +54,11 @@ struct Nvfp4Slip {
   std::function<std::uint32_t(const Nvfp4Word&)> word;
   std::function<bool(const Nvfp4Word&)> is_nearest;  // elements that are rounded to nearest
   std::function<void(Recipe&)> recipe;
-  bool has_scales_of_x = false;         // block scales are those of the matrix before its transform
-  bool has_stochastic_scales = false;   // block scales are rounded by the word of the block's first element
-  bool transforms_rows = false;         // both directions: the rows too
+  bool has_scales_of_x = false;        // block scales are those of the matrix before its transform
+  bool has_stochastic_scales = false;  // block scales are rounded by the word of the block's first element
+  bool transforms_rows = false;        // both directions: the rows too
   bool has_columns_untransformed = false;
-  bool has_one_tensor_scale = false;    // both directions: that of the rows
+  bool has_one_tensor_scale = false;  // both directions: that of the rows
 };
 
 Case transposed(const Case& c);

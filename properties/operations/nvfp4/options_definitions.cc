@@ -151,25 +151,22 @@ void OptionRows::stochastic() {
       return philox(w.random.key, counter_of(w, w.number()), 10)[static_cast<std::size_t>(output)];
     });
   }
-  add_word("the four outputs of Philox for four elements, of the counter of their number / 4", [](const Nvfp4Word& w) {
-    return philox(w.random.key, counter_of(w, w.number() / 4), 10)[w.number() % 4];
-  });
+  add_word("the four outputs of Philox for four elements, of the counter of their number / 4",
+           [](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number() / 4), 10)[w.number() % 4]; });
   add_word("the four outputs of Philox for four elements, of the counter of the first of them", [](const Nvfp4Word& w) {
     return philox(w.random.key, counter_of(w, w.number() / 4 * 4), 10)[w.number() % 4];
   });
   for (const int rounds : {7, 9}) {
-    add_word("Philox of " + std::to_string(rounds) + " rounds", [rounds](const Nvfp4Word& w) {
-      return philox(w.random.key, counter_of(w, w.number()), rounds)[0];
-    });
+    add_word("Philox of " + std::to_string(rounds) + " rounds",
+             [rounds](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number()), rounds)[0]; });
   }
 }
 
 // The number of an element.
 void OptionRows::numbers() {
   const auto add_number = [this](std::string name, std::function<std::uint64_t(const Nvfp4Word&)> number) {
-    add_word(std::move(name), [number = std::move(number)](const Nvfp4Word& w) {
-      return w.of_number(number(w) + w.random.offset);
-    });
+    add_word(std::move(name),
+             [number = std::move(number)](const Nvfp4Word& w) { return w.of_number(number(w) + w.random.offset); });
   };
   const auto number = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   add_number("words of the row in place of the element", [=](const Nvfp4Word& w) { return number(w.row); });
@@ -207,8 +204,8 @@ void OptionRows::numbers() {
 
 // The key and the counter.
 void OptionRows::counters() {
-  const auto add_counter = [this](std::string name, std::function<void(std::uint64_t&, std::array<std::uint32_t, 4>&)>
-                                                        change) {
+  const auto add_counter = [this](std::string name,
+                                  std::function<void(std::uint64_t&, std::array<std::uint32_t, 4>&)> change) {
     add_word(std::move(name), [change = std::move(change)](const Nvfp4Word& w) {
       std::uint64_t key = w.random.key;
       std::array<std::uint32_t, 4> counter = counter_of(w, w.number());
@@ -261,16 +258,13 @@ void OptionRows::signs_and_factors() {
     for (int i = 0; i < t.size; i += 16) t.signs[static_cast<std::size_t>(i / 32)] ^= 0xFFFFU << i % 32;
   });
   for (const int by : {1, -1}) {
-    add_other_transform(std::string("signs of the element ") + (by > 0 ? "after" : "before"), [by](Hadamard& t) {
-      reorder_signs(t, [&](int i) { return (i + by + t.size) % t.size; });
-    });
+    add_other_transform(std::string("signs of the element ") + (by > 0 ? "after" : "before"),
+                        [by](Hadamard& t) { reorder_signs(t, [&](int i) { return (i + by + t.size) % t.size; }); });
   }
-  add_other_transform("signs in the opposite order", [](Hadamard& t) {
-    reorder_signs(t, [&](int i) { return t.size - 1 - i; });
-  });
-  add_other_transform("signs of the first 16 elements for all of a group", [](Hadamard& t) {
-    reorder_signs(t, [](int i) { return i % 16; });
-  });
+  add_other_transform("signs in the opposite order",
+                      [](Hadamard& t) { reorder_signs(t, [&](int i) { return t.size - 1 - i; }); });
+  add_other_transform("signs of the first 16 elements for all of a group",
+                      [](Hadamard& t) { reorder_signs(t, [](int i) { return i % 16; }); });
   add_transform("signs are changed in every second group alone", [](const Input& x, const Hadamard& t) {
     Input y = transformed(x, t);
     Hadamard plain = t;
@@ -368,9 +362,8 @@ void OptionRows::transforms() {
   }
   add_transform("the stages of the sums are rounded to BF16",
                 [](const Input& x, const Hadamard& t) { return in_stages(x, t, false, to_bf16); });
-  add_transform("the stages of the sums in the opposite order", [](const Input& x, const Hadamard& t) {
-    return in_stages(x, t, true, [](float v) { return v; });
-  });
+  add_transform("the stages of the sums in the opposite order",
+                [](const Input& x, const Hadamard& t) { return in_stages(x, t, true, [](float v) { return v; }); });
   for (const Format result : {Format::bf16, Format::fp32, Format::fp16}) {
     if (result == p_.options().result) continue;
     add_other_transform("the transform's result is " + std::string(spec(result).name),
@@ -451,22 +444,21 @@ void OptionRows::packing() {
       return packed_rows(codes, cols);
     }));
     if (output != 2) continue;
-    table_.push_back(definition_of_output(
-        output, "column codes of two columns in a byte in place of two rows", [this] {
-          const std::vector<Nvfp4Matrix> matrices = nvfp4_matrices(p_);
-          const QuantizedTensor q = nvfp4_quantized(p_, matrices[1]);
-          const std::int64_t n = matrices[1].c.rows, k = matrices[1].c.cols;
-          Bytes bytes(static_cast<std::size_t>(n * ((k + 1) / 2)), std::byte{0});
-          if (n % 2 != 0 || k % 2 != 0) return Bytes{};
-          for (std::int64_t i = 0; i < n; i += 2) {
-            for (std::int64_t j = 0; j < k; ++j) {
-              const std::uint32_t low = q.codes.code(static_cast<std::size_t>(i * k + j));
-              const std::uint32_t high = q.codes.code(static_cast<std::size_t>((i + 1) * k + j));
-              bytes[static_cast<std::size_t>(i / 2 * k + j)] = static_cast<std::byte>(low | high << 4);
-            }
-          }
-          return bytes;
-        }));
+    table_.push_back(definition_of_output(output, "column codes of two columns in a byte in place of two rows", [this] {
+      const std::vector<Nvfp4Matrix> matrices = nvfp4_matrices(p_);
+      const QuantizedTensor q = nvfp4_quantized(p_, matrices[1]);
+      const std::int64_t n = matrices[1].c.rows, k = matrices[1].c.cols;
+      Bytes bytes(static_cast<std::size_t>(n * ((k + 1) / 2)), std::byte{0});
+      if (n % 2 != 0 || k % 2 != 0) return Bytes{};
+      for (std::int64_t i = 0; i < n; i += 2) {
+        for (std::int64_t j = 0; j < k; ++j) {
+          const std::uint32_t low = q.codes.code(static_cast<std::size_t>(i * k + j));
+          const std::uint32_t high = q.codes.code(static_cast<std::size_t>((i + 1) * k + j));
+          bytes[static_cast<std::size_t>(i / 2 * k + j)] = static_cast<std::byte>(low | high << 4);
+        }
+      }
+      return bytes;
+    }));
   }
 }
 

@@ -3,8 +3,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -272,7 +273,8 @@ void two_calls(const Law& law, const Case& c) {
     if (i == 1) r.counter = r.column_counter;
     r.column_counter = {}, r.column_scale = 0;
     if (!blocks_of(std::as_const(d).variant).options.any()) r = {};
-    const Nvfp4Problem q(d, i == 0 ? dense(p.input) : transposed(p.input), i == 0 ? p.tensor_scale[0] : p.column_scale[0]);
+    const Nvfp4Problem q(d, i == 0 ? dense(p.input) : transposed(p.input),
+                         i == 0 ? p.tensor_scale[0] : p.column_scale[0]);
     const Law::Outputs alone = law.outputs(q);
     for (std::size_t k = 0; k < 2; ++k)
       law.equal(p.outputs[2 * i + k], alone[k], got[2 * i + k],
@@ -291,9 +293,10 @@ std::vector<Statement> nvfp4_options_laws() {
       law_statement("nvfp4_stochastic_rounding_has_the_right_mean",
                     "over several keys a code is above its value as often as the value is above the code below",
                     "docs/nvfp4.md", is_stochastic, {Data::normal, Data::real}, 0, true, mean),
-      law_statement("nvfp4_a_part_under_its_offset_is_quantized_as_in_the_whole",
-                    "rows from one on, under the offset of its first element, have the codes that they have in the whole",
-                    "kernels/candidate_nvfp4.h", is_stochastic_of_rows, mixture, 0, true, part),
+      law_statement(
+          "nvfp4_a_part_under_its_offset_is_quantized_as_in_the_whole",
+          "rows from one on, under the offset of its first element, have the codes that they have in the whole",
+          "kernels/candidate_nvfp4.h", is_stochastic_of_rows, mixture, 0, true, part),
       law_statement("nvfp4_transform_of_one_element_is_a_signed_row_of_the_matrix",
                     "codes of a group with one element other than zero have the signs of the Hadamard matrix, and one "
                     "magnitude",

@@ -122,8 +122,8 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
   [[nodiscard]] bool may_be_in(const Variant& v, const Bins& wanted) const override {
     const Nvfp4Options& o = blocks_of(v).options;
     if (!o.any()) return true;
-    if (o.has_both && ((is_wanted(wanted, experts_axis()) && bin(wanted, experts_axis()) != 0) ||
-                       is_wanted(wanted, groups_axis())))
+    if (o.has_both &&
+        ((is_wanted(wanted, experts_axis()) && bin(wanted, experts_axis()) != 0) || is_wanted(wanted, groups_axis())))
       return false;
     const Bin along = range(wanted, o.has_both ? rows_ : cols_);
     return o.hadamard == 0 || along.high / o.hadamard * o.hadamard >= along.low;
@@ -151,8 +151,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
       const Nvfp4Options o = text(v);
       return o.hadamard == 0 ? std::string("none") : fmt::format("{} by {}", o.hadamard, o.sum);
     });
-    add_of_variant("transformed to",
-                   [=](const Variant& v) { return std::string(spec(text(v).result).name); });
+    add_of_variant("transformed to", [=](const Variant& v) { return std::string(spec(text(v).result).name); });
     add_of_variant("directions", [=](const Variant& v) { return std::string(text(v).has_both ? "both" : "rows"); });
     add("counter of the first word", word_bins({"0", "of 32 bits", "of 32 bits, and passes them", "of more bits"}),
         [](const Case& c) {

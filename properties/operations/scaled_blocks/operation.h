@@ -47,8 +47,7 @@ class ScaledBlocksOperation : public Operation {
   [[nodiscard]] std::string_view name() const final { return traits_.name; }
   [[nodiscard]] std::string variant_name(std::string_view contract) const final;
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const final;
-  [[nodiscard]] std::vector<Variant> askable_under(const std::string& operation,
-                                                   std::string_view contract) const final;
+  [[nodiscard]] std::vector<Variant> askable_under(const std::string& operation, std::string_view contract) const final;
   [[nodiscard]] Policy policy(const Case& c) const final;
   [[nodiscard]] bool has_policies_by_size() const final { return traits_.has_options; }
   [[nodiscard]] std::optional<IdentifiedAs> identified_as(const Variant& v) const final;

@@ -226,11 +226,9 @@ mxcheck_edit(rht_stages_in_the_opposite_order ${options} "${STAGES}" [[  if (FAU
   }
 UNCHANGED]])
 mxcheck_edit(rht_result_cut_to_bf16 ${options} [[(bits + 0x7FFF + (bits >> 16 & 1)) >> 16]] [[bits >> 16]])
-mxcheck_edit(rht_along_the_other_axis ${quantize} [[      read_row(static_cast<const typename Source::Bits*>(of_.x) + (band.first_row + r) * of_.stride +
-                   first * of_.col_step,
-               cols, to);]]
+mxcheck_edit(rht_along_the_other_axis ${quantize}
+  [[read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);]]
   [[if (FAULT && of_.options->hadamard == 16 && band.rows == 16) {
-        const auto* x = static_cast<const typename Source::Bits*>(of_.x);
         for (std::int64_t c = 0; c < cols; ++c) {
           for (std::int64_t i = 0; i < 16; ++i)
             floats_[i] = Source::value(x[(band.first_row + i) * of_.stride + (first + c) * of_.col_step]);
@@ -238,7 +236,7 @@ mxcheck_edit(rht_along_the_other_axis ${quantize} [[      read_row(static_cast<c
           to_result(floats_[r], to[c]);
         }
       } else {
-UNCHANGED
+        read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
       }]])
 mxcheck_edit(rht_amax_before_the_transform ${quantize} [[template <class Kind>
 class Nvfp4Quantizer {]] [[inline thread_local std::uint32_t raw_elements[16 * 1024];

@@ -67,7 +67,8 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
   std::vector<std::byte> x(static_cast<std::size_t>(rows * cols) * width);
   for (std::size_t i = 0; i < x.size() / width; ++i) {
     const std::uint64_t word = random_word(seed, i);
-    const double value = std::ldexp(1 + static_cast<double>(word >> 40 & 0xFFFF) / 65536, static_cast<int>(word % 9) - 5);
+    const double value =
+        std::ldexp(1 + static_cast<double>(word >> 40 & 0xFFFF) / 65536, static_cast<int>(word % 9) - 5);
     std::uint32_t bits = encode(from, word >> 63 != 0 ? -value : value, Rounding::nearest_even, Overflow::saturate);
     if (word >> 8 << 54 == 0) bits = static_cast<std::uint32_t>(word >> 20);  // one in 1024: any bits
     std::memcpy(x.data() + i * width, &bits, width);
@@ -76,7 +77,8 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
   options.stochastic = asked.stochastic, options.hadamard = asked.hadamard;
   options.result_is_fp32 = asked.result_is_fp32;
   options.words = {seed * 0x9E3779B97F4A7C15U, 0xFFFFFF80U, {5, 6}};
-  Hadamard transform{asked.hadamard, {}, HadamardSum::butterfly, "", asked.result_is_fp32 ? Format::fp32 : Format::bf16};
+  Hadamard transform{
+      asked.hadamard, {}, HadamardSum::butterfly, "", asked.result_is_fp32 ? Format::fp32 : Format::bf16};
   for (int i = 0; i < asked.hadamard / 16; ++i) {
     const std::uint32_t bits = static_cast<std::uint32_t>(random_word(seed, 77) >> 4 * i) & 0xFFFF;
     options.signs[i / 2] |= bits << i % 2 * 16, transform.signs[static_cast<std::size_t>(i / 2)] |= bits << i % 2 * 16;
@@ -91,7 +93,8 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
   std::vector<std::uint32_t> words;
   if (asked.stochastic) {
     recipe.rounding = Rounding::stochastic;
-    for (std::int64_t i = 0; i < rows * cols; ++i) words.push_back(nvfp4_word(options.words, static_cast<std::uint64_t>(i)));
+    for (std::int64_t i = 0; i < rows * cols; ++i)
+      words.push_back(nvfp4_word(options.words, static_cast<std::uint64_t>(i)));
   }
   const std::vector<float> outer{1.25F};
   const QuantizedTensor q = quantize(view, Format::e2m1, {block_rows, 16}, recipe, {.outer = outer, .words = words});

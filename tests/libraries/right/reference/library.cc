@@ -45,7 +45,7 @@ struct Settings {
   std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
   bool col_stride = false;     // an x of any strides
   bool nvfp4_options = false;  // quantize_nvfp4 with those of kernels/candidate_nvfp4.h
-  std::string refuses;      // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
+  std::string refuses;         // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // The library's behaviour.
   bool any_nan = false;         // where any NaN is as good as another: each time another
   bool has_timer = false;       // signals of a timer and a thread of its own

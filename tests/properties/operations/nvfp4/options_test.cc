@@ -96,8 +96,8 @@ TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
     std::vector<std::uint32_t> words;
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
       const std::uint64_t n = i + 0xFFFFFFF0U;
-      words.push_back(philox_word(0x123456789ABCDEFU, static_cast<std::uint32_t>(n),
-                                  static_cast<std::uint32_t>(n >> 32), c2, 3));
+      words.push_back(
+          philox_word(0x123456789ABCDEFU, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), c2, 3));
     }
     return words;
   };
@@ -105,11 +105,11 @@ TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
   const QuantizedTensor rows = quantize(p.input.view(), Format::e2m1, {1, 16}, recipe,
                                         QuantizeExtras{.outer = p.tensor_scale, .words = row_words});
   const Input turned = transposed(p.input);
-  const Tensor y = hadamard(turned.view(), {16, {0x2D4B}, HadamardSum::butterfly, "sm90_bf16", Format::fp32},
-                            Along::rows);
+  const Tensor y =
+      hadamard(turned.view(), {16, {0x2D4B}, HadamardSum::butterfly, "sm90_bf16", Format::fp32}, Along::rows);
   const MatrixView view{Format::fp32, y.data.data(), 48, 32, 32};
-  const QuantizedTensor columns = quantize(view, Format::e2m1, {1, 16}, recipe,
-                                           QuantizeExtras{.outer = p.column_scale, .words = column_words});
+  const QuantizedTensor columns =
+      quantize(view, Format::e2m1, {1, 16}, recipe, QuantizeExtras{.outer = p.column_scale, .words = column_words});
   const std::vector<ExpectedTensor> answer = p.answer();
   EXPECT_EQ(answer[0].bytes, packed_rows(rows.codes.as<std::uint8_t>(), 48));
   EXPECT_EQ(answer[1].bytes, rows.scales().data);
@@ -117,7 +117,8 @@ TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
   EXPECT_EQ(answer[3].bytes, columns.scales().data);
 }
 
-// A word of 0 rounds toward zero, 2^32 - 1 away from it; over the 256 top bytes the mean is the value to 2^-8 of a step.
+// A word of 0 rounds toward zero, 2^32 - 1 away from it; over the 256 top bytes the mean is the value to 2^-8 of a
+// step.
 TEST(Nvfp4Options, the_word_decides_between_two_neighbours) {
   const auto value_of = [](double v, std::uint32_t word) {
     return decode(Format::e2m1, encode(Format::e2m1, v, Rounding::stochastic, Overflow::saturate, word));
@@ -151,7 +152,8 @@ TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
   // x has no gaps, its rows are whole blocks, FP32 x, and these recipes differ on few blocks alone.
   for (const std::string& name : same) {
     const bool is_allowed = name.starts_with("recipe ") || name.find("gaps between") != std::string::npos ||
-                            name.starts_with("one word for") || name.find("of 16 elements for all") != std::string::npos ||
+                            name.starts_with("one word for") ||
+                            name.find("of 16 elements for all") != std::string::npos ||
                             name.find("first 16 elements for all") != std::string::npos;
     EXPECT_TRUE(is_allowed) << name;
   }
