@@ -90,6 +90,10 @@ ModelComparison GpuModel::compare(const MoeGemm& gemm, cudaStream_t stream) {
   MxcheckGpuModelCall call = contract_of(gemm);
   call.a = k_last(gemm.a, 1, gemm.m, gemm.k, a_, stream);
   call.b = k_last(gemm.b, matrices_of_b(gemm), gemm.n, gemm.k, b_, stream);
+  if (gemm.alpha != nullptr) {
+    check_cuda(cudaMemcpyAsync(&call.alpha, gemm.alpha, sizeof(float), cudaMemcpyDeviceToHost, stream), "alpha");
+    check_cuda(cudaStreamSynchronize(stream), "alpha");
+  }
   const ModelRun run = run_model(compare_, call, stream);
   ModelComparison found;
   found.m = gemm.m, found.n = gemm.n, found.outputs = gemm.outputs();

@@ -55,7 +55,8 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
     } else {
       consume(acc, at, tile, me);
     }
-    if (matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);
+    const float alpha = matmul.job.alpha_at == nullptr ? matmul.job.alpha : *matmul.job.alpha_at;
+    if (alpha != 1) multiply_all(acc, alpha);
     out.store_tile(acc, c_map, d_map, tile, uses);
   }
   out.finish();

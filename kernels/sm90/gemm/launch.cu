@@ -84,7 +84,7 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, i
   job.n = static_cast<int>(matmul.n);
   job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
   job.k = matmul.k;
-  job.alpha = matmul.alpha;
+  job.alpha = matmul.alpha, job.alpha_at = matmul.alpha_at;
   job.a = static_cast<const std::uint8_t*>(matmul.a);
   job.c = matmul.accumulate ? matmul.c : nullptr;
   job.d = matmul.d;

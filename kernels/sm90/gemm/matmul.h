@@ -40,7 +40,8 @@ struct MatmulCall {
   MatmulTiles tiles = MatmulTiles::chosen;
   bool accumulate = false;
   float alpha = 1;
-  bool transposed = false;  // C and D are n x m; dense, and matmul_decoded_launch alone
+  const float* alpha_at = nullptr;  // on the device, in place of alpha
+  bool transposed = false;          // C and D are n x m; dense, and matmul_decoded_launch alone
   const void* a = nullptr;
   const void* b = nullptr;
   const void* c = nullptr;

@@ -123,6 +123,7 @@ struct MatmulJob {
   int b_bytes = 0;
   int scale_columns = 0;  // of a row's scales, where a stage has one
   float alpha = 1;
+  const float* alpha_at = nullptr;  // in place of alpha
   std::int64_t k = 0;
   const std::uint8_t* a = nullptr;
   const void* scale_a = nullptr;

@@ -5,11 +5,12 @@
 //   backward  d_down: dO, W2 rounded, P. swiglu_backward: P, A', dH. d_w2: dH, A', and dO along tokens.
 //             d_up: dH, dH along tokens, W1 rounded, dX~. d_w1: dH and X along tokens, dX~. d_aggregate: dX~.
 //
-// X, dO and what they are rounded to are copied to the rows of their experts (gather_rows.cu). Under NVFP4 a GEMM
-// writes its sums in FP32, and "alpha ..." makes the output of them. Without rounding the most is R (2 n + 2 d) bytes
+// X, dO and what they are rounded to are copied to the rows of their experts (gather_rows.cu). Under NVFP4 "alpha of
+// GEMM" makes the factor of its sums of the operands' outer scales. Without rounding the most is R (2 n + 2 d) bytes
 // forward (A, Y), and R max(10 n + 2 d, 4 n + 4 d) backward.
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/sm90/gemm/matmul.h"
 #include "kernels/sm90/moe/moe_builder.h"
@@ -21,37 +22,16 @@ namespace {
 
 // ---- GEMMs: weights are multiplied as they lie, and none is transposed ----
 
-// D of a GEMM.
-struct GemmOutput {
-  const char* gemm = nullptr;
-  void* d = nullptr;
-  std::int64_t count = 0;
-  MatmulOutput type = MatmulOutput::bf16;
-};
-
-// Where the GEMM writes: D itself, or, of operands in NVFP4, the FP32 sums that finish_output makes D of.
-struct GemmSums {
-  void* data = nullptr;
-  MatmulOutput type = MatmulOutput::bf16;
-  bool needs_alpha = false;
-  Part part = {};
-};
-GemmSums sums_for(MoeBuilder& builder, const MoeOperand& a, const MoeOperand& b, const GemmOutput& to) {
-  const bool needs_alpha = a.unit != 0 || b.unit != 0;
-  if (!needs_alpha || to.type == MatmulOutput::fp32) return {to.d, to.type, needs_alpha};
-  const Part part = builder.memory.take(to.count, 4);
-  return {builder.memory.at<void>(part), MatmulOutput::fp32, true, part};
-}
-void finish_output(MoeBuilder& builder, const MoeOperand& a, const MoeOperand& b, const GemmOutput& to,
-                   const GemmSums& sums) {
-  if (!sums.needs_alpha) return;
+// Of operands in NVFP4: alpha, made of their outer scales before the GEMM. Null of others.
+const float* add_alpha(MoeBuilder& builder, const char* gemm, const MoeOperand& a, const MoeOperand& b) {
+  if (a.unit == 0 && b.unit == 0) return nullptr;
+  const Part part = builder.memory.take(1, sizeof(float));
   AlphaJob job;
-  job.acc = static_cast<const float*>(sums.data), job.d = to.d;
-  job.to_bf16 = to.type == MatmulOutput::bf16, job.count = to.count;
+  job.alpha = builder.memory.at<float>(part);
   job.amax_a = a.amax, job.amax_b = b.amax, job.unit_a = a.unit, job.unit_b = b.unit;
-  job.header = builder.header();
-  builder.add_alpha(to.gemm, job);
-  builder.memory.drop(sums.part);
+  builder.add(std::string("alpha of ") + gemm, MoeStepKind::elementwise, 3 * sizeof(float),
+              [job](cudaStream_t stream) { return launch_alpha(job, stream); });
+  return job.alpha;
 }
 
 std::uint64_t products_of(std::int64_t routed, std::int64_t m, std::int64_t n) { return bytes_of(routed, m, n); }
@@ -81,21 +61,19 @@ struct MGroupedGemm {
 void add_m_grouped_gemm(MoeBuilder& builder, const MGroupedGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, c.routed, gemm.n, c.experts, false);
-  const GemmOutput to{gemm.name, gemm.d, c.routed * gemm.n, gemm.output};
-  const GemmSums sums = sums_for(builder, gemm.a, gemm.b, to);
-  MatmulCall matmul = matmul_of(builder, MatmulKind::rows, sums.type, gemm.a);
-  matmul.b = gemm.b.values, matmul.d = sums.data;
+  MatmulCall matmul = matmul_of(builder, MatmulKind::rows, gemm.output, gemm.a);
+  matmul.alpha_at = add_alpha(builder, gemm.name, gemm.a, gemm.b);
+  matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = c.routed, matmul.n = gemm.n, matmul.k = gemm.k;
   const std::uint64_t bytes = bytes_of(c.routed, gemm.k, 2) + bytes_of(c.experts * gemm.n, gemm.k, 2) +
-                              bytes_of(c.routed, gemm.n, sums.type == MatmulOutput::bf16 ? 2 : 4);
+                              bytes_of(c.routed, gemm.n, gemm.output == MatmulOutput::bf16 ? 2 : 4);
   const bool transposed = gemm.transposed;
   MoeGemm facts = described(matmul);
-  facts.b.by_k = transposed, facts.sums = sums.needs_alpha;
+  facts.b.by_k = transposed, facts.alpha = matmul.alpha_at;
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.n, gemm.k), facts,
                    [matmul, transposed](cudaStream_t stream) {
                      return transposed ? matmul_mn_major_launch(matmul, stream) : matmul_bf16_launch(matmul, stream);
                    });
-  finish_output(builder, gemm.a, gemm.b, to, sums);
 }
 
 // D [experts * m, n] in FP32 = A^T B along each expert's rows, of A [routed, m] and B [routed, n].
@@ -110,17 +88,15 @@ struct KGroupedGemm {
 void add_k_grouped_gemm(MoeBuilder& builder, const KGroupedGemm& gemm) {
   const MoeCall& c = builder.call();
   require_tiles(gemm.name, gemm.m, gemm.n, c.experts, true);
-  const GemmOutput to{gemm.name, gemm.d, c.experts * gemm.m * gemm.n, MatmulOutput::fp32};
-  const GemmSums sums = sums_for(builder, gemm.a, gemm.b, to);
   MatmulCall matmul = matmul_of(builder, MatmulKind::depth, MatmulOutput::fp32, gemm.a);
+  matmul.alpha_at = add_alpha(builder, gemm.name, gemm.a, gemm.b);
   matmul.b = gemm.b.values, matmul.d = gemm.d;
   matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = c.routed;
   const std::uint64_t bytes = bytes_of(c.routed, gemm.m + gemm.n, 2) + bytes_of(c.experts * gemm.m, gemm.n, 4);
   MoeGemm facts = described(matmul);
-  facts.a.by_k = facts.b.by_k = true, facts.sums = sums.needs_alpha;
+  facts.a.by_k = facts.b.by_k = true, facts.alpha = matmul.alpha_at;
   builder.add_gemm(gemm.name, bytes, products_of(c.routed, gemm.m, gemm.n), facts,
                    [matmul](cudaStream_t stream) { return matmul_mn_major_launch(matmul, stream); });
-  finish_output(builder, gemm.a, gemm.b, to, sums);
 }
 
 // ---- The steps ----

@@ -89,17 +89,9 @@ void MoeBuilder::add(std::string name, MoeStepKind kind, std::uint64_t bytes,
 
 void MoeBuilder::add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
                           std::function<cudaError_t(cudaStream_t)> enqueue) {
-  std::optional<MoeProduct> product;
-  if (!gemm.sums) product = {name, gemm.d, gemm.outputs() * (gemm.output == MatmulOutput::bf16 ? 2 : 4)};
+  MoeProduct product = {name, gemm.d, gemm.outputs() * (gemm.output == MatmulOutput::bf16 ? 2U : 4U)};
   plan_.steps.push_back(
       {std::move(name), MoeStepKind::gemm, bytes, products, std::move(enqueue), gemm, std::move(product)});
-}
-
-void MoeBuilder::add_alpha(std::string gemm, const AlphaJob& job) {
-  const std::uint64_t each = job.to_bf16 ? 2 : 4;
-  add("alpha of " + gemm, MoeStepKind::elementwise, bytes_of(job.count, 1, 4) + bytes_of(job.count, 1, each),
-      [job](cudaStream_t stream) { return launch_alpha(job, stream); });
-  plan_.steps.back().product = {std::move(gemm), job.d, static_cast<std::uint64_t>(job.count) * each};
 }
 
 void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted) {

@@ -78,8 +78,6 @@ class MoeBuilder {
   // products: multiply-adds.
   void add_gemm(std::string name, std::uint64_t bytes, std::uint64_t products, const MoeGemm& gemm,
                 std::function<cudaError_t(cudaStream_t)> enqueue);
-  // "alpha of GEMM": the output of a GEMM whose sums are there.
-  void add_alpha(std::string gemm, const AlphaJob& job);
   // "aggregate" or "d_aggregate": o of y [routed, d], by the routes' weights if it is weighted.
   void add_aggregate(const char* name, const Part& y, const Checked& o, bool weighted);
 

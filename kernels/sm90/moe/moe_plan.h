@@ -42,7 +42,7 @@ struct MoeGemm {
   std::int64_t experts = 0;
   const std::int64_t* offsets = nullptr;  // on the device
   void* d = nullptr;
-  bool sums = false;  // d holds sums in FP32, which a later step multiplies by alpha, maybe in place
+  const float* alpha = nullptr;  // on the device, once the step before has made it; null: 1
 
   [[nodiscard]] std::uint64_t outputs() const {
     const std::int64_t matrices = kind == MatmulKind::depth ? experts : 1;

@@ -391,18 +391,8 @@ __device__ __forceinline__ float outer_scale(const std::uint32_t* amax, float un
   return amax == nullptr ? 1.0F : quotient(float_of(*amax << 16), unit);
 }
 
-__global__ void __launch_bounds__(kThreads) times_alpha(const __grid_constant__ AlphaJob job) {
-  if (job.header != nullptr && job.header->status != MXCHECK_OK) return;
-  const float alpha = product(outer_scale(job.amax_a, job.unit_a), outer_scale(job.amax_b, job.unit_b));
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < job.count; i += step) {
-    const float d = product(alpha, job.acc[i]);
-    if (job.to_bf16) {
-      static_cast<std::uint16_t*>(job.d)[i] = static_cast<std::uint16_t>(to_bf16x2(d, 0));
-    } else {
-      static_cast<float*>(job.d)[i] = d;
-    }
-  }
+__global__ void make_alpha(const __grid_constant__ AlphaJob job) {
+  *job.alpha = product(outer_scale(job.amax_a, job.unit_a), outer_scale(job.amax_b, job.unit_b));
 }
 
 // ---- Launches ----
@@ -480,10 +470,7 @@ cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream) {
 }
 
 cudaError_t launch_alpha(const AlphaJob& job, cudaStream_t stream) {
-  if (job.count == 0) return cudaSuccess;
-  constexpr std::int64_t kEachThread = 8;
-  const std::int64_t blocks = std::min<std::int64_t>(divide_up(job.count, kThreads * kEachThread), kMost);
-  times_alpha<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(job);
+  make_alpha<<<1, 1, 0, stream>>>(job);
   return cudaGetLastError();
 }
 

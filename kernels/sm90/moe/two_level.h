@@ -48,18 +48,13 @@ struct TwoLevelJob {
 // cols is a multiple of 8, and x, rotated and values are aligned to 16 bytes; they are different memory.
 cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream);
 
-// D = RN(alpha * acc), in FP32 or rounded to BF16, alpha = RN(RN(amax_a / unit_a) * RN(amax_b / unit_b)); an operand
-// without amax has 1. d may be acc.
+// alpha = RN(RN(amax_a / unit_a) * RN(amax_b / unit_b)) of a GEMM; an operand without amax has 1.
 struct AlphaJob {
-  const float* acc = nullptr;
-  void* d = nullptr;
-  bool to_bf16 = false;
-  std::int64_t count = 0;
+  float* alpha = nullptr;
   const std::uint32_t* amax_a = nullptr;
   const std::uint32_t* amax_b = nullptr;
   float unit_a = 1;
   float unit_b = 1;
-  const PlanHeader* header = nullptr;
 };
 cudaError_t launch_alpha(const AlphaJob& job, cudaStream_t stream);
 
