@@ -1,6 +1,8 @@
 // Operands in NVFP4 on the device (kernels/sm90/moe/two_level.h), every bit compared with what the layer's reference
 // makes of the same matrix; any NaN equals any other. Needs a GPU; without one every test is skipped.
 
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <string>
 
