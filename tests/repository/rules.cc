@@ -448,7 +448,8 @@ const std::vector<Arrow>& folder_arrows() {
       // The worker of a candidate's process, which an interpreter's process enters.
       {"bindings/worker/",
        {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",
-        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_route.h"}},
+        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_nvfp4.h",
+        "kernels/candidate_route.h"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"pages/", {"pages/", "goldens/json/"}},
       {"trainer/",
