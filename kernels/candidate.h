@@ -32,7 +32,7 @@
  *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even,
  *                  saturating; recipe, layout, blocks and pad_byte have no meaning
  *   quantize_nvfp4 in  x [rows, cols] (row stride allowed), tensor_scale fp32 [1], optionally offsets
- *                  out codes uint8 [rows, ceil(cols / 2)], scales (under "exact+options" more: candidate_nvfp4.h)
+ *                  out codes uint8 [rows, ceil(cols / 2)], scales
  *   dequantize_nvfp4
  *                  in  codes uint8 [rows, ceil(cols / 2)], scales, tensor_scale fp32 [1], optionally offsets
  *                  out y [rows, cols] fp32 or bf16

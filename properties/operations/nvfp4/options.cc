@@ -263,6 +263,7 @@ bool set_group(mxcheck_nvfp4_policy& p, int group) {
 std::vector<InvalidCall> invalid_nvfp4_options() {
   using P = mxcheck_nvfp4_policy;
   return {
+      offsets_of_both(),
       invalid_option("the policy ends before the seed",
                      [](P& p) { return p.base.size = offsetof(P, seed), p.rounding == MXCHECK_STOCHASTIC; }),
       invalid_option("the policy ends before the transform's fields",
