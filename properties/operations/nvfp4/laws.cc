@@ -18,8 +18,9 @@ namespace {
 
 // With words too; a transform and two directions have laws of their own (options_laws.cc).
 bool is_nvfp4(const Variant& v, std::span<const Variant>) {
+  if (v.operation != "quantize_nvfp4") return false;
   const Nvfp4Options& o = blocks_of(v).options;
-  return v.operation == "quantize_nvfp4" && o.hadamard == 0 && !o.has_both;
+  return o.hadamard == 0 && !o.has_both;
 }
 
 Case dense(const Case& c) {

@@ -45,8 +45,9 @@ Variant nearest_of(const Variant& v) {
   return with_options(v, o);
 }
 bool has_nearest(const Variant& v, std::span<const Variant> all) {
+  if (!is_stochastic(v, all)) return false;
   const bool has_choice = any_recipe_named(blocks_of(v).recipe).two_level.choice != BlockChoice::none;
-  return is_stochastic(v, all) && !has_choice && offers(all, nearest_of(v));
+  return !has_choice && offers(all, nearest_of(v));
 }
 
 // The calls that one with both directions stands for: of the rows, and of the transposed matrix.
