@@ -123,8 +123,10 @@ mxcheck_edit(last_scale_dropped ${quantize} [[(p.cols + n - 1) / n]] [[p.cols / 
 mxcheck_edit(scales_of_later_panels_read_from_the_first cpu/quantize/dequantize_inl.h
   [[job_.block.cols == 0 ? 0 : first / n]] [[0 * first]])
 mxcheck_edit(scale_layout_repeats_the_first_columns
-  ${scale_layout} [[compact_ + r * stride_ + at]] [[compact_ + r * stride_ + at % 1024]]
-  ${scale_layout} [[compact_ + b * stride_ + c]] [[compact_ + b * stride_ + c % 1024]]
+  ${scale_layout} [[compact_ + r * stride_ + at]] [[compact_ + r * stride_ + (kToTiles ? at % 1024 : at)]]
+  ${scale_layout} [[tiles_ + at / 4 * 512]] [[tiles_ + (kToTiles ? at : at % 1024) / 4 * 512]]
+  ${scale_layout} [[compact_ + b * stride_ + c]] [[compact_ + b * stride_ + (kToTiles ? c % 1024 : c)]]
+  ${scale_layout} [[tiles_ + c / 128 * tile_stride]] [[tiles_ + (kToTiles ? c : c % 1024) / 128 * tile_stride]]
   ${scale_layout} [[job.from->load(job.in, band, c, bytes.data(), count);]]
   [[job.from->load(job.in, band, c % 1024, bytes.data(), count);]])
 mxcheck_edit(tile_groups_swapped ${scale_map} [[return start + tile_row + i % 32 * 16 + i % kTileRows / 32 * kTileCols;]]
