@@ -36,7 +36,7 @@ void MoveBand(const ScaleLayoutJob& job, const Band& band, std::int64_t first) {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Words = hn::FixedTag<std::uint32_t, 4>;
-using Halves = hn::CappedTag<std::uint32_t, 8>;  // twice as much at a time where there are registers of 256 bits
+using Most = hn::CappedTag<std::uint32_t, 16>;  // as wide as registers are
 
 template <class V>
 HWY_INLINE void Transpose(V& a, V& b, V& c, V& d) {
@@ -94,7 +94,7 @@ class Tiles {
     return whole;
   }
 
-  // Blocks of one column: up to 8 tiles beside each other, so that both sides have runs of more than a few lines. Rows
+  // Blocks of one column: up to 4 tiles beside each other, so that both sides have runs of more than a few lines. Rows
   // of tiles are tile_stride bytes apart. Returns the columns that it has moved.
   std::int64_t columns(std::int64_t bands, std::int64_t cols, std::int64_t tile_stride) const {
     const std::int64_t whole = cols / 128 * 128;
@@ -103,13 +103,13 @@ class Tiles {
         const Compact compact = compact_ + b * stride_ + c;
         const Tiled tile = tiles_ + c / 128 * tile_stride + b * 128;
         const std::int64_t present = std::min<std::int64_t>(4, bands - b);
-        for (std::int64_t at = 0; at < 32; at += kWide) {
+        for (std::int64_t at = 0; at < 32; at += kColumns) {
           present == 4 ? cube<true>(compact + at, 4, tile + 16 * at)
                        : cube<false>(compact + at, present, tile + 16 * at);
-        }
-        for (std::int64_t i = 0; i < 8; ++i) {
-          hwy::Prefetch(compact + 128 + i / 2 * stride_ + i % 2 * kLine);
-          hwy::Prefetch(tile + tile_stride + i * kLine);
+          for (std::int64_t i = at / 4; i < (at + kColumns) / 4; ++i) {
+            hwy::Prefetch(compact + 128 + i / 2 * stride_ + i % 2 * kLine);
+            hwy::Prefetch(tile + tile_stride + i * kLine);
+          }
         }
       }
     }
@@ -118,9 +118,10 @@ class Tiles {
 
  private:
   using Vec = hn::Vec<Words>;
-  using Wide = hn::Vec<Halves>;
+  using Wide = hn::Vec<Most>;
   static constexpr std::int64_t kLine = 64;  // of the cache
   static constexpr std::int64_t kWide = sizeof(Wide);
+  static constexpr std::int64_t kColumns = kWide == 64 ? 16 : kWide;  // that a cube has, in each quarter of a tile
 
   template <class Tag>
   static HWY_INLINE hn::Vec<Tag> load(Tag words, const std::uint8_t* from) {
@@ -164,16 +165,65 @@ class Tiles {
     }
   }
 
-  // kWide columns, and as many 32, 64 and 96 further, of up to 4 bands, and kWide times 16 bytes of a tile.
+  // kColumns columns, and as many 32, 64 and 96 further, of up to 4 bands, and kColumns times 16 bytes of a tile.
   template <bool kAll>
   HWY_INLINE void cube(Compact compact, std::int64_t bands, Tiled tile) const {
+    kWide == 64 ? quarters<kAll, Most>(compact, bands, tile) : halves<kAll, Most>(compact, bands, tile);
+  }
+
+  // A vector has 16 columns of each quarter.
+  template <bool kAll, class Tag>
+  HWY_INLINE void quarters(Compact compact, std::int64_t bands, Tiled tile) const {
+    if constexpr (kWide == sizeof(hn::Vec<Tag>) && kWide == 64) {
+      alignas(64) static constexpr std::uint32_t kOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+      const Tag words;
+      const auto order = hn::SetTableIndices(words, kOrder);
+      hn::Vec<Tag> v[4];
+      if constexpr (kToTiles) {
+        for (std::int64_t b = 0; b < 4; ++b) {
+          v[b] = kAll || b < bands ? from_quarters(words, compact + b * stride_) : hn::Set(words, pad_ * 0x01010101U);
+        }
+        Transpose(v[0], v[1], v[2], v[3]);
+        for (std::int64_t k = 0; k < 4; ++k) store(hn::TableLookupLanes(TransposeBytes(v[k]), order), tile + 64 * k);
+      } else {
+        for (std::int64_t k = 0; k < 4; ++k) {
+          v[k] = TransposeBytes(hn::TableLookupLanes(load(words, tile + 64 * k), order));
+        }
+        Transpose(v[0], v[1], v[2], v[3]);
+        for (std::int64_t b = 0; b < 4; ++b) {
+          if (kAll || b < bands) to_quarters(words, v[b], compact + b * stride_);
+        }
+      }
+    }
+  }
+
+  template <class Tag>
+  static HWY_INLINE hn::Vec<Tag> from_quarters(Tag words, const std::uint8_t* from) {
+    const hn::Half<Tag> half;
+    const hn::Half<hn::Half<Tag>> quarter;
+    return hn::Combine(words, hn::Combine(half, load(quarter, from + 96), load(quarter, from + 64)),
+                       hn::Combine(half, load(quarter, from + 32), load(quarter, from)));
+  }
+  template <class Tag>
+  static HWY_INLINE void to_quarters(Tag, hn::Vec<Tag> v, std::uint8_t* to) {
+    const hn::Half<Tag> half;
+    const hn::Half<hn::Half<Tag>> quarter;
+    const auto low = hn::LowerHalf(half, v);
+    const auto high = hn::UpperHalf(half, v);
+    store(hn::LowerHalf(quarter, low), to), store(hn::UpperHalf(quarter, low), to + 32);
+    store(hn::LowerHalf(quarter, high), to + 64), store(hn::UpperHalf(quarter, high), to + 96);
+  }
+
+  // A vector has kWide columns of one quarter.
+  template <bool kAll, class Tag>
+  HWY_INLINE void halves(Compact compact, std::int64_t bands, Tiled tile) const {
     const auto exists = [&](std::int64_t band) { return kAll || band < bands; };
-    const Halves halves;
+    const Tag words;
     Wide v[4][4];
     if constexpr (kToTiles) {
       for (std::int64_t q = 0; q < 4; ++q) {
         for (std::int64_t b = 0; b < 4; ++b) {
-          v[q][b] = load(halves, compact + (exists(b) ? b * stride_ : 0) + 32 * q, exists(b));
+          v[q][b] = load(words, compact + (exists(b) ? b * stride_ : 0) + 32 * q, exists(b));
         }
         Transpose(v[q][0], v[q][1], v[q][2], v[q][3]);
         for (Wide& of : v[q]) of = TransposeBytes(of);
@@ -200,7 +250,7 @@ class Tiles {
   // 16 bytes of a column, and of the one 16 further where vectors are wide.
   static HWY_INLINE void put(Wide v, std::uint8_t* tile) {
     if constexpr (kWide == 32) {
-      const hn::Half<Halves> half;
+      const hn::Half<Most> half;
       store(hn::LowerHalf(half, v), tile);
       store(hn::UpperHalf(half, v), tile + 256);
     } else {
@@ -209,10 +259,10 @@ class Tiles {
   }
   static HWY_INLINE Wide get(const std::uint8_t* tile) {
     if constexpr (kWide == 32) {
-      const hn::Half<Halves> half;
-      return hn::Combine(Halves(), load(half, tile + 256), load(half, tile));
+      const hn::Half<Most> half;
+      return hn::Combine(Most(), load(half, tile + 256), load(half, tile));
     } else {
-      return load(Halves(), tile);
+      return load(Most(), tile);
     }
   }
 

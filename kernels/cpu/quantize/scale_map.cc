@@ -83,7 +83,7 @@ std::int64_t ScaleMap::first_byte(const Band& band) const {
 
 std::int64_t ScaleMap::bands_of_tiles(const Band& first) const {
   const std::size_t e = static_cast<std::size_t>(first.expert);
-  const std::int64_t bands = row_blocks_ ? kTileRows : 8 * kTileCols;
+  const std::int64_t bands = row_blocks_ ? kTileRows : 4 * kTileCols;
   if (first.in_expert % bands != 0) return 0;
   return std::min(bands, first_band_[e + 1] - first_band_[e] - first.in_expert);
 }

@@ -39,7 +39,7 @@ class ScaleMap {
   [[nodiscard]] std::int64_t first_byte(const Band& band) const;
 
   [[nodiscard]] bool row_blocks() const { return row_blocks_; }
-  // The bands from this one on that are worked on together: those of a row of tiles, or of 8 columns of them, fewer at
+  // The bands from this one on that are worked on together: those of a row of tiles, or of 4 columns of them, fewer at
   // an expert's end. 0 if this one is not their first.
   [[nodiscard]] std::int64_t bands_of_tiles(const Band& first) const;
   [[nodiscard]] std::int64_t tile_row_bytes(const Band& band) const;  // a row of its expert's tiles
