@@ -42,7 +42,8 @@ void RatioReporter::Finalize() {
   const auto base_of = [](const std::string& name) -> std::string {
     if (name.starts_with("golden_")) return "plain_hdf5_" + name.substr(std::string("golden_").size());
     if (name.starts_with("plain_hdf5_")) return name;
-    return name.ends_with("all_cores") ? "memcpy/all_cores" : "memcpy/1_thread";
+    const std::string cores = name.ends_with("all_cores") ? "/all_cores" : "/1_thread";
+    return (name.starts_with("scale_layout") ? "memcpy_scales" : "memcpy") + cores;
   };
   std::sort(order_.begin(), order_.end());  // interleaving has shuffled them
   std::stable_partition(order_.begin(), order_.end(), is_memcpy);

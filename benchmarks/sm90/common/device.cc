@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,33 @@ void check_cuda(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
     throw Error(ErrorKind::environment, std::string(what) + ": CUDA error " + cudaGetErrorString(error));
   }
+}
+
+namespace {
+
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string word;
+  while (file >> word) {
+    if (word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos) return word;
+  }
+  return "";
+}
+
+}  // namespace
+
+Card current_card() {
+  int device = 0;
+  int clock = 0;
+  int memory_clock = 0;
+  int cuda = 0;
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDevice(&device), "device");
+  check_cuda(cudaGetDeviceProperties(&properties, device), "device");
+  check_cuda(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, device), "clock");
+  check_cuda(cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, device), "clock");
+  check_cuda(cudaDriverGetVersion(&cuda), "driver");
+  return {properties.name, properties.multiProcessorCount, clock / 1000, memory_clock / 1000, driver_version(), cuda};
 }
 
 DeviceBuffer::DeviceBuffer(std::uint64_t bytes) : bytes_(bytes) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/sm90/common/card.h"
 #include "kernels/candidate.h"
 #include "properties/core/call.h"
 #include "properties/gpu_model/gpu_model.h"
@@ -21,10 +22,13 @@ namespace mxcheck::bench {
 
 // --- memory!
 //
-// Memory of the device, and CUDA's errors as exceptions.
+// Memory of the device, its card, and CUDA's errors as exceptions.
 
 // Throws Error{environment} with CUDA's words.
 void check_cuda(cudaError_t error, const char* what);
+
+// That CUDA has chosen for this thread.
+Card current_card();
 
 class DeviceBuffer {
  public:

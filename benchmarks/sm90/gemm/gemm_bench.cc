@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -229,42 +228,19 @@ void print_row(const Result& r) {
   for (const std::string& note : r.notes) fmt::print("    {}\n", note);
 }
 
-// "580.65.06", or "" where the driver does not say.
-std::string driver_version() {
-  std::ifstream file("/proc/driver/nvidia/version");
-  std::string word;
-  while (file >> word) {
-    if (word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos) return word;
-  }
-  return "";
-}
-
 void print_head(const Options& options, const GemmLibrary& library, const CublasLt* cublaslt,
                 const std::string& refusal) {
-  int device = 0;
-  int clock = 0;
-  int memory_clock = 0;
-  int cuda = 0;
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDevice(&device), "device");
-  check_cuda(cudaGetDeviceProperties(&properties, device), "device");
-  check_cuda(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, device), "clock");
-  check_cuda(cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, device), "clock");
-  check_cuda(cudaDriverGetVersion(&cuda), "driver");
   const std::string path = cublaslt == nullptr ? "" : cublaslt->path();
   const std::size_t version = cublaslt == nullptr ? 0 : cublaslt->version();
   if (options.json) {
     fmt::print(
-        "{{\"device\": {}, \"processors\": {}, \"clock_mhz\": {}, \"memory_clock_mhz\": {}, \"driver\": {}, "
-        "\"driver_cuda\": {}, \"library\": {}, \"cublaslt\": {{\"path\": {}, \"version\": {}, \"message\": {}}}, "
+        "{{\"card\": {}, \"library\": {}, \"cublaslt\": {{\"path\": {}, \"version\": {}, \"message\": {}}}, "
         "\"samples\": {}, \"cases\": [",
-        json_text(properties.name), properties.multiProcessorCount, clock / 1000, memory_clock / 1000,
-        json_text(driver_version()), cuda, json_text(library.name()), json_text(path), version, json_text(refusal),
+        to_line(current_card()), json_text(library.name()), json_text(path), version, json_text(refusal),
         options.samples);
     return;
   }
-  fmt::print("{}, {} processors, at most {} MHz, memory {} MHz; driver {}, CUDA {}\n", properties.name,
-             properties.multiProcessorCount, clock / 1000, memory_clock / 1000, driver_version(), cuda);
+  fmt::print("{}\n", to_text(current_card()));
   fmt::print("library {}\ncuBLASLt {}\n", library.name(),
              cublaslt == nullptr ? refusal : fmt::format("{}, {}", version, path));
   fmt::print(

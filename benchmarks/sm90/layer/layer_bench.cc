@@ -265,6 +265,7 @@ bool wanted(const Options& options, const LayerRequest& r) {
 }
 
 int run(const Options& options) {
+  fmt::print("{}\n", to_text(current_card()));
   Timer timer;
   const mxcheck_candidate_table& library = load_candidate(options.library);
   int wrong = 0;

@@ -189,7 +189,7 @@ void time_passes(std::deque<RecipeOnDevice>& recipes, ShapeResult& result, int s
 }  // namespace
 
 ShapeResult measure(const MoeShape& shape, const Measurement& wanted, cudaStream_t stream) {
-  ShapeResult result{shape, std::string(name_in(kRouteLoads, wanted.load)), 0, std::nullopt, {}};
+  ShapeResult result{shape, std::string(name_in(kRouteLoads, wanted.load)), 0, std::nullopt, {}, current_card().name};
   const LayerRoutes routes = draw_moe_routes(shape, wanted.load, kMoeSeed);
   result.busiest = busiest_expert(routes);
   result.router = time_router(wanted.route_library, shape, wanted.samples, stream);

@@ -70,19 +70,6 @@ std::vector<std::string> gemm_names() {
   return names;
 }
 
-std::string device_text() {
-  int device = 0;
-  int clock = 0;
-  int driver = 0;
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDevice(&device), "device");
-  check_cuda(cudaGetDeviceProperties(&properties, device), "device");
-  check_cuda(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, device), "clock");
-  check_cuda(cudaDriverGetVersion(&driver), "driver");
-  return fmt::format("{}, {} processors, at most {} MHz, driver of CUDA {}.{}", properties.name,
-                     properties.multiProcessorCount, clock / 1000, driver / 1000, driver % 1000 / 10);
-}
-
 // A library beside this program's folder, as builds and installations have it, unless one is named.
 std::string library_of(const std::string& named, const char* file) {
   if (!named.empty()) return named;
@@ -121,7 +108,7 @@ int run_steps(const Options& options) {
   const ModelRequest request{library_of(options.gpu_model, "libmxcheck_gpu_model.so"), options.spoil};
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  fmt::print("{}\nlibrary {}\n", device_text(), moe_library_name());
+  fmt::print("{}\nlibrary {}\n", to_text(current_card()), moe_library_name());
   const bool equal = verify(shapes_of(options), measurement_of(options), request, stream);
   check_cuda(cudaStreamDestroy(stream), "stream");
   return equal ? 0 : 1;
@@ -129,7 +116,7 @@ int run_steps(const Options& options) {
 
 int run(const Options& options) {
   Timer timer;
-  MoeResults results{device_text(), moe_library_name(), options.samples, 0, {}};
+  MoeResults results{current_card(), moe_library_name(), options.samples, 0, {}};
   results.copy_bytes_per_second = timer.large_copy_rate(options.samples);
   const Measurement wanted = measurement_of(options);
   if (!options.json) fmt::print("{}", head_text(results));

@@ -46,7 +46,7 @@ double ShapeResult::with_router(const PassResult& pass) const {
 
 std::optional<double> ShapeResult::of_sonic_moe(const PassResult& pass) const {
   const SonicMoeRate* const rate = find_sonic_moe_rate(shape);
-  if (rate == nullptr) return std::nullopt;
+  if (rate == nullptr || card.find(kSonicMoeCard) == std::string::npos) return std::nullopt;
   const double theirs = pass.direction == Direction::forward ? rate->forward : rate->backward;
   return shape.tflops(pass.direction, with_router(pass)) / theirs;
 }
@@ -115,7 +115,7 @@ Json json_of(const ShapeResult& r, double copy) {
 }  // namespace
 
 Json json_of(const MoeResults& r) {
-  Json json{{"device", r.device}, {"library", r.library}, {"samples", r.samples}};
+  Json json{{"card", json_of(r.card)}, {"library", r.library}, {"samples", r.samples}};
   json["copy_bytes_per_second"] = r.copy_bytes_per_second;
   Json shapes = Json::array();
   for (const ShapeResult& s : r.shapes) shapes.push_back(json_of(s, r.copy_bytes_per_second));
@@ -147,12 +147,13 @@ std::string router_text(const ShapeResult& r) {
 }  // namespace
 
 std::string head_text(const MoeResults& r) {
-  std::string text = fmt::format("{}\nlibrary {}\n", r.device, r.library);
+  std::string text = fmt::format("{}\nlibrary {}\n", to_text(r.card), r.library);
   text += fmt::format(
       "Passes: microseconds of one call from a graph, median of {}, all recipes in turn; TFLOPS are 6 R n d operations "
-      "forward, 12 R n d backward. \"of SonicMoE\": of its rate in BF16 on an H200, by its own benchmark, router "
-      "included.\n",
-      r.samples);
+      "forward, 12 R n d backward. \"of SonicMoE\": of its rate in BF16 on an {}, by its own benchmark, router "
+      "included{}.\n",
+      r.samples, kSonicMoeCard,
+      r.card.name.find(kSonicMoeCard) == std::string::npos ? "; not of a pass on another card, as here" : "");
   text += fmt::format(
       "Steps: one after another with an event between them. \"of limit\": a GEMM's rate over the dense peak of its "
       "tensor "

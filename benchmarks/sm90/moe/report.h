@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "benchmarks/sm90/common/card.h"
 #include "benchmarks/sm90/moe/shape.h"
 #include "goldens/json/json.h"
 #include "numerics/names.h"
@@ -91,18 +92,20 @@ struct ShapeResult {
   double busiest = 0;  // rows of the expert that has most over the mean
   std::optional<RouterTime> router;
   std::vector<RecipeResult> recipes;
+  std::string card;  // its name
 
   // The pass under bf16, which the others are compared with; null where it was not measured.
   [[nodiscard]] const PassResult* bf16(Direction direction) const;
   // With the router's time, of the forward pass, where that is known.
   [[nodiscard]] double with_router(const PassResult& pass) const;
-  // Our rate over SonicMoE's, the router's time included where it is known; nothing where that was not measured.
+  // Our rate over SonicMoE's, the router's time included where it is known; nothing where theirs was not
+  // measured, or on another card than ours.
   [[nodiscard]] std::optional<double> of_sonic_moe(const PassResult& pass) const;
   [[nodiscard]] std::optional<double> of_bf16(const PassResult& pass) const;
 };
 
 struct MoeResults {
-  std::string device;
+  Card card;
   std::string library;
   int samples = 0;
   double copy_bytes_per_second = 0;  // device to device, read and written

@@ -50,6 +50,7 @@ std::span<const MoeShape> default_moe_shapes();
 std::span<const MoeShape> quick_moe_shapes();
 
 // TFLOPS of SonicMoE (December 2025) in BF16, with the router: its own benchmark, run on an H200.
+inline constexpr std::string_view kSonicMoeCard = "H200";  // part of the name of the card
 struct SonicMoeRate {
   MoeShape shape;
   double forward = 0;  // with what training keeps

@@ -123,7 +123,7 @@ std::string time_line_svg(const MoeResults& results) {
   draw_legend(d);
   for (const ShapeResult& r : results.shapes) draw_shape(r, d);
   return d.drawing.file(2 * kPanel + 3 * kMargin, d.y + kMargin,
-                        "steps of mixture-of-experts layers, " + results.device, kStyle);
+                        "steps of mixture-of-experts layers, " + results.card.name, kStyle);
 }
 
 }  // namespace mxcheck::bench

@@ -296,11 +296,11 @@ int run(const Options& options) {
   const Spread nothing = timer.time(options.samples, 20, [&] { launch_nothing(timer.stream()); });
   const double large_copy = timer.large_copy_rate(options.quick ? 1 : options.samples);
   if (!options.json) {
-    fmt::print("an empty kernel: {:.2f} us\n{:<66} {:>7} {:>9} {:>17} {:>6} {:>9} {:>6}\n", nothing.median, "case",
-               "MB", "us", "least-most", "GB/s", "copy GB/s", "ratio");
+    fmt::print("{}\nan empty kernel: {:.2f} us\n{:<66} {:>7} {:>9} {:>17} {:>6} {:>9} {:>6}\n", to_text(current_card()),
+               nothing.median, "case", "MB", "us", "least-most", "GB/s", "copy GB/s", "ratio");
   } else {
-    fmt::print("{{\"empty_kernel_us\": {:.3f}, \"large_copy_bytes_per_s\": {:.4e}, \"cases\": [", nothing.median,
-               large_copy);
+    fmt::print("{{\"card\": {}, \"empty_kernel_us\": {:.3f}, \"large_copy_bytes_per_s\": {:.4e}, \"cases\": [",
+               to_line(current_card()), nothing.median, large_copy);
   }
   bool first = true;
   const mxcheck_candidate_table& table = load_candidate(options.library);

@@ -116,10 +116,10 @@ int run(const Options& options) {
   const double copy = timer.large_copy_rate(options.quick ? 1 : options.samples);
   const mxcheck_candidate_table& library = load_candidate(options.library);
   if (options.json) {
-    fmt::print("{{\"copy_bytes_per_s\": {:.4e}, \"cases\": [", copy);
+    fmt::print("{{\"card\": {}, \"copy_bytes_per_s\": {:.4e}, \"cases\": [", to_line(current_card()), copy);
   } else {
-    fmt::print("the best copy: {:.0f} GB/s\n{:<14} {:<46} {:>7} {:>9} {:>17} {:>6} {:>6}\n", copy / 1e9, "operation",
-               "case", "MB", "us", "least-most", "GB/s", "ratio");
+    fmt::print("{}\nthe best copy: {:.0f} GB/s\n{:<14} {:<46} {:>7} {:>9} {:>17} {:>6} {:>6}\n",
+               to_text(current_card()), copy / 1e9, "operation", "case", "MB", "us", "least-most", "GB/s", "ratio");
   }
   int wrong = 0;
   bool first = true;

@@ -204,8 +204,8 @@ void measure(Timer& timer, const Options& options, const Layer& layer, const mxc
 int run(const Options& options) {
   Timer timer;
   const mxcheck_operation& matmul = matmul_operation(options.gemm, options.fp8);
-  fmt::print("{}, tiles of {} rows; padding in %, forward (up, down) in us and TFLOPS of useful work, gains in %\n",
-             options.fp8 ? "E4M3 1x128 by 128x128" : "BF16", kTile);
+  fmt::print("{}\n{}, tiles of {} rows; padding in %, forward (up, down) in us and TFLOPS of useful work, gains in %\n",
+             to_text(current_card()), options.fp8 ? "E4M3 1x128 by 128x128" : "BF16", kTile);
   fmt::print("{:<34} {:>6} {:>6} {:>8} {:>8} {:>5} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7}\n", "layer", "pad TC", "pad TR",
              "rows TC", "rows TR", "empty", "us TC", "us TR", "TC", "TR", "forward", "dH, dX");
   for (const Layer& layer : all_layers(options.quick)) {

@@ -8,11 +8,15 @@ torch.topk followed by softmax, with CUDA events around graphs of calls over cop
 """
 
 import json
+import pathlib
 import re
 import subprocess
 import sys
 
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from compare import Refused, card_of, card_text, require_same_card  # noqa: E402
 
 BEYOND_L2 = 256 << 20
 SAMPLES = 25
@@ -44,7 +48,13 @@ def main():
         sys.exit(__doc__)
     command = [sys.argv[1], "--json", "--only", "route topk-softmax", *sys.argv[2:]]
     ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
+    try:
+        card = card_of(ours, sys.argv[1])
+        require_same_card(card, sys.argv[1], {**card, "name": torch.cuda.get_device_name()}, "torch")
+    except Refused as refused:
+        print(f"torch_topk.py: {refused}", file=sys.stderr)
+        sys.exit(2)
+    print(f"torch {torch.__version__}, {card_text(card)}")
     print(f"{'case':<46} {'ours us':>9} {'topk us':>9} {'ratio':>6} {'topk+softmax us':>16} {'ratio':>6}")
     for case in ours["cases"]:
         found = re.fullmatch(r"topk-softmax (bf16|fp32) (\d+)x(\d+) k=(\d+)( nan=refuse)?", case["case"])

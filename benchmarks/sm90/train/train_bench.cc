@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "benchmarks/sm90/common/command_line.h"
+#include "benchmarks/sm90/common/device.h"
 #include "kernels/train.h"
 #include "numerics/error.h"
 #include "reference/training/attention.h"
@@ -177,8 +178,8 @@ void measure(const mxcheck_train_table& table, const Options& options, const std
 
 int run(const Options& options) {
   const mxcheck_train_table& table = load_train(options.library);
-  fmt::print("{:<18} {:<8} {:>5} {:>10} {:>10} {:>12} {:>10}\n", "recipe", "rounding", "runs", "ms least", "ms most",
-             "tokens/s", "loss");
+  fmt::print("{}\n{:<18} {:<8} {:>5} {:>10} {:>10} {:>12} {:>10}\n", to_text(current_card()), "recipe", "rounding",
+             "runs", "ms least", "ms most", "tokens/s", "loss");
   for (const std::string& recipe : options.recipes) {
     for (const int count : options.runs) measure(table, options, recipe, count);
   }

@@ -123,20 +123,9 @@ void run_scale_layout(const mxcheck_call& call) {
 
   const std::int64_t parts = part_count(to.bands(), static_cast<std::int64_t>(out.bytes), policy.threads);
   fill_padding(to, out, policy.pad_byte);
-  for_each_part(to.bands(), parts, [&](std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t kStep = 1024;
-    std::array<std::uint8_t, kStep> bytes;
-    if (begin == end) return;
-    Band band = to.band(begin);
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (i != begin) band = to.next(band);
-      for (std::int64_t c = 0; c < to.scale_cols(); c += kStep) {
-        const std::int64_t count = std::min(kStep, to.scale_cols() - c);
-        from.load(bytes_of(in), band, c, bytes.data(), count);
-        to.store(bytes_of(out), band, c, bytes.data(), count);
-      }
-    }
-  });
+  const bool to_tiles = plan.layout == MXCHECK_TCGEN05;
+  const ScaleLayoutJob job{&from, bytes_of(in), &to, bytes_of(out), to_tiles, policy.pad_byte};
+  for_each_part(to.bands(), parts, [&](std::int64_t begin, std::int64_t end) { change_layout(job, begin, end); });
 }
 
 namespace {

@@ -50,4 +50,18 @@ struct DequantizeJob {
 // The bands [begin, end) of job.map. Does not throw.
 void dequantize_bands(const DequantizeJob& job, std::int64_t begin, std::int64_t end);
 
+// --- and scales from one layout to the other
+
+struct ScaleLayoutJob {
+  const ScaleMap* from = nullptr;
+  const std::uint8_t* in = nullptr;
+  const ScaleMap* to = nullptr;
+  std::uint8_t* out = nullptr;
+  bool to_tiles = false;  // from compact scales; otherwise from tiles to compact scales
+  std::uint8_t pad = 0;
+};
+
+// The bands [begin, end), which both maps number alike. Does not throw. Padding of tiles has been written before.
+void change_layout(const ScaleLayoutJob& job, std::int64_t begin, std::int64_t end);
+
 }  // namespace mxcheck_kernels::cpu

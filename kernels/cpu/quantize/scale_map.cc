@@ -72,9 +72,7 @@ Band ScaleMap::row_band(const Band& of, std::int64_t row) const {
   return {of.expert, row - first_row_[static_cast<std::size_t>(of.expert)], row, 1};
 }
 
-// A band's first byte in tiles, as far as it does not depend on the scale column: row blocks are rows of the tiled
-// matrix, column blocks are columns of it (the scales transposed).
-std::int64_t ScaleMap::start_of(const Band& band) const {
+std::int64_t ScaleMap::first_byte(const Band& band) const {
   const std::int64_t start = first_byte_[static_cast<std::size_t>(band.expert)];
   const std::int64_t i = band.in_expert;
   if (!tiled_) return start + i * scale_cols_;
@@ -83,9 +81,21 @@ std::int64_t ScaleMap::start_of(const Band& band) const {
   return start + tile_row + i % 32 * 16 + i % kTileRows / 32 * kTileCols;
 }
 
+std::int64_t ScaleMap::bands_of_tiles(const Band& first) const {
+  const std::size_t e = static_cast<std::size_t>(first.expert);
+  const std::int64_t bands = row_blocks_ ? kTileRows : 4 * kTileCols;
+  if (first.in_expert % bands != 0) return 0;
+  return std::min(bands, first_band_[e + 1] - first_band_[e] - first.in_expert);
+}
+
+std::int64_t ScaleMap::tile_row_bytes(const Band& band) const {
+  const std::size_t e = static_cast<std::size_t>(band.expert);
+  return divide_up(row_blocks_ ? scale_cols_ : first_band_[e + 1] - first_band_[e], kTileCols) * kTileBytes;
+}
+
 template <class Visit>
 void ScaleMap::visit(const Band& band, std::int64_t first_col, std::int64_t count, Visit visit) const {
-  const std::int64_t start = start_of(band);
+  const std::int64_t start = first_byte(band);
   if (row_blocks_) {
     for (std::int64_t k = 0, at = start + first_col / kTileCols * kTileBytes, in_tile = first_col % kTileCols;
          k < count;) {
@@ -97,12 +107,11 @@ void ScaleMap::visit(const Band& band, std::int64_t first_col, std::int64_t coun
     }
     return;
   }
-  const std::size_t e = static_cast<std::size_t>(band.expert);
-  const std::int64_t tile_row_bytes = divide_up(first_band_[e + 1] - first_band_[e], kTileCols) * kTileBytes;
+  const std::int64_t row_bytes = tile_row_bytes(band);
   for (std::int64_t k = 0; k < count;) {
     const std::int64_t row = first_col + k;
     const std::int64_t end = k + std::min(32 - row % 32, count - k);  // rows 16 bytes apart
-    std::int64_t at = start + row / kTileRows * tile_row_bytes + row % 32 * 16 + row % kTileRows / 32 * kTileCols;
+    std::int64_t at = start + row / kTileRows * row_bytes + row % 32 * 16 + row % kTileRows / 32 * kTileCols;
     for (; k < end; ++k, at += 16) visit(at, k, std::int64_t{1});
   }
 }
@@ -122,7 +131,7 @@ void copy_few(std::uint8_t* to, const std::uint8_t* from, std::int64_t count) {
 void ScaleMap::store(std::uint8_t* scales, const Band& band, std::int64_t first_col, const std::uint8_t* bytes,
                      std::int64_t count) const {
   if (!tiled_) {
-    std::memcpy(scales + start_of(band) + first_col, bytes, static_cast<std::size_t>(count));
+    std::memcpy(scales + first_byte(band) + first_col, bytes, static_cast<std::size_t>(count));
     return;
   }
   visit(band, first_col, count,
@@ -132,7 +141,7 @@ void ScaleMap::store(std::uint8_t* scales, const Band& band, std::int64_t first_
 void ScaleMap::load(const std::uint8_t* scales, const Band& band, std::int64_t first_col, std::uint8_t* bytes,
                     std::int64_t count) const {
   if (!tiled_) {
-    std::memcpy(bytes, scales + start_of(band) + first_col, static_cast<std::size_t>(count));
+    std::memcpy(bytes, scales + first_byte(band) + first_col, static_cast<std::size_t>(count));
     return;
   }
   visit(band, first_col, count,

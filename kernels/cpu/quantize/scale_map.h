@@ -34,13 +34,22 @@ class ScaleMap {
   [[nodiscard]] Band next(const Band& band) const;
   [[nodiscard]] Band row_band(const Band& of, std::int64_t row) const;  // for one-row blocks: the band of a matrix row
 
+  // A band's first byte; in tiles as far as it does not depend on the scale column: row blocks are rows of the tiled
+  // matrix, column blocks are columns of it (the scales transposed).
+  [[nodiscard]] std::int64_t first_byte(const Band& band) const;
+
+  [[nodiscard]] bool row_blocks() const { return row_blocks_; }
+  // The bands from this one on that are worked on together: those of a row of tiles, or of 4 columns of them, fewer at
+  // an expert's end. 0 if this one is not their first.
+  [[nodiscard]] std::int64_t bands_of_tiles(const Band& first) const;
+  [[nodiscard]] std::int64_t tile_row_bytes(const Band& band) const;  // a row of its expert's tiles
+
   void store(std::uint8_t* scales, const Band& band, std::int64_t first_col, const std::uint8_t* bytes,
              std::int64_t count) const;
   void load(const std::uint8_t* scales, const Band& band, std::int64_t first_col, std::uint8_t* bytes,
             std::int64_t count) const;
 
  private:
-  [[nodiscard]] std::int64_t start_of(const Band& band) const;
   template <class Visit>
   void visit(const Band& band, std::int64_t first_col, std::int64_t count, Visit visit) const;
 

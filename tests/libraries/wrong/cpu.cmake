@@ -11,6 +11,7 @@ set(quantize cpu/quantize/quantize_inl.h)
 set(scalar_block cpu/quantize/scalar_block.h)
 set(scalar_cast cpu/quantize/scalar_cast.h)
 set(scalar_decode cpu/quantize/scalar_decode.h)
+set(scale_layout cpu/quantize/scale_layout.cc)
 set(scale_map cpu/quantize/scale_map.cc)
 
 # ---- the scale byte --------------------------------------------------------------------------------------------------
@@ -121,8 +122,13 @@ mxcheck_edit(scale_of_the_row_before ${operations} [[return;
 mxcheck_edit(last_scale_dropped ${quantize} [[(p.cols + n - 1) / n]] [[p.cols / n]])
 mxcheck_edit(scales_of_later_panels_read_from_the_first cpu/quantize/dequantize_inl.h
   [[job_.block.cols == 0 ? 0 : first / n]] [[0 * first]])
-mxcheck_edit(scale_layout_repeats_the_first_columns ${operations} [[from.load(bytes_of(in), band, c, bytes.data(), count);]]
-  [[from.load(bytes_of(in), band, 0, bytes.data(), count);]])
+mxcheck_edit(scale_layout_repeats_the_first_columns
+  ${scale_layout} [[compact_ + r * stride_ + at]] [[compact_ + r * stride_ + (kToTiles ? at % 1024 : at)]]
+  ${scale_layout} [[tiles_ + at / 4 * 512]] [[tiles_ + (kToTiles ? at : at % 1024) / 4 * 512]]
+  ${scale_layout} [[compact_ + b * stride_ + c]] [[compact_ + b * stride_ + (kToTiles ? c % 1024 : c)]]
+  ${scale_layout} [[tiles_ + c / 128 * tile_stride]] [[tiles_ + (kToTiles ? c : c % 1024) / 128 * tile_stride]]
+  ${scale_layout} [[job.from->load(job.in, band, c, bytes.data(), count);]]
+  [[job.from->load(job.in, band, c % 1024, bytes.data(), count);]])
 mxcheck_edit(tile_groups_swapped ${scale_map} [[return start + tile_row + i % 32 * 16 + i % kTileRows / 32 * kTileCols;]]
   [[return start + tile_row + i % kTileRows / 4 * 16 + i % 4 * kTileCols;]])
 mxcheck_edit(tile_pitch_rounded_down ${scale_map} [[i / kTileRows * divide_up(scale_cols_, kTileCols) * kTileBytes]]

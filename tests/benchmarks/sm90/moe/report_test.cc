@@ -26,8 +26,8 @@ MoeResults sample_results() {
   RecipeResult mxfp8{"mxfp8", 1342177280, {}, "", true};
   mxfp8.passes[0] = {Direction::forward, {16000, 15900, 16100}, steps(6000, 390), 1000, 700};
   mxfp8.passes[1] = {Direction::backward, {32000, 31000, 33000}, steps(12000, 390), 3000, 700};
-  ShapeResult result{shape, "uniform", 1.1, RouterTime{20, 30}, {bf16, mxfp8}};
-  return {"a device", "a library", 15, 4e12, {result}};
+  ShapeResult result{shape, "uniform", 1.1, RouterTime{20, 30}, {bf16, mxfp8}, "NVIDIA H200"};
+  return {{"NVIDIA H200", 132, 1980, 3201, "580.65.06", 13000}, "a library", 15, 4e12, {result}};
 }
 
 TEST(MoeResults, compare_a_gemm_with_the_tensor_cores_and_other_steps_with_a_copy) {
@@ -70,6 +70,16 @@ TEST(MoeResults, add_the_router_to_the_forward_pass_where_they_compare_with_soni
   EXPECT_FALSE(r.of_sonic_moe(forward).has_value());
 }
 
+TEST(MoeResults, are_not_compared_with_sonic_moe_on_another_card) {
+  MoeResults r = sample_results();
+  r.card.name = r.shapes[0].card = "NVIDIA H100 80GB HBM3";
+  for (const PassResult& p : r.shapes[0].recipes[0].passes) EXPECT_FALSE(r.shapes[0].of_sonic_moe(p).has_value());
+  EXPECT_NE(head_text(r).find("not of a pass on another card, as here"), std::string::npos) << head_text(r);
+  EXPECT_EQ(head_text(sample_results()).find("another card"), std::string::npos);
+  const Json json = json_of(r);
+  EXPECT_EQ(to_text(json).find("of_sonic_moe"), std::string::npos);
+}
+
 TEST(MoeResults, know_the_peak_of_a_gemm_by_its_contract) {
   EXPECT_EQ(peak_tflops_of(layer_recipe_named("dsv3"), "up"), kPeakFp8);
   EXPECT_EQ(peak_tflops_of(layer_recipe_named("dsv3"), "GEMM d_w1"), kPeakFp8);
@@ -79,6 +89,8 @@ TEST(MoeResults, know_the_peak_of_a_gemm_by_its_contract) {
 }
 
 // --- JSON
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const Json& at(const Json& json, std::string_view key) {
   const Json* const found = json.find(key);
@@ -99,6 +111,14 @@ TEST(MoeJson, has_every_pass_and_step) {
   EXPECT_EQ(*at(first(at(at(recipe, "forward"), "steps")), "kind").get_if<std::string>(), "check");
 }
 
+TEST(MoeJson, states_the_card) {
+  EXPECT_EQ(to_text(at(json_of(sample_results()), "card"), {-1}),
+            R"({"name":"NVIDIA H200","processors":132,"sm_clock_mhz":1980,"memory_clock_mhz":3201,)"
+            R"("driver":"580.65.06","driver_cuda":13000})");
+  EXPECT_TRUE(holds(head_text(sample_results()),
+                    "NVIDIA H200, 132 processors, at most 1980 MHz, memory 3201 MHz; driver 580.65.06, CUDA 13.0\n"));
+}
+
 TEST(MoeJson, can_be_read_again) {
   const std::string text = to_text(json_of(sample_results()));
   EXPECT_EQ(to_text(parse_json(text, "the results", 16, ErrorKind::input), {2, JsonOrder::by_name, NotUtf8::refused}),
@@ -106,8 +126,6 @@ TEST(MoeJson, can_be_read_again) {
 }
 
 // --- tables
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(MoeTable, has_a_line_for_each_pass) {
   const std::string text = passes_text(sample_results().shapes[0]);

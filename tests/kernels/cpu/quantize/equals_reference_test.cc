@@ -212,6 +212,25 @@ TEST(CpuLibrary, changes_layouts_of_many_scales) {
   }
 }
 
+// Rows of tiles that rows do not fill, bands that tiles do not, and columns that vectors do not.
+TEST(CpuLibrary, changes_layouts_of_scales_that_fill_tiles_in_part) {
+  const auto expect_equal = [](const BlockShape& block, std::int64_t rows, std::int64_t cols) {
+    for (const mxcheck_layout layout : {MXCHECK_COMPACT, MXCHECK_TCGEN05}) {
+      for (const auto& offsets : {std::vector<std::int64_t>{}, offsets_for(rows)}) {
+        const Case c{Format::e4m3, "rceil", block, layout, offsets, 1};
+        ASSERT_EQ(scale_layout_difference(c, rows, cols), "");
+      }
+    }
+  };
+  for (const std::int64_t rows : {1, 31, 33, 97, 127, 128, 129, 300}) {
+    for (const std::int64_t scales : {3, 4, 15, 16, 17, 20, 63, 64, 67, 68, 127})
+      expect_equal({1, 32}, rows, 32 * scales);
+  }
+  for (const std::int64_t bands : {1, 3, 4, 5, 31, 32, 33, 70}) {
+    for (const std::int64_t cols : {127, 128, 129, 256, 300}) expect_equal({32, 1}, 32 * bands - 5, cols);
+  }
+}
+
 TEST(CpuLibrary, ignores_the_floating_point_environment) {
   for (const std::uint32_t mxcsr : {0x8040U, 0x2000U, 0x4000U, 0x6000U}) {  // flush to zero, down, up, toward zero
     for (const int field : {0, 1, 9, 20, 127, 254}) {
