@@ -4,8 +4,6 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include "goldens/json/json.h"
 
 namespace mxcheck::bench {
@@ -30,11 +28,12 @@ inline Json json_of(const Card& card) {
 
 inline std::string to_line(const Card& card) { return to_text(json_of(card), {-1}); }
 
-// A line of a table's head.
+// A line of a table's head. Without fmt, which nvcc does not compile.
 inline std::string to_text(const Card& card) {
-  return fmt::format("{}, {} processors, at most {} MHz, memory {} MHz; driver {}, CUDA {}.{}", card.name,
-                     card.processors, card.sm_clock_mhz, card.memory_clock_mhz, card.driver, card.cuda / 1000,
-                     card.cuda % 1000 / 10);
+  const auto text = [](int number) { return std::to_string(number); };
+  return card.name + ", " + text(card.processors) + " processors, at most " + text(card.sm_clock_mhz) +
+         " MHz, memory " + text(card.memory_clock_mhz) + " MHz; driver " + card.driver + ", CUDA " +
+         text(card.cuda / 1000) + "." + text(card.cuda % 1000 / 10);
 }
 
 }  // namespace mxcheck::bench

@@ -445,7 +445,7 @@ bool has(const std::vector<std::string>& names, const char* name) {
 
 // True if a part of the layer does not know a scale.
 bool shares_a_scale(const LayerRecipe& recipe) {
-  return recipe.name == "fp8_tensor" || recipe.name.starts_with("nvfp4");
+  return recipe.name == "fp8_tensor" || recipe.name == "quartet2" || recipe.name.starts_with("nvfp4");
 }
 
 TEST(Sublayer, of_experts_has_their_rows_of_the_whole_layer) {

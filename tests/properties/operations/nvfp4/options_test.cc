@@ -19,6 +19,7 @@
 #include "numerics/format/codec.h"
 #include "numerics/format/packing.h"
 #include "properties/core/operation.h"
+#include "properties/core/statement.h"
 #include "reference/quantize/hadamard.h"
 #include "reference/quantize/quantize.h"
 
@@ -180,6 +181,18 @@ TEST(Nvfp4Options, refuse_what_no_call_could_pose) {
   EXPECT_THROW((void)parse_case("op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=2 "
                                 "data=zeros seed=1 rounding=stochastic"),
                Error);
+}
+
+// A library's variants of all operations are asked of every statement.
+TEST(Nvfp4Options, no_statement_reads_the_fields_of_another_operation) {
+  for (const char* other :
+       {"op=matmul:sm90_bf16 format=bf16 format_b=bf16 block=none block_b=none scales=none groups=none d=fp32 rows=1 "
+        "cols=1 depth=1 data=zeros seed=1",
+        "op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=2 data=zeros seed=1",
+        "op=quantize_nvfp4 block=1x16 x=bf16 rows=1 cols=2 data=zeros seed=1"}) {
+    const std::vector<Variant> all{parse_case(other).variant};
+    for (const Statement& s : all_statements()) EXPECT_NO_THROW((void)s.applies(all[0], all)) << s.name << ' ' << other;
+  }
 }
 
 }  // namespace
