@@ -67,8 +67,8 @@ mxcheck_edit(decode_truncates ${decode} [[return ptx::cvt_rn_bf16x2_f32(v.x, v.y
     asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v.y), "f"(v.x));
     return word;]])
 mxcheck_edit(other_stream ${kernel} [[config.stream = stream;]] [[]])
-mxcheck_edit(alpha_is_ignored ${kernel} [[if (matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);]]
-  [[if (!FAULT && matmul.job.alpha != 1) multiply_all(acc, matmul.job.alpha);]])
+mxcheck_edit(alpha_is_ignored ${kernel} [[if (alpha != 1) multiply_all(acc, alpha);]]
+  [[if (!FAULT && alpha != 1) multiply_all(acc, alpha);]])
 mxcheck_edit(next_groups_columns_are_multiplied ${ring} [[(Shape::kM + Shape::kN) * chunks]] [[0 * chunks]])
 mxcheck_edit(group_loses_its_last_columns ${ring} [[max(from - chunk * 16, 0)]] [[0 * from]])
 mxcheck_edit(scales_of_the_stage_in_place_of_the_groups ${tile} [[job_.scale_starts == nullptr]] [[true]])
