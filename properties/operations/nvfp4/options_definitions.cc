@@ -173,7 +173,7 @@ void OptionRows::numbers() {
   add_number("words of the column in place of the element", [=](const Nvfp4Word& w) { return number(w.col); });
   add_number("words of the block of 16 in place of the element",
              [=](const Nvfp4Word& w) { return number(w.row * ((w.cols + 15) / 16) + w.col / 16); });
-  for (const std::uint64_t count : {2, 4, 8, 16}) {
+  for (const std::uint64_t count : {2U, 4U, 8U, 16U}) {
     add_number("one word for " + std::to_string(count) + " elements, that of the first",
                [count](const Nvfp4Word& w) { return place_of(w) / count * count; });
     add_number("one word for " + std::to_string(count) + " elements, of their number / " + std::to_string(count),

@@ -231,7 +231,8 @@ void one_hot(const Law& law, const Case& c) {
     for (std::int64_t j = 0; j < along.cols; ++j) {
       const std::int64_t at = place(i, j / o.hadamard);
       const auto both = static_cast<std::uint64_t>(at & (j % o.hadamard));
-      const bool is_negative = (std::popcount(both) + (signs[static_cast<std::size_t>(at / 32)] >> at % 32 & 1)) % 2;
+      const bool has_sign = (signs[static_cast<std::size_t>(at / 32)] >> at % 32 & 1) != 0;
+      const bool is_negative = (std::popcount(both) % 2 != 0) != has_sign;
       const auto k = static_cast<std::size_t>(i * along.cols + j);
       const auto first = static_cast<std::size_t>(i * along.cols + j / 16 * 16);
       want[k] = static_cast<std::uint8_t>((own[o.is_stochastic ? k : first] & 7) | (is_negative ? 8 : 0));
