@@ -65,7 +65,7 @@ struct Rules {
 MXCHECK_EMULATION_BOTH constexpr bool is_fp4(MmaKind kind) {
   return kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4_block32 || kind == MmaKind::mxf4nvf4_block16;
 }
-// Of A and B; a byte of FP4 holds two elements, that of the even k in its low half.
+// Bytes of an element of A and B; a byte of FP4 holds two elements, that of the even k in its low half.
 MXCHECK_EMULATION_BOTH constexpr int element_bytes(MmaKind kind) { return kind == MmaKind::f16 ? 2 : 1; }
 MXCHECK_EMULATION_BOTH constexpr bool is_scaled(MmaKind kind) { return kind == MmaKind::mxf8f6f4 || is_fp4(kind); }
 // Scales of a row in one MMA: the N of .scale_vec::NX, which lie in the same word; 0 of the kinds without scales.

@@ -48,7 +48,7 @@ struct DeviceModel {
   std::int32_t a_format = 0;  // MxcheckGpuModelFormat, of what is multiplied
   std::int32_t b_format = 0;
   std::int32_t promotion = 0;
-  // What becomes BF16 first, on either side: E4M3 with E8M0 scales of 1 x 32, or NVFP4.
+  // Operands that become BF16 first, on either side: E4M3 with E8M0 scales of 1 x 32, or NVFP4.
   static constexpr std::uint8_t kDecodesMx = 1;
   static constexpr std::uint8_t kDecodesNvfp4 = 2;
   std::uint8_t decodes = 0;

@@ -212,7 +212,7 @@ LayerOperand x_along_tokens(const Run& run, const LayerKept& kept) {
   return run.column(LayerGemm::d_w1, false, s.rows);
 }
 
-// What the forward pass made of the weights is not kept: it is made again.
+// The weights as the forward pass quantized them are not kept: they are quantized again.
 LayerOperand weight_of(const Run& run, LayerGemm gemm, const MatrixView& w) {
   if (!run.requantizes_weight(gemm)) return run.weight(gemm, w);
   const LayerOperand forward = run.forward_weight(gemm == LayerGemm::d_down ? LayerGemm::down : LayerGemm::up);

@@ -114,7 +114,7 @@ struct LayerRecipe {
 inline constexpr std::string_view kMsEdenScales = "ms_eden";
 inline bool is_ms_eden(const OperandRule& rule) { return rule.quantized() && rule.scales == kMsEdenScales; }
 
-// Of a quantized operand: the type of its blocks' scales, and whether an outer scale is beside them.
+// The type of a quantized operand's block scales, and whether an outer scale is beside them.
 Format scale_format_of(const OperandRule& rule);
 bool has_two_levels(const OperandRule& rule);
 

@@ -382,7 +382,7 @@ class Reader {
     }
   }
 
-  // Of a layer without quantized operands.
+  // Leaves out the rows of zeros that a layer without quantized operands has.
   void drop_zeros(std::vector<OperandFacts>& facts) const {
     for (const OperandFacts& f : facts) {
       OperandFacts zero;

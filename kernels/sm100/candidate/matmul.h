@@ -21,7 +21,7 @@ void require_rows(const Checked& index, std::int64_t rows);
 // INVALID for a policy that cannot be read.
 const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy);
 
-// What the scale type says that a and b are: E2M1 codes, two a byte, under E4M3 scales, or codes of bytes.
+// The scale type says what a and b are: E2M1 codes, two a byte, under E4M3 scales, or codes of bytes.
 constexpr bool is_nvfp4(const mxcheck_matmul_policy& p) { return p.scale_type == MXCHECK_E4M3; }
 constexpr mxcheck::sm100::gemm::Encoding encoding_of(const mxcheck_matmul_policy& p) {
   using mxcheck::sm100::gemm::Operands;

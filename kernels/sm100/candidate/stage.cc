@@ -136,7 +136,7 @@ struct CopyJob {
 };
 
 // Codes `first` to `first` + `count` - 1 of a row as words of the copy, the last of them perhaps followed by zeros.
-// What is beyond the last code of a byte is not copied.
+// Copies `count` codes of a row. Bits beyond the last code of a byte are not copied.
 MXCHECK_SM100_DEVICE void copy_codes(const std::uint8_t* row, std::int64_t bits, std::int64_t first, std::int64_t count,
                                      std::uint32_t* to, std::int64_t words) {
   const std::int64_t per_byte = 8 / bits;

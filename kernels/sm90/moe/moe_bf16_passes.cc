@@ -22,7 +22,7 @@ namespace {
 
 // ---- GEMMs: weights are multiplied as they lie, and none is transposed ----
 
-// Of operands in NVFP4: alpha, made of their outer scales before the GEMM. Null of others.
+// Adds the step that makes alpha of the outer scales of operands in NVFP4, before the GEMM. Null for other operands.
 const float* add_alpha(MoeBuilder& builder, const char* gemm, const MoeOperand& a, const MoeOperand& b) {
   if (a.unit == 0 && b.unit == 0) return nullptr;
   const Part part = builder.memory.take(1, sizeof(float));

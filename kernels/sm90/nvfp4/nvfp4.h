@@ -29,7 +29,7 @@ struct Nvfp4Job {
 // INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
 cudaError_t quantize_nvfp4(const Nvfp4Job& job, int block_rows, Nvfp4Values values, bool vector, cudaStream_t stream);
 
-// What a call asks for beside: kernels/candidate_nvfp4.h. The transform is a butterfly of 16 along the rows.
+// Options of a call (kernels/candidate_nvfp4.h). The transform is a butterfly of 16 along the rows.
 struct Nvfp4OptionJob {
   bool stochastic = false;
   bool transforms = false;

@@ -21,7 +21,7 @@ namespace mxcheck_kernels::sm90 {
 // Sizes, texts and tables are there and agree, and the kernels can do it (kernels/train.h).
 void check_config(const mxcheck_train_config& config);
 
-// What a caller of any size gave, with zeros for the members that it does not know.
+// The configuration of a caller of any size, with zeros for the members that it does not know.
 mxcheck_train_config whole_config(const mxcheck_train_config& given);
 
 struct Parameter {

@@ -23,12 +23,6 @@ bool is_nvfp4(const Variant& v, std::span<const Variant>) {
   return o.hadamard == 0 && !o.has_both;
 }
 
-Case dense(const Case& c) {
-  Case d = c;
-  d.stride = 0;
-  return d;
-}
-
 // The matrix and the tensor's scale times 2^k, where both are exact and no arithmetic reaches subnormal numbers.
 void power_of_two(const Law& law, const Case& c) {
   const Nvfp4Problem p(c);
@@ -61,7 +55,7 @@ void power_of_two(const Law& law, const Case& c) {
     std::memcpy(moved.bytes.data() + static_cast<std::size_t>(i) * width, &word, width);
   }
   const Law::Outputs before = law.outputs(p);
-  const Law::Outputs after = law.outputs(Nvfp4Problem(dense(c), std::move(moved), scale));
+  const Law::Outputs after = law.outputs(Nvfp4Problem(without_gaps(c), std::move(moved), scale));
   law.all_equal(p, before, after, "of x * 2^" + std::to_string(k) + " under the tensor's scale times as much differ");
 }
 
@@ -76,7 +70,7 @@ void other_blocks(const Law& law, const Case& c) {
     return i < kept ? p.input.bits(i, j) : nearest_bits(c.variant.dtype, 3.0 + static_cast<double>(j % 5));
   });
   const Law::Outputs before = law.outputs(p);
-  const Nvfp4Problem q(dense(c), std::move(changed), p.tensor_scale[0]);
+  const Nvfp4Problem q(without_gaps(c), std::move(changed), p.tensor_scale[0]);
   const Law::Outputs after = law.outputs(q);
   const auto rows_of = [&](const Bytes& codes) {
     const std::size_t line = static_cast<std::size_t>((c.cols + 1) / 2);
@@ -111,7 +105,7 @@ void sign(const Law& law, const Case& c) {
   Input negated = make_input(c.variant.dtype, c.rows, c.cols, c.cols,
                              [&](std::int64_t i, std::int64_t j) { return p.input.bits(i, j) ^ bit; });
   const Law::Outputs plus = law.outputs(p);
-  const Law::Outputs minus = law.outputs(Nvfp4Problem(dense(c), std::move(negated), p.tensor_scale[0]));
+  const Law::Outputs minus = law.outputs(Nvfp4Problem(without_gaps(c), std::move(negated), p.tensor_scale[0]));
   law.equal(p.outputs[1], plus[1], minus[1], "scales of -x are not those of x");
   std::vector<std::uint8_t> codes = unpacked_rows(plus[0], c.cols);
   for (std::uint8_t& code : codes) code ^= 8;
@@ -134,7 +128,7 @@ void zero_blocks(const Law& law, const Case& c) {
   for (std::int64_t i = 0; i < c.elements(); ++i) {
     want.push_back(zeros.bits(i / c.cols, i % c.cols) != 0 ? 8 : 0);
   }
-  const Nvfp4Problem p(dense(c), std::move(zeros), Nvfp4Problem(c).tensor_scale[0]);
+  const Nvfp4Problem p(without_gaps(c), std::move(zeros), Nvfp4Problem(c).tensor_scale[0]);
   law.equal(p.outputs[0], packed_rows(want, c.cols), law.outputs(p)[0],
             "codes of zeros are not zeros with their signs");
 }

@@ -243,7 +243,7 @@ int no_divisor_of(std::int64_t extent) {
   return 0;
 }
 
-// Of a call with both directions.
+// A call with both directions that has offsets too.
 InvalidCall offsets_of_both() {
   return {"offsets are there with both directions", [](Call& call) {
             if (call.policy.num_bytes < sizeof(mxcheck_nvfp4_policy)) return false;

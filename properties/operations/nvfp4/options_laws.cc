@@ -75,12 +75,6 @@ Input dense(const Input& x) {
 }
 float column_scale_of(const Nvfp4Problem& p) { return p.column_scale.empty() ? 0 : p.column_scale[0]; }
 
-Case without_gaps(const Case& c) {
-  Case d = c;
-  d.stride = 0;
-  return d;
-}
-
 // Scales are those of nearest rounding, and codes at most a step away, on the same side of zero.
 void one_step(const Law& law, const Case& c) {
   const Nvfp4Problem p(c);

@@ -19,6 +19,7 @@
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/core/operation.h"
 #include "properties/core/statement.h"
 #include "properties/operations/scaled_blocks/operation.h"
 #include "reference/quantize/scale_layout.h"
@@ -142,7 +143,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     return offset == 0 ? 0 : offset >= kWord ? 3 : offset + last < kWord ? 1 : 2;
   }
 
-  // Of kernels/candidate_nvfp4.h.
+  // Axes of the options of kernels/candidate_nvfp4.h.
   void add_options() {
     const auto text = [](const Variant& v) { return v.own.get<ScaledBlocksVariant>().options; };
     add_of_variant("rounding",
@@ -255,7 +256,7 @@ std::optional<Case> BlockLayers::at(const Use& use, Case drawn, std::int64_t mos
   drawn.rows = *rows, drawn.cols = use.cols;
   redraw_groups(drawn, draw);
   drawn.gather = source_rows(index, drawn.rows, draw);
-  fit_to_groups(drawn);
+  operation_named(drawn.variant.operation).fit(drawn);
   drawn.fit_strides(was);
   return drawn;
 }

@@ -32,7 +32,7 @@ struct Nvfp4Options {
 
   [[nodiscard]] bool any() const { return is_stochastic || hadamard != 0 || has_both; }
 };
-// Of a case: words and signs, and the stored scale of the transposed matrix (0: by seed and matrix). In text, where
+// A case's words and signs, and the stored scale of the transposed matrix (0: by seed and matrix). In text, where
 // they are not 0: key=0x1f offset=0xffffff00 counter=0x80000104,0x3 column_counter=0x1,0x2 signs=0x2d4b
 // column_scale=...
 struct Nvfp4Random {

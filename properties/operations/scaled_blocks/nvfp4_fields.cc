@@ -207,7 +207,6 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
 }
 
 void fit_to_groups(Case& c) {
-  if (c.variant.operation != "quantize_nvfp4") return;  // steps of a layer draw their shapes here too
   const Nvfp4Options o = blocks_of(std::as_const(c).variant).options;
   if (!o.any()) return;
   if (o.has_both) c.experts.clear();

@@ -250,7 +250,7 @@ void leave_out_empty_experts(const Run& run, FaultyAnswer& answer) {
   }
 }
 
-// Of a recipe that makes it from what the forward pass made of the weights.
+// The weights, quantized again from the forward pass's values where the recipe says so.
 LayerOperand weight_again(const Run& run, LayerGemm gemm, const MatrixView& w) {
   if (!run.requantizes_weight(gemm)) return run.weight(gemm, w);
   const LayerOperand forward = run.forward_weight(gemm == LayerGemm::d_down ? LayerGemm::down : LayerGemm::up);
