@@ -36,6 +36,14 @@
  * 6 codes saturate. Block scales are rounded to nearest, as ever. A caller that quantizes a part of a matrix from its
  * element k on gives offset + k where the part has whole rows.
  *
+ * Stochastic rounding by bytes. One call of Philox has the words of 16 elements, one word for four. n is as above; the
+ * counter is (n' mod 2^32, n' / 2^32, counter[0], counter[1]) with n' = n / 16, the quotient without its fraction.
+ * Output (n mod 16) / 4 is the word of the element's four, and byte k of it the element's: k is 0, 2, 1, 3 where n mod
+ * 4 is 0, 1, 2, 3, and byte 0 is bits 7..0. The byte is added to the first eight bits of the discarded fraction: byte *
+ * 2^24 is the element's word in the sense above. An element so rounds away from zero under floor(256 f) of the 256
+ * bytes, f the discarded fraction. The order of the bytes is that in which PTX's cvt.rs.satfinite.e2m1x4.f32 takes its
+ * random bits, as its documentation reads with element 0 in the lowest nibble; no card has confirmed it.
+ *
  * Hadamard transform. Before anything else each group of `hadamard` consecutive elements of a row becomes y_j = c * sum
  * of (-1)^popcount(i & j) * s_i * x_i, c = 1 / sqrt(hadamard), rounded to `hadamard_result`; s_i is -1 where bit i % 32
  * of signs[i / 32] is set. The order and the roundings of the sum are those of reference/quantize/hadamard.h that
@@ -65,7 +73,11 @@
 /* A value of mxcheck_matmul_policy.scale_type, after those of mxcheck_scale_type. */
 enum { MXCHECK_E4M3 = 3 };
 
-typedef enum mxcheck_rounding { MXCHECK_NEAREST = 0, MXCHECK_STOCHASTIC = 1 } mxcheck_rounding;
+typedef enum mxcheck_rounding {
+  MXCHECK_NEAREST = 0,
+  MXCHECK_STOCHASTIC = 1,
+  MXCHECK_STOCHASTIC_BYTES = 2
+} mxcheck_rounding;
 typedef enum mxcheck_hadamard_result { MXCHECK_HADAMARD_BF16 = 0, MXCHECK_HADAMARD_FP32 = 1 } mxcheck_hadamard_result;
 typedef enum mxcheck_directions { MXCHECK_ROW_DIRECTION = 0, MXCHECK_BOTH_DIRECTIONS = 1 } mxcheck_directions;
 
@@ -78,7 +90,7 @@ typedef struct mxcheck_nvfp4_policy {
   int32_t hadamard_result;  /* mxcheck_hadamard_result: the type that is quantized */
   int32_t directions;       /* mxcheck_directions */
   uint32_t signs[4];
-  uint64_t seed; /* stochastic rounding: Philox's key */
+  uint64_t seed; /* stochastic rounding, by either kind of words: Philox's key */
   uint64_t offset;
   uint32_t counter[2]; /* the third and the fourth word of the counter */
   uint32_t column_counter[2];

@@ -48,19 +48,23 @@ void read_transform(const mxcheck_nvfp4_policy& p, std::span<const int> groups, 
 
 }  // namespace
 
-Nvfp4Options read_nvfp4_options(const mxcheck_policy* policy, std::span<const int> groups, bool both_offered) {
+Nvfp4Options read_nvfp4_options(const mxcheck_policy* policy, const OfferedNvfp4Options& offered) {
   Nvfp4Options to;
   if (policy_of<mxcheck_policy>(policy).size == sizeof(mxcheck_policy)) return to;
   const auto& p = policy_of<mxcheck_nvfp4_policy>(policy, ", or that of a policy without options");
-  if (p.rounding != MXCHECK_NEAREST && p.rounding != MXCHECK_STOCHASTIC)
-    invalid("policy.rounding is " + std::to_string(p.rounding) + ": must be 0 (nearest) or 1 (stochastic)");
+  if (p.rounding < MXCHECK_NEAREST || p.rounding > MXCHECK_STOCHASTIC_BYTES) {
+    invalid("policy.rounding is " + std::to_string(p.rounding) +
+            ": must be 0 (nearest), 1 (stochastic) or 2 (stochastic_bytes)");
+  }
   if (p.directions != MXCHECK_ROW_DIRECTION && p.directions != MXCHECK_BOTH_DIRECTIONS)
     invalid("policy.directions is " + std::to_string(p.directions) + ": must be 0 (rows) or 1 (both)");
-  to.stochastic = p.rounding == MXCHECK_STOCHASTIC, to.both = p.directions == MXCHECK_BOTH_DIRECTIONS;
+  to.stochastic = p.rounding != MXCHECK_NEAREST, to.both = p.directions == MXCHECK_BOTH_DIRECTIONS;
   check_signs(p);
-  read_transform(p, groups, to);
-  if (to.both && !both_offered) unsupported("both directions are not offered: quantize the transposed matrix");
-  to.words = {p.seed, p.offset, {p.counter[0], p.counter[1]}};
+  read_transform(p, offered.groups, to);
+  if (to.both && !offered.both) unsupported("both directions are not offered: quantize the transposed matrix");
+  const bool by_bytes = p.rounding == MXCHECK_STOCHASTIC_BYTES;
+  if (by_bytes && !offered.bytes) unsupported("the rounding stochastic_bytes is not offered: offered is stochastic");
+  to.words = {p.seed, p.offset, {p.counter[0], p.counter[1]}, by_bytes};
   std::copy(std::begin(p.column_counter), std::end(p.column_counter), to.column_counter);
   return to;
 }

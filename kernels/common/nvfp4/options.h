@@ -19,6 +19,7 @@ struct Nvfp4Words {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
   std::uint32_t counter[2] = {0, 0};
+  bool bytes = false;  // stochastic rounding by bytes: a byte of a word for each element
 };
 
 struct Nvfp4Options {
@@ -33,14 +34,22 @@ struct Nvfp4Options {
   [[nodiscard]] bool any() const { return stochastic || hadamard != 0 || both; }
 };
 
-// The fields of a policy that has them, by its size; of another none. rows and cols are those of the policy. Throws
-// Refusal: INVALID for what no call may have, UNSUPPORTED for another sum than "butterfly", and groups and directions
-// that are not offered.
-Nvfp4Options read_nvfp4_options(const mxcheck_policy* policy, std::span<const int> groups, bool both_offered);
+struct OfferedNvfp4Options {
+  std::span<const int> groups;  // of the transform
+  bool both = false;            // directions
+  bool bytes = false;           // stochastic rounding by bytes
+};
 
-// The first output of Philox4x32-10.
-MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_word(const Nvfp4Words& words, std::uint64_t element) {
-  const std::uint64_t number = element + words.offset;
+// The fields of a policy that has them, by its size; of another none. rows and cols are those of the policy. Throws
+// Refusal: INVALID for what no call may have, UNSUPPORTED for another sum than "butterfly", and what is not offered.
+Nvfp4Options read_nvfp4_options(const mxcheck_policy* policy, const OfferedNvfp4Options& offered);
+
+struct Nvfp4FourWords {
+  std::uint32_t w[4];
+};
+
+// The outputs of Philox4x32-10 under the counter of this number, to which the offset is already added.
+MXCHECK_NVFP4_OPTIONS_BOTH inline Nvfp4FourWords nvfp4_four_words(const Nvfp4Words& words, std::uint64_t number) {
   std::uint32_t c0 = static_cast<std::uint32_t>(number), c1 = static_cast<std::uint32_t>(number >> 32);
   std::uint32_t c2 = words.counter[0], c3 = words.counter[1];
   std::uint32_t k0 = static_cast<std::uint32_t>(words.seed), k1 = static_cast<std::uint32_t>(words.seed >> 32);
@@ -51,7 +60,26 @@ MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_word(const Nvfp4Words& wor
     c2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1, c3 = static_cast<std::uint32_t>(p0);
     k0 += 0x9E3779B9U, k1 += 0xBB67AE85U;
   }
-  return c0;
+  return {{c0, c1, c2, c3}};
+}
+
+// An element's word of its own: the first output.
+MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_word(const Nvfp4Words& words, std::uint64_t element) {
+  return nvfp4_four_words(words, element + words.offset).w[0];
+}
+
+// Element `place` of four: its byte of their word, on top of a word.
+MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_byte_word(std::uint32_t word_of_four, std::uint32_t place) {
+  const std::uint32_t byte = (place & 1U) << 1 | place >> 1;  // 0, 2, 1, 3
+  return word_of_four >> 8 * byte << 24;
+}
+
+// The word that is added to the fraction of an element, of either kind.
+MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_element_word(const Nvfp4Words& words, std::uint64_t element) {
+  if (!words.bytes) return nvfp4_word(words, element);
+  const std::uint64_t number = element + words.offset;
+  const Nvfp4FourWords four = nvfp4_four_words(words, number / 16);
+  return nvfp4_byte_word(four.w[number / 4 % 4], static_cast<std::uint32_t>(number % 4));
 }
 
 // RN(1 / sqrt(group)) of 16, 32, 64, 128.

@@ -43,9 +43,10 @@ mxcheck_layout layout_of(const Nvfp4Policy& plan) { return plan.tiled ? MXCHECK_
 
 // Recipes and types of x that options are offered for, and groups of the transform.
 constexpr std::array<int, 2> kGroups{16, 128};
+constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = true, .bytes = false};
 
 Nvfp4Options read_options_of(const mxcheck_policy* policy, const Nvfp4Policy& plan) {
-  Nvfp4Options options = read_nvfp4_options(policy, kGroups, true);
+  Nvfp4Options options = read_nvfp4_options(policy, kOptions);
   const bool is_offered = plan.recipe == Nvfp4Recipe::exact || plan.recipe == Nvfp4Recipe::te;
   if (options.any() && !is_offered) unsupported("options are offered for the recipes nvfp4 and nvfp4_te alone");
   if (options.any() && plan.values == Nvfp4Values::fp16) unsupported("options are offered for bf16 and fp32 alone");
@@ -90,7 +91,7 @@ void check_quantize(const mxcheck_policy* policy, DLDataType type) {
 }
 
 void run_quantize_nvfp4(const mxcheck_call& call) {
-  const bool both = read_nvfp4_options(call.policy, kGroups, true).both;
+  const bool both = read_nvfp4_options(call.policy, kOptions).both;
   if (both) {
     check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
   } else {

@@ -22,11 +22,12 @@ constexpr std::array kRecipes{
     OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
 
 constexpr std::array kGroups{16};
+constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = false, .bytes = false};
 
 void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
 void check_quantize(const mxcheck_policy* policy, DLDataType type) {
   check_policy(policy, type);
-  read_nvfp4_options(policy, kGroups, false);
+  read_nvfp4_options(policy, kOptions);
 }
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
@@ -52,7 +53,7 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   check_call(call, 2, 3, 2, ", x and tensor_scale");
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
-  const Nvfp4Options options = read_nvfp4_options(call.policy, kGroups, false);
+  const Nvfp4Options options = read_nvfp4_options(call.policy, kOptions);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);

@@ -268,7 +268,7 @@ std::vector<InvalidCall> invalid_nvfp4_options() {
                      [](P& p) { return p.base.size = offsetof(P, seed), p.rounding == MXCHECK_STOCHASTIC; }),
       invalid_option("the policy ends before the transform's fields",
                      [](P& p) { return p.base.size = offsetof(P, hadamard), p.hadamard != 0; }),
-      invalid_option("the rounding is 2", [](P& p) { return p.rounding = 2, true; }),
+      invalid_option("the rounding is 3", [](P& p) { return p.rounding = 3, true; }),
       invalid_option("the directions are 2", [](P& p) { return p.directions = 2, true; }),
       invalid_option("the group of the transform is 24", [](P& p) { return set_group(p, 24); }),
       invalid_option("the group of the transform is -16", [](P& p) { return set_group(p, -16); }),

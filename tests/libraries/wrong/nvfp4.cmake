@@ -142,20 +142,23 @@ mxcheck_edit(value_row_length_rounded_down ${dequantize} [[row_bytes = (job_.col
 
 set(BLOCK_WORDS [[words_from(du, words, element + i)]])
 set(LAST_WORD [[return c0;]])
+set(OWN_WORD [[return nvfp4_four_words(words, element + words.offset).w[0];]])
 set(KEY [[k1 = static_cast<std::uint32_t>(words.seed >> 32);]])
 
 mxcheck_edit(sr_words_of_the_row ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]]
   ${quantize} [[number + static_cast<std::uint64_t>(c), p.codes]] [[number / static_cast<std::uint64_t>(FAULT ? job_.cols : 1) + static_cast<std::uint64_t>(FAULT ? 0 : c), p.codes]])
 mxcheck_edit(sr_one_word_for_a_block ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]])
 mxcheck_edit(sr_one_word_for_two ${options} "${LAST_WORD}" [[return hn::DupEven(c0);]])
-mxcheck_edit(sr_low_byte_of_the_word ${options} "${LAST_WORD}" [[return hn::ShiftLeft<24>(c0);]] ${words} "${LAST_WORD}" [[return c0 << 24;]])
+mxcheck_edit(sr_low_byte_of_the_word ${options} "${LAST_WORD}" [[return hn::ShiftLeft<24>(c0);]]
+  ${words} "${OWN_WORD}" [[return nvfp4_four_words(words, element + words.offset).w[0] << 24;]])
 mxcheck_edit(sr_top_byte_alone ${options} "${LAST_WORD}" [[return hn::And(c0, hn::Set(d, 0xFF000000U));]]
-  ${words} "${LAST_WORD}" [[return c0 & 0xFF000000U;]])
+  ${words} "${OWN_WORD}" [[return nvfp4_four_words(words, element + words.offset).w[0] & 0xFF000000U;]])
 mxcheck_edit(sr_counter_words_exchanged ${options} [[hn::Set(d, words.counter[0])]] [[hn::Set(d, words.counter[1])]]
   ${options} [[hn::Set(d, words.counter[1])]] [[hn::Set(d, words.counter[0])]])
 mxcheck_edit(sr_seed_of_32_bits ${options} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]]
   ${words} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]])
-mxcheck_edit(sr_offset_ignored ${options} [[element + words.offset]] [[element]] ${words} [[element + words.offset]] [[element]])
+mxcheck_edit(sr_offset_ignored ${options} [[element + words.offset]] [[element]]
+  ${words} "${OWN_WORD}" [[return nvfp4_four_words(words, element).w[0];]])
 mxcheck_edit(sr_number_does_not_carry ${options} [[hn::Sub(hn::Set(d, static_cast<std::uint32_t>(first >> 32)), carry)]]
   [[hn::Set(d, static_cast<std::uint32_t>(first >> 32))]])
 mxcheck_edit(sr_seven_rounds ${options} [[round < 10]] [[round < 7]] ${words} [[round < 10]] [[round < 7]])
