@@ -132,7 +132,8 @@ float pairwise_sum(std::span<const float> values) {
   return tree(tree, values.data(), values.size(), std::bit_ceil(values.size()));
 }
 
-std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
+std::array<std::uint32_t, 4> philox_words(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
+                                          std::uint32_t c3) {
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
   constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9;  // of the golden ratio
@@ -149,7 +150,11 @@ std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1
     key0 += kWeyl0;
     key1 += kWeyl1;
   }
-  return c0;
+  return {c0, c1, c2, c3};
+}
+
+std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3) {
+  return philox_words(seed, c0, c1, c2, c3)[0];
 }
 
 // Double-double arithmetic: a number is the sum of two doubles that is not carried out, the second at most half an ulp

@@ -6,6 +6,7 @@
 //
 // No errors. No libm decides a bit of any result (elementary.cc says how).
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -24,8 +25,10 @@ float log_rn(float x);
 // length is no power of two counts as followed by +0. Of an empty row: +0.
 float pairwise_sum(std::span<const float> values);
 
-// Word 0 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) under the key (low, high half of seed) and the counter
-// (c0, c1, c2, c3).
+// The outputs of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) under the key (low, high half of seed) and the
+// counter (c0, c1, c2, c3); philox_word is the first of them.
+std::array<std::uint32_t, 4> philox_words(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
+                                          std::uint32_t c3);
 std::uint32_t philox_word(std::uint64_t seed, std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3);
 
 }  // namespace mxcheck

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/block_scales.h"
@@ -242,6 +243,20 @@ void check_quantized_format(Format element) {
   if (spec(element).is_quantized) return;
   const std::string known = join(kQuantizedFormats, ", ", [](Format f) { return spec(f).name; });
   throw Error(ErrorKind::usage, "element format " + std::string(spec(element).name) + ": must be one of " + known);
+}
+
+std::uint32_t element_word(std::uint64_t key, std::uint64_t number, const std::array<std::uint32_t, 2>& counter) {
+  return philox_word(key, static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32), counter[0],
+                     counter[1]);
+}
+
+std::uint32_t element_byte_word(std::uint64_t key, std::uint64_t number, const std::array<std::uint32_t, 2>& counter) {
+  constexpr std::array<int, 4> kByteOf{0, 2, 1, 3};
+  const std::uint64_t call = number / 16;
+  const std::array<std::uint32_t, 4> four = philox_words(
+      key, static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), counter[0], counter[1]);
+  const std::uint32_t byte = four[number % 16 / 4] >> 8 * kByteOf[number % 4] & 0xFF;
+  return byte << 24;
 }
 
 QuantizedTensor quantize(const MatrixView& input, Format element, BlockShape block, const Recipe& recipe,

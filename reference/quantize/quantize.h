@@ -24,6 +24,7 @@
 //   const QuantizedTensor q = quantize(x, Format::e2m1, {1, 16}, any_recipe_named("nvfp4"));
 //   const QuantizedTensor r = quantize(x, Format::e2m1, {1, 16}, any_recipe_named("nvfp4"), {.outer_of_rows = true});
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -59,6 +60,14 @@ struct QuantizeExtras {
   std::span<const std::uint32_t> words;  // stochastic rounding: a random word for each element, row-major
   const Magnitudes* whole = nullptr;     // two levels: of the matrix that the input is a part of, in place of its own
 };
+
+// The words of stochastic rounding, of the element with this number, under a key and two words of a counter: one of its
+// own, the first output of Philox under (number, counter). Or by bytes, one call for 16 elements and one word for four:
+// output number % 16 / 4 under (number / 16, counter), of which elements 0 to 3 have the bytes 0, 2, 1, 3 (byte 0 is
+// the lowest), on top of a word of zeros. Under the 256 bytes a fraction f is rounded away from zero floor(256 f)
+// times.
+std::uint32_t element_word(std::uint64_t key, std::uint64_t number, const std::array<std::uint32_t, 2>& counter);
+std::uint32_t element_byte_word(std::uint64_t key, std::uint64_t number, const std::array<std::uint32_t, 2>& counter);
 
 // The same with these. Error{usage} for extras that the recipe has no use for, other numbers of them, a stochastic
 // recipe without words, and an outer scale given that is no positive finite number (an amax may be 0).

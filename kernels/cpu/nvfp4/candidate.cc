@@ -43,7 +43,7 @@ mxcheck_layout layout_of(const Nvfp4Policy& plan) { return plan.tiled ? MXCHECK_
 
 // Recipes and types of x that options are offered for, and groups of the transform.
 constexpr std::array<int, 2> kGroups{16, 128};
-constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = true, .bytes = false};
+constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = true, .bytes = true};
 
 Nvfp4Options read_options_of(const mxcheck_policy* policy, const Nvfp4Policy& plan) {
   Nvfp4Options options = read_nvfp4_options(policy, kOptions);

@@ -1,8 +1,9 @@
 // Stochastic rounding and the butterfly of a random Hadamard transform, compiled once for each Highway target.
 //
-// Words come first: Philox in all lanes, whose 32 x 32 bit products are those of even and of odd lanes. A code is the
-// bits of an element's quotient, to which the word is added below the last kept bit. The butterfly's first two stages
-// exchange lanes of 128 bits, the others add and subtract whole vectors.
+// Words come first: Philox in all lanes, whose 32 x 32 bit products are those of even and of odd lanes; by bytes the
+// four outputs of a lane are 16 bytes in memory. A code is the bits of an element's quotient, to which the word is
+// added below the last kept bit. The butterfly's first two stages exchange lanes of 128 bits, the others add and
+// subtract whole vectors.
 
 #if defined(MXCHECK_CPU_NVFP4_OPTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_NVFP4_OPTIONS_INL_H_
@@ -63,16 +64,17 @@ HWY_INLINE void products(D d, V a, std::uint32_t b, V& high, V& low) {
   low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
 }
 
-// The words of consecutive elements from this one on, one a lane.
-template <class D, class V = hn::VFromD<D>>
-HWY_INLINE V words_from(D d, const Nvfp4Words& words, std::uint64_t element) {
-  const std::uint64_t first = element + words.offset;
+// The four outputs of Philox under consecutive counters from this number on, one a lane. high: the bits of a number's
+// high half, beyond which it starts from 0.
+template <class D, class V>
+HWY_INLINE void philox_from(D d, const Nvfp4Words& words, std::uint64_t first, std::uint32_t high, V& c0, V& c1, V& c2,
+                            V& c3) {
   const auto low = hn::Set(d, static_cast<std::uint32_t>(first));
-  auto c0 = hn::Add(low, hn::Iota(d, 0U));
+  c0 = hn::Add(low, hn::Iota(d, 0U));
   const auto carry = hn::VecFromMask(d, hn::Lt(c0, low));  // -1 where the sum wrapped
-  auto c1 = hn::Sub(hn::Set(d, static_cast<std::uint32_t>(first >> 32)), carry);
-  auto c2 = hn::Set(d, words.counter[0]);
-  auto c3 = hn::Set(d, words.counter[1]);
+  c1 = hn::And(hn::Sub(hn::Set(d, static_cast<std::uint32_t>(first >> 32)), carry), hn::Set(d, high));
+  c2 = hn::Set(d, words.counter[0]);
+  c3 = hn::Set(d, words.counter[1]);
   std::uint32_t k0 = static_cast<std::uint32_t>(words.seed), k1 = static_cast<std::uint32_t>(words.seed >> 32);
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
     V high0, low0, high1, low1;
@@ -81,7 +83,49 @@ HWY_INLINE V words_from(D d, const Nvfp4Words& words, std::uint64_t element) {
     c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0)), c1 = low1;
     c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1)), c3 = low0;
   }
+}
+
+// The words of consecutive elements from this one on, one a lane.
+template <class D, class V = hn::VFromD<D>>
+HWY_INLINE V words_from(D d, const Nvfp4Words& words, std::uint64_t element) {
+  V c0, c1, c2, c3;
+  philox_from(d, words, element + words.offset, ~0U, c0, c1, c2, c3);
   return c0;
+}
+
+constexpr std::int64_t kElementsOfCall = 16;  // of bytes
+
+// The bytes of a word in the order of its four elements: the middle ones change places.
+template <class D, class V>
+HWY_INLINE V bytes_in_order(D d, V word) {
+  const auto ends = hn::And(word, hn::Set(d, 0xFF0000FFU));
+  const auto second = hn::And(hn::ShiftRight<8>(word), hn::Set(d, 0xFF00U));
+  return hn::Or(ends, hn::Or(second, hn::And(hn::ShiftLeft<8>(word), hn::Set(d, 0xFF0000U))));
+}
+
+// Writes the bytes of elements [element, element + count) as if `element` was the first of its 16, and returns those of
+// the element. to: room for the calls of count + 15 elements, and of a vector.
+HWY_INLINE const std::uint8_t* random_bytes(const Nvfp4Words& words, std::uint64_t element, std::int64_t count,
+                                            std::uint32_t* to) {
+  const hn::CappedTag<std::uint32_t, 8> d;
+  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+  const std::uint64_t number = element + words.offset;
+  const auto before = static_cast<std::int64_t>(number % kElementsOfCall);
+  for (std::int64_t i = 0; i < before + count; i += kLanes * kElementsOfCall) {
+    hn::VFromD<decltype(d)> c0, c1, c2, c3;
+    philox_from(d, words, number / kElementsOfCall + static_cast<std::uint64_t>(i / kElementsOfCall), 0x0FFFFFFFU, c0,
+                c1, c2, c3);
+    hn::StoreInterleaved4(bytes_in_order(d, c0), bytes_in_order(d, c1), bytes_in_order(d, c2), bytes_in_order(d, c3), d,
+                          to + i / 4);
+  }
+  return reinterpret_cast<const std::uint8_t*>(to) + before;
+}
+
+// The words of elements whose bytes these are.
+template <class D>
+HWY_INLINE hn::VFromD<D> words_of_bytes(D d, const std::uint8_t* bytes) {
+  const hn::Rebind<std::uint8_t, D> narrow;
+  return hn::ShiftLeft<24>(hn::PromoteTo(d, hn::LoadU(narrow, bytes)));
 }
 
 // nvfp4_stochastic_code of the lanes, with the signs of `value` in bit 3; no lane is NaN.
@@ -117,9 +161,11 @@ HWY_INLINE hn::VFromD<D> exact_quotient(D d, hn::VFromD<D> x, double divisor) {
   return hn::Combine(d, high, low);
 }
 
-// Writes the codes of 16 elements of a block with this scale, two a byte; `element` is the number of the first.
+// Writes the codes of 16 elements of a block with this scale, two a byte; `element` is the number of the first. bytes:
+// theirs, or null where each has a word.
 HWY_INLINE void encode_stochastic_block(const Levels& levels, const float* x, std::uint8_t byte,
-                                        const Nvfp4Words& words, std::uint64_t element, std::uint8_t* codes) {
+                                        const Nvfp4Words& words, std::uint64_t element, const std::uint8_t* bytes,
+                                        std::uint8_t* codes) {
   const hn::CappedTag<float, 8> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   constexpr std::size_t kLanes = hn::MaxLanes(d);
@@ -130,7 +176,8 @@ HWY_INLINE void encode_stochastic_block(const Levels& levels, const float* x, st
   for (std::size_t i = 0; i < 16; i += kLanes) {
     const auto v = hn::LoadU(d, x + i);
     const auto value = is_exact && byte != 0 ? exact_quotient(d, v, divisor) : hn::Mul(v, factor);
-    hn::Store(stochastic_codes(d, value, du, words_from(du, words, element + i)), du, of_block + i);
+    const auto word = bytes != nullptr ? words_of_bytes(du, bytes + i) : words_from(du, words, element + i);
+    hn::Store(stochastic_codes(d, value, du, word), du, of_block + i);
   }
   for (std::size_t i = 0; i < 16; i += 2) codes[i / 2] = static_cast<std::uint8_t>(of_block[i] | of_block[i + 1] << 4);
 }

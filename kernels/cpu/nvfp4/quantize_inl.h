@@ -141,10 +141,13 @@ class Nvfp4Quantizer {
   // The codes of a row of a panel by random words; whole blocks are written.
   void stochastic_run(const Panel<T>& p, std::int64_t row, std::uint64_t number) {
     HWY_ALIGN float x[kBlockCols];
+    const std::int64_t padded = (p.cols + kBlockCols - 1) / kBlockCols * kBlockCols;
+    const std::uint8_t* bytes = job_.words.bytes ? random_bytes(job_.words, number, padded, random_) : nullptr;
     for (std::int64_t c = 0; c < p.cols; c += kBlockCols) {
       for (std::int64_t i = 0; i < kBlockCols; ++i) x[i] = Kind::value(p.x[row * p.stride + c + i]);
       encode_stochastic_block(job_.levels, x, bytes_[c / kBlockCols], job_.words,
-                              number + static_cast<std::uint64_t>(c), p.codes + row * p.codes_stride + c / 2);
+                              number + static_cast<std::uint64_t>(c), bytes != nullptr ? bytes + c : nullptr,
+                              p.codes + row * p.codes_stride + c / 2);
     }
   }
   #endif
@@ -172,6 +175,7 @@ class Nvfp4Quantizer {
   HWY_ALIGN T amax_[kPanelBlocks] = {};
   HWY_ALIGN T column_amax_[kPanelCols] = {};
   HWY_ALIGN float floats_[kPanelBlocks] = {};
+  HWY_ALIGN std::uint32_t random_[kPanelCols / 4 + 4 * 8] = {};  // bytes of a row, of those before, and of a vector
   #endif
   HWY_ALIGN std::uint8_t bytes_[kPanelBlocks] = {};
   bool hard_[kPanelBlocks] = {};

@@ -84,7 +84,7 @@ std::uint8_t quantize_stochastic_block(const Levels& levels, const Nvfp4Words& w
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
       const auto i = static_cast<std::size_t>(r * cols + c);
-      const std::uint32_t word = nvfp4_word(words, first + static_cast<std::uint64_t>(r * pitch + c));
+      const std::uint32_t word = nvfp4_element_word(words, first + static_cast<std::uint64_t>(r * pitch + c));
       rounded[i] = levels.stochastic_code_of(block.x[i], byte, word);
     }
   }

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "kernels/candidate_nvfp4.h"
-#include "numerics/elementary/elementary.h"
 #include "numerics/format/codec.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
@@ -22,8 +21,7 @@
 namespace mxcheck {
 
 std::uint32_t Nvfp4Word::of_number(std::uint64_t number) const {
-  return philox_word(random.key, static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
-                     counter[0], counter[1]);
+  return has_bytes ? element_byte_word(random.key, number, counter) : element_word(random.key, number, counter);
 }
 
 Case transposed(const Case& c) {
@@ -66,13 +64,14 @@ namespace {
 
 // Calls each(word, number) for the elements of rows [begin, end).
 template <class Each>
-void for_words(const Nvfp4Random& r, const Nvfp4Matrix& m, std::int64_t begin, std::int64_t end, const Each& each) {
+void for_words(const Nvfp4Options& o, const Nvfp4Random& r, const Nvfp4Matrix& m, std::int64_t begin, std::int64_t end,
+               const Each& each) {
   const std::uint32_t sign = sign_bit(m.x.dtype);
   for (std::int64_t i = begin; i < end; ++i) {
     for (std::int64_t j = 0; j < m.c.cols; ++j) {
       const bool is_negative = (m.x.bits(i, j) & sign) != 0;
       each(Nvfp4Word{r, m.is_transposed ? r.column_counter : r.counter, i, j, m.c.rows, m.c.cols, m.is_transposed,
-                     is_negative},
+                     is_negative, o.has_bytes()},
            static_cast<std::size_t>(i * m.c.cols + j));
     }
   }
@@ -80,7 +79,7 @@ void for_words(const Nvfp4Random& r, const Nvfp4Matrix& m, std::int64_t begin, s
 
 Recipe recipe_of(const Nvfp4Problem& p, const Nvfp4Slip& slip) {
   Recipe recipe = p.recipe();
-  if (p.options().is_stochastic) recipe.rounding = Rounding::stochastic;
+  if (p.options().is_stochastic()) recipe.rounding = Rounding::stochastic;
   if (slip.recipe) slip.recipe(recipe);
   return recipe;
 }
@@ -135,7 +134,7 @@ std::vector<std::uint32_t> nvfp4_words(const Nvfp4Problem& p, const Nvfp4Matrix&
   Nvfp4Random r = p.random();
   if (slip.fields) slip.fields(o, r);
   parallel_ranges(m.c.rows, m.c.elements() * 8, 0, [&](std::int64_t begin, std::int64_t end) {
-    for_words(r, m, begin, end, [&](const Nvfp4Word& w, std::size_t at) {
+    for_words(o, r, m, begin, end, [&](const Nvfp4Word& w, std::size_t at) {
       words[at] = slip.word ? slip.word(w) : w.of_number(w.number());
     });
   });
@@ -158,7 +157,7 @@ QuantizedTensor nvfp4_quantized(const Nvfp4Problem& p, const Nvfp4Matrix& m, con
   Recipe nearest = recipe;
   nearest.rounding = Rounding::nearest_even;
   const QuantizedTensor other = quantize(m.view(), Format::e2m1, block, nearest, {.outer = outer}, m.c.experts);
-  for_words(p.random(), m, 0, m.c.rows, [&](const Nvfp4Word& w, std::size_t at) {
+  for_words(p.options(), p.random(), m, 0, m.c.rows, [&](const Nvfp4Word& w, std::size_t at) {
     if (slip.is_nearest(w)) q.codes.set_code(at, other.codes.code(at));
   });
   return q;
@@ -187,13 +186,18 @@ void explain_element(const Nvfp4Problem& p, const Nvfp4Matrix& m, std::int64_t r
                                           notations(m.x.dtype, m.x.bits(row, col)), first,
                                           first + p.options().hadamard - 1, m.is_transposed ? "column" : "row"));
   }
-  if (!p.options().is_stochastic) return;
+  if (!p.options().is_stochastic()) return;
   const Nvfp4Random& r = p.random();
   const std::array<std::uint32_t, 2>& counter = m.is_transposed ? r.column_counter : r.counter;
-  const Nvfp4Word w{r, counter, row, col, m.c.rows, m.c.cols, m.is_transposed, false};
+  const bool has_bytes = p.options().has_bytes();
+  const Nvfp4Word w{r, counter, row, col, m.c.rows, m.c.cols, m.is_transposed, false, has_bytes};
+  const std::uint64_t n = w.number(), call = has_bytes ? n / 16 : n;
+  const std::uint32_t word = w.of_number(n);
   finding.element.push_back(
-      fmt::format("word      0x{:08x}, of the key 0x{:x} and the counter (0x{:x}, 0x{:x}, 0x{:x}, 0x{:x})",
-                  w.of_number(w.number()), r.key, w.number() & 0xFFFFFFFF, w.number() >> 32, counter[0], counter[1]));
+      (has_bytes ? fmt::format("byte      0x{:02x}, number {} of output {} of", word >> 24, n % 4, n % 16 / 4)
+                 : fmt::format("word      0x{:08x}, of", word)) +
+      fmt::format(" the key 0x{:x} and the counter (0x{:x}, 0x{:x}, 0x{:x}, 0x{:x})", r.key, call & 0xFFFFFFFF,
+                  call >> 32, counter[0], counter[1]));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "numerics/scale/recipe.h"
@@ -41,6 +42,7 @@ struct Nvfp4Word {
   std::int64_t rows, cols;
   bool is_transposed;
   bool is_negative;
+  bool has_bytes;  // stochastic rounding by bytes
 
   [[nodiscard]] std::uint64_t number() const { return static_cast<std::uint64_t>(row * cols + col) + random.offset; }
   // By the definition, of the element with this number.
@@ -74,6 +76,12 @@ QuantizedTensor nvfp4_quantized(const Nvfp4Problem& p, const Nvfp4Matrix& m, con
 std::vector<Bytes> nvfp4_outputs(const Nvfp4Problem& p, const Nvfp4Slip& slip);
 
 void explain_nvfp4_options(const Nvfp4Problem& p, std::size_t output, Finding& finding);
+// Slips of words: which one an element has, and what it does (word_definitions.cc).
+struct NamedNvfp4Slip {
+  std::string name;
+  Nvfp4Slip slip;
+};
+std::vector<NamedNvfp4Slip> nvfp4_word_slips(const Nvfp4Problem& problem);
 // Other recipes, and slips of words, of the transform and of directions.
 Table nvfp4_options_table(const Nvfp4Problem& problem);
 std::vector<InvalidCall> invalid_nvfp4_options();

@@ -22,34 +22,15 @@
 namespace mxcheck {
 namespace {
 
-constexpr std::uint64_t kHalf = 0xFFFFFFFF;
-
-// All outputs of Philox4x32 after so many rounds; the definition takes the first after ten.
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::array<std::uint32_t, 4> c, int rounds) {
-  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int i = 0; i < rounds; ++i, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c[0], p1 = std::uint64_t{0xCD9E8D57U} * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-  }
-  return c;
-}
-
-std::array<std::uint32_t, 4> counter_of(const Nvfp4Word& w, std::uint64_t number) {
-  return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32), w.counter[0], w.counter[1]};
-}
-std::uint32_t own_word(const Nvfp4Word& w) { return w.of_number(w.number()); }
-std::uint64_t place_of(const Nvfp4Word& w) { return static_cast<std::uint64_t>(w.row * w.cols + w.col); }
-
 class OptionRows {
  public:
   explicit OptionRows(const Nvfp4Problem& p) : p_(p) {}
 
   Table take() {
     recipes();
-    if (p_.options().is_stochastic) stochastic();
-    if (p_.options().is_stochastic) numbers();
-    if (p_.options().is_stochastic) counters();
+    if (p_.options().is_stochastic()) {
+      for (NamedNvfp4Slip& named : nvfp4_word_slips(p_)) add(std::move(named.name), std::move(named.slip));
+    }
     if (p_.options().hadamard != 0) signs_and_factors();
     if (p_.options().hadamard != 0) transforms();
     if (p_.options().has_both) directions();
@@ -91,9 +72,6 @@ class OptionRows {
   }
 
   void recipes();
-  void stochastic();
-  void numbers();
-  void counters();
   void signs_and_factors();
   void transforms();
   void directions();
@@ -106,7 +84,7 @@ class OptionRows {
 
 void OptionRows::recipes() {
   const Recipe own = p_.recipe();
-  const bool is_stochastic = p_.options().is_stochastic;
+  const bool is_stochastic = p_.options().is_stochastic();
   for (const Recipe& recipe : two_level_recipes()) {
     if (recipe.name == own.name || recipe.two_level.stored != own.two_level.stored) continue;
     add_recipe(
@@ -120,117 +98,6 @@ void OptionRows::recipes() {
   if (is_stochastic) return;
   add_recipe("codes: ties away from zero", [](Recipe& r) { r.rounding = Rounding::nearest_away; });
   add_recipe("codes: truncated", [](Recipe& r) { r.rounding = Rounding::toward_zero; });
-}
-
-// The word that an element has, and what it does.
-void OptionRows::stochastic() {
-  add_nearest("codes: rounded to nearest, without the words", [](const Nvfp4Word&) { return true; });
-  add_word("codes: truncated, as under words of 0", [](const Nvfp4Word&) { return 0U; });
-  add_word("codes: rounded away from zero, as under words of 2^32 - 1", [](const Nvfp4Word&) { return ~0U; });
-  add_word("the word is added to signed values: negative ones round the other way",
-           [](const Nvfp4Word& w) { return w.is_negative ? ~own_word(w) : own_word(w); });
-  add_word("the word is subtracted in place of added", [](const Nvfp4Word& w) { return ~own_word(w); });
-  add_word("the low byte of the word in place of the top one", [](const Nvfp4Word& w) { return own_word(w) << 24; });
-  add_word("the top byte of the word alone", [](const Nvfp4Word& w) { return own_word(w) & 0xFF000000U; });
-  add_word("the low half of the word in place of the high one", [](const Nvfp4Word& w) { return own_word(w) << 16; });
-  add_word("the word with its bytes in the opposite order",
-           [](const Nvfp4Word& w) { return __builtin_bswap32(own_word(w)); });
-  add_word("half of the word: without its top bit", [](const Nvfp4Word& w) { return own_word(w) >> 1; });
-  Nvfp4Slip scales;
-  scales.has_stochastic_scales = true;
-  add("block scales are rounded by the word of their first element", scales);
-  scales.is_nearest = [](const Nvfp4Word&) { return true; };
-  add("block scales are rounded by words, and codes to nearest", std::move(scales));
-  for (const std::int64_t unit : {2, 4, 8, 16, 32, 64}) {
-    if (p_.c.cols % unit == 0) continue;
-    add_nearest("elements after the last whole " + std::to_string(unit) + " columns are rounded to nearest",
-                [unit](const Nvfp4Word& w) { return w.col >= w.cols / unit * unit; });
-  }
-  for (int output = 1; output < 4; ++output) {
-    add_word("output " + std::to_string(output + 1) + " of Philox in place of the first", [output](const Nvfp4Word& w) {
-      return philox(w.random.key, counter_of(w, w.number()), 10)[static_cast<std::size_t>(output)];
-    });
-  }
-  add_word("the four outputs of Philox for four elements, of the counter of their number / 4",
-           [](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number() / 4), 10)[w.number() % 4]; });
-  add_word("the four outputs of Philox for four elements, of the counter of the first of them", [](const Nvfp4Word& w) {
-    return philox(w.random.key, counter_of(w, w.number() / 4 * 4), 10)[w.number() % 4];
-  });
-  for (const int rounds : {7, 9}) {
-    add_word("Philox of " + std::to_string(rounds) + " rounds",
-             [rounds](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number()), rounds)[0]; });
-  }
-}
-
-// The number of an element.
-void OptionRows::numbers() {
-  const auto add_number = [this](std::string name, std::function<std::uint64_t(const Nvfp4Word&)> number) {
-    add_word(std::move(name),
-             [number = std::move(number)](const Nvfp4Word& w) { return w.of_number(number(w) + w.random.offset); });
-  };
-  const auto number = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
-  add_number("words of the row in place of the element", [=](const Nvfp4Word& w) { return number(w.row); });
-  add_number("words of the column in place of the element", [=](const Nvfp4Word& w) { return number(w.col); });
-  add_number("words of the block of 16 in place of the element",
-             [=](const Nvfp4Word& w) { return number(w.row * ((w.cols + 15) / 16) + w.col / 16); });
-  for (const std::uint64_t count : {2U, 4U, 8U, 16U}) {
-    add_number("one word for " + std::to_string(count) + " elements, that of the first",
-               [count](const Nvfp4Word& w) { return place_of(w) / count * count; });
-    add_number("one word for " + std::to_string(count) + " elements, of their number / " + std::to_string(count),
-               [count](const Nvfp4Word& w) { return place_of(w) / count; });
-  }
-  for (const std::int64_t count : {2, 4, 8, 16}) {
-    add_number("one word for " + std::to_string(count) + " columns, that of the first",
-               [=](const Nvfp4Word& w) { return number(w.row * w.cols + w.col / count * count); });
-  }
-  add_number("words of the element after", [](const Nvfp4Word& w) { return place_of(w) + 1; });
-  add_number("words of the element before", [](const Nvfp4Word& w) { return place_of(w) - 1; });
-  add_number("words in the order of columns", [=](const Nvfp4Word& w) { return number(w.col * w.rows + w.row); });
-  const std::int64_t stride = p_.input.stride;
-  add_number("words of the place in x, gaps between its rows counted",
-             [=](const Nvfp4Word& w) { return number(w.row * stride + w.col); });
-  for (const std::int64_t unit : {2, 16, 32, 64, 128}) {
-    if (p_.c.cols % unit == 0 || p_.c.rows < 2) continue;
-    add_number("rows padded to " + std::to_string(unit) + " columns when elements are numbered",
-               [=](const Nvfp4Word& w) { return number(w.row * ((w.cols + unit - 1) / unit * unit) + w.col); });
-  }
-  if (p_.c.experts.empty()) return;
-  add_number("numbers of elements restart at each expert", [experts = p_.c.experts](const Nvfp4Word& w) {
-    std::int64_t first = 0;
-    for (const std::int64_t begin : experts) first = begin <= w.row ? begin : first;
-    return place_of(w) - static_cast<std::uint64_t>(first * w.cols);
-  });
-}
-
-// The key and the counter.
-void OptionRows::counters() {
-  const auto add_counter = [this](std::string name,
-                                  std::function<void(std::uint64_t&, std::array<std::uint32_t, 4>&)> change) {
-    add_word(std::move(name), [change = std::move(change)](const Nvfp4Word& w) {
-      std::uint64_t key = w.random.key;
-      std::array<std::uint32_t, 4> counter = counter_of(w, w.number());
-      change(key, counter);
-      return philox(key, counter, 10)[0];
-    });
-  };
-  add_counter("the high half of the seed is dropped", [](auto& key, auto&) { key &= kHalf; });
-  add_counter("the halves of the seed are exchanged", [](auto& key, auto&) { key = key >> 32 | key << 32; });
-  add_counter("a seed of 0", [](auto& key, auto&) { key = 0; });
-  add_counter("the halves of the element's number are exchanged in the counter",
-              [](auto&, auto& c) { std::swap(c[0], c[1]); });
-  add_counter("the element's number without its high half", [](auto&, auto& c) { c[1] = 0; });
-  add_counter("the third and the fourth word of the counter are exchanged",
-              [](auto&, auto& c) { std::swap(c[2], c[3]); });
-  add_counter("the third and the fourth word of the counter are 0", [](auto&, auto& c) { c[2] = c[3] = 0; });
-  add_counter("the fourth word of the counter is 0", [](auto&, auto& c) { c[3] = 0; });
-  add_counter("the element's number is in the third and the fourth word of the counter",
-              [](auto&, auto& c) { std::swap(c[0], c[2]), std::swap(c[1], c[3]); });
-  add_word("the offset is ignored", [](const Nvfp4Word& w) { return w.of_number(place_of(w)); });
-  add_word("the offset without its high half",
-           [](const Nvfp4Word& w) { return w.of_number(place_of(w) + (w.random.offset & kHalf)); });
-  add_word("the sum of number and offset does not carry into its high half", [](const Nvfp4Word& w) {
-    return w.of_number(((place_of(w) + w.random.offset) & kHalf) | (w.random.offset & ~kHalf));
-  });
 }
 
 Input scaled_by(const Input& x, int power) {
@@ -416,10 +283,10 @@ void OptionRows::directions() {
     with("the rows are transformed too", &Nvfp4Slip::transforms_rows);
     with("the columns are not transformed", &Nvfp4Slip::has_columns_untransformed);
   }
-  if (!p_.options().is_stochastic) return;
+  if (!p_.options().is_stochastic()) return;
   add_word("words of the columns by the counter of the rows", [](Nvfp4Word w) {
     w.counter = w.random.counter;
-    return own_word(w);
+    return w.of_number(w.number());
   });
   add_word("words of the columns by the element's number in x", [](const Nvfp4Word& w) {
     const std::int64_t place = w.is_transposed ? w.col * w.rows + w.row : w.row * w.cols + w.col;

@@ -24,10 +24,14 @@ namespace {
 
 bool has_options(const Variant& v) { return v.operation == "quantize_nvfp4" && blocks_of(v).options.any(); }
 bool is_stochastic(const Variant& v, std::span<const Variant>) {
-  return has_options(v) && blocks_of(v).options.is_stochastic;
+  return has_options(v) && blocks_of(v).options.is_stochastic();
 }
 bool is_stochastic_of_rows(const Variant& v, std::span<const Variant>) {
-  return has_options(v) && blocks_of(v).options.is_stochastic && !blocks_of(v).options.has_both;
+  return has_options(v) && blocks_of(v).options.is_stochastic() && !blocks_of(v).options.has_both;
+}
+// By bytes, of elements that no transform makes.
+bool has_bytes_of_x(const Variant& v, std::span<const Variant>) {
+  return has_options(v) && blocks_of(v).options.has_bytes() && blocks_of(v).options.hadamard == 0;
 }
 bool has_transform(const Variant& v, std::span<const Variant>) {
   return has_options(v) && blocks_of(v).options.hadamard != 0;
@@ -41,7 +45,7 @@ Variant with_options(Variant v, const Nvfp4Options& options) {
 // The same call without words.
 Variant nearest_of(const Variant& v) {
   Nvfp4Options o = blocks_of(v).options;
-  o.is_stochastic = false;
+  o.rounding = Nvfp4Rounding::nearest;
   return with_options(v, o);
 }
 bool has_nearest(const Variant& v, std::span<const Variant> all) {
@@ -159,10 +163,55 @@ void mean(const Law& law, const Case& c) {
     }
   }
   for (std::size_t i = 0; i < matrices.size(); ++i) {
-    if (!is_stochastic_cast(Format::e2m1, Overflow::saturate, values[i], codes[i]))
+    if (!is_stochastic_cast(Format::e2m1, Overflow::saturate, values[i], codes[i], p.options().has_bytes() ? 8 : 32))
       Law::broken(p.outputs[2 * i].name + " of " + std::to_string(kKeys) +
                   " keys are not the neighbours of their values, or the upper one not as often as it should be");
   }
+}
+
+// The scale of the tensor under which elements of a block of amax 6 are multiplied by 1, as the recipe stores it.
+float scale_of_one(const Recipe& recipe) { return recipe.two_level.stored == StoredScale::amax ? 2688.0F : 1.0F; }
+
+bool leaves_elements(const Recipe& recipe, float stored) {
+  const OuterScale outer = outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), stored);
+  BlockAmax six;
+  six.amax = 6;
+  return block_scale(recipe, Format::e2m1, six, outer).factor == 1;
+}
+
+// Elements of 0 to 6 in blocks that have a 6 in row i, column i, and zeros in others; their quotients are themselves.
+// is_cut: without what a code's fraction has after its first eight bits.
+Input elements_up_to_six(const Case& c, bool is_cut) {
+  return make_input(c.variant.dtype, c.rows, c.cols, c.cols, [&](std::int64_t i, std::int64_t j) {
+    const std::uint64_t word = random_word(c.seed ^ 0xB17E5, static_cast<std::uint64_t>(i * c.cols + j));
+    const bool has_six =
+        j / 16 * 16 + i % 16 < c.cols && (i / 16 * 16 + j % 16 < c.rows || !blocks_of(c.variant).options.has_both);
+    const std::uint32_t sign = (word & 1) != 0 ? sign_bit(c.variant.dtype) : 0;
+    if (!has_six) return sign;
+    const double most = (word & 2) != 0 ? 0.5 : 6;  // below a half narrow types have more bits than eight
+    const double drawn = i % 16 == j % 16 ? 6 : std::ldexp(static_cast<double>(word >> 40), -24) * most;
+    const std::uint32_t bits = nearest_bits(c.variant.dtype, drawn);
+    if (!is_cut) return bits | sign;
+    const double value = decode(c.variant.dtype, bits);
+    const double step = (value < 2 ? 0.5 : value < 4 ? 1 : 2) / 256;
+    return nearest_bits(c.variant.dtype, std::floor(value / step) * step) | sign;
+  });
+}
+
+// The bits of a fraction after the first eight change no code.
+void eight_bits(const Law& law, const Case& c) {
+  const Recipe recipe = any_recipe_named(blocks_of(c.variant).recipe);
+  const float stored = scale_of_one(recipe);
+  const bool has_cut_bands = !c.experts.empty() && blocks_of(c.variant).block.rows != 1;
+  if (c.elements() == 0 || has_cut_bands || recipe.two_level.choice != BlockChoice::none ||
+      recipe.drop_negative_zero != DropNegativeZero::none || !leaves_elements(recipe, stored)) {
+    law.says_nothing();
+  }
+  const float columns = blocks_of(c.variant).options.has_both ? stored : 0;
+  const Nvfp4Problem p(without_gaps(c), elements_up_to_six(c, false), stored, columns);
+  const Nvfp4Problem cut(without_gaps(c), elements_up_to_six(c, true), stored, columns);
+  const Law::Outputs got = law.outputs(p);
+  law.all_equal(p, law.outputs(cut), got, "are not those of x whose fractions end after eight bits");
 }
 
 // The rows from one on, under the offset of its first element, are quantized as in the whole matrix.
@@ -229,7 +278,7 @@ void one_hot(const Law& law, const Case& c) {
       const bool is_negative = (std::popcount(both) % 2 != 0) != has_sign;
       const auto k = static_cast<std::size_t>(i * along.cols + j);
       const auto first = static_cast<std::size_t>(i * along.cols + j / 16 * 16);
-      want[k] = static_cast<std::uint8_t>((own[o.is_stochastic ? k : first] & 7) | (is_negative ? 8 : 0));
+      want[k] = static_cast<std::uint8_t>((own[o.is_stochastic() ? k : first] & 7) | (is_negative ? 8 : 0));
     }
   }
   law.equal(q.outputs[output], packed_rows(want, along.cols), got[output],
@@ -289,6 +338,9 @@ std::vector<Statement> nvfp4_options_laws() {
       law_statement("nvfp4_stochastic_rounding_has_the_right_mean",
                     "over several keys a code is above its value as often as the value is above the code below",
                     "docs/nvfp4.md", is_stochastic, {Data::normal, Data::real}, 0, true, mean),
+      law_statement("nvfp4_bytes_decide_with_the_first_eight_bits_of_the_fraction",
+                    "by bytes, what the discarded fraction has after its first eight bits changes no code",
+                    "kernels/candidate_nvfp4.h", has_bytes_of_x, {Data::normal}, 30, true, eight_bits),
       law_statement(
           "nvfp4_a_part_under_its_offset_is_quantized_as_in_the_whole",
           "rows from one on, under the offset of its first element, have the codes that they have in the whole",

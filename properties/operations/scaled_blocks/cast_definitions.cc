@@ -209,7 +209,7 @@ Table stochastic_table(Format format, std::vector<double> values, std::vector<st
 }
 
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
-                        std::span<const std::uint32_t> codes) {
+                        std::span<const std::uint32_t> codes, int bits) {
   constexpr double kDeviations = 6, kFewest = 16;  // inputs between two codes: of fewer nothing is said
   double up_due = 0, up = 0, farther_due = 0, farther = 0, variance = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -217,11 +217,12 @@ bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double
     const auto with = [&](std::uint32_t word) {
       return encode(format, values[i], Rounding::stochastic, overflow, word);
     };
-    const std::uint32_t low = with(0), high = with(~0U);
+    const std::uint32_t low = with(0), high = with(~0U << (32 - bits));
     if (codes[i] != low && codes[i] != high) return false;
     const double below = decode(format, low), above = decode(format, high);
     if (low == high || !std::isfinite(above)) continue;
-    const double fraction = (values[i] - below) / (above - below);
+    const double exact = (values[i] - below) / (above - below);
+    const double fraction = std::ldexp(std::floor(std::ldexp(exact, bits)), -bits);
     const bool went_up = codes[i] == high;
     up_due += fraction, up += went_up ? 1 : 0;
     farther_due += std::min(fraction, 1 - fraction), farther += went_up == (fraction < 0.5) ? 1 : 0;

@@ -78,9 +78,10 @@ Table casts_table(Format format, std::vector<double> values, std::size_t output)
 // Stochastic casts of the values with these random words, one a value.
 Table stochastic_table(Format format, std::vector<double> values, std::vector<std::uint32_t> words, std::size_t output);
 // True if these codes may be of a stochastic cast, whose random words are its own: each is one of the two beside its
-// value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass).
+// value, as often the upper one, and as often not the nearer, as is due (six standard deviations are let pass). bits:
+// random ones of a value, the top ones of its word; fractions count by as many.
 bool is_stochastic_cast(Format format, Overflow overflow, std::span<const double> values,
-                        std::span<const std::uint32_t> codes);
+                        std::span<const std::uint32_t> codes, int bits = 32);
 // Slips of a cast of values of this type that should be to nearest even with this overflow; only FP64 has slips that
 // go by way of FP32.
 Table cast_slips(Format format, Overflow overflow, const std::vector<double>& values, std::size_t output,

@@ -137,17 +137,16 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     return o.hadamard == 0 || o.sum == "butterfly" ? 1 : 1 + o.hadamard / 2;
   }
   static int kind_of_offset(const Case& c) {
-    constexpr std::uint64_t kWord = std::uint64_t{1} << 32;
+    const std::uint64_t limit = elements_of_first_word(blocks_of(c.variant).options);
     const std::uint64_t offset = blocks_case(c).random.offset;
     const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(1, c.elements()) - 1);
-    return offset == 0 ? 0 : offset >= kWord ? 3 : offset + last < kWord ? 1 : 2;
+    return offset == 0 ? 0 : offset >= limit ? 3 : offset + last < limit ? 1 : 2;
   }
 
   // Axes of the options of kernels/candidate_nvfp4.h.
   void add_options() {
     const auto text = [](const Variant& v) { return v.own.get<ScaledBlocksVariant>().options; };
-    add_of_variant("rounding",
-                   [=](const Variant& v) { return std::string(text(v).is_stochastic ? "stochastic" : "nearest"); });
+    add_of_variant("rounding", [=](const Variant& v) { return std::string(to_text(text(v).rounding)); });
     add_of_variant("transform", [=](const Variant& v) {
       const Nvfp4Options o = text(v);
       return o.hadamard == 0 ? std::string("none") : fmt::format("{} by {}", o.hadamard, o.sum);
@@ -156,7 +155,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     add_of_variant("directions", [=](const Variant& v) { return std::string(text(v).has_both ? "both" : "rows"); });
     add("counter of the first word", word_bins({"0", "of 32 bits", "of 32 bits, and passes them", "of more bits"}),
         [](const Case& c) {
-          return blocks_of(c.variant).options.is_stochastic ? std::int64_t{kind_of_offset(c)} : kNotOnAxis;
+          return blocks_of(c.variant).options.is_stochastic() ? std::int64_t{kind_of_offset(c)} : kNotOnAxis;
         });
     add("signs", word_bins({"none", "some"}), [](const Case& c) {
       if (blocks_of(c.variant).options.hadamard == 0) return kNotOnAxis;

@@ -22,15 +22,19 @@ namespace mxcheck {
 //
 //   rounding=stochastic hadamard=16/butterfly/bf16 directions=both
 
+enum class Nvfp4Rounding { nearest, stochastic, stochastic_bytes };  // in the order of mxcheck_rounding
+
 struct Nvfp4Options {
-  bool is_stochastic = false;
+  Nvfp4Rounding rounding = Nvfp4Rounding::nearest;
   int hadamard = 0;  // elements of a group; 0: no transform
   std::string sum;   // of the transform: exact, butterfly, or a contract
   Format result = Format::bf16;
   bool has_both = false;  // directions
   friend bool operator==(const Nvfp4Options&, const Nvfp4Options&) = default;
 
-  [[nodiscard]] bool any() const { return is_stochastic || hadamard != 0 || has_both; }
+  [[nodiscard]] bool is_stochastic() const { return rounding != Nvfp4Rounding::nearest; }
+  [[nodiscard]] bool has_bytes() const { return rounding == Nvfp4Rounding::stochastic_bytes; }
+  [[nodiscard]] bool any() const { return is_stochastic() || hadamard != 0 || has_both; }
 };
 // A case's words and signs, and the stored scale of the transposed matrix (0: by seed and matrix). In text, where
 // they are not 0: key=0x1f offset=0xffffff00 counter=0x80000104,0x3 column_counter=0x1,0x2 signs=0x2d4b
@@ -67,6 +71,7 @@ inline ScaledBlocksCase& blocks_case(Case& c) { return c.own.edit<ScaledBlocksCa
 
 // All combinations that libraries are queried for, none of them without an option.
 const std::vector<Nvfp4Options>& askable_nvfp4_options();
+std::string_view to_text(Nvfp4Rounding rounding);
 // Text of a variant's and of a case's fields, each with a blank before it; false: the field is none of them.
 std::string variant_text(const Nvfp4Options& options);
 std::string case_text(const Nvfp4Random& random);
@@ -76,6 +81,10 @@ bool set_nvfp4_field(Case& c, std::string_view field, std::string_view value);
 Policy nvfp4_policy(const Case& c, const mxcheck_policy& base);
 void read_nvfp4_policy(const Policy& policy, Case& c);
 
+// Elements that have a word of their own, or a byte, before the counter passes into its second word.
+inline std::uint64_t elements_of_first_word(const Nvfp4Options& o) {
+  return std::uint64_t{1} << (o.has_bytes() ? 36 : 32);
+}
 // Words and signs of a drawn case; what the variant has no use for stays 0.
 void draw_nvfp4_random(Case& c, Draw& draw);
 // The case with extents that the variant's groups divide: fewer columns (rows, with both directions), or one group.

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kAskedSums{"exact", "butterfly", "sm90_bf16", "sm100_f16"};
 constexpr std::array<Format, 2> kResults{Format::bf16, Format::fp32};  // in the order of mxcheck_hadamard_result
-constexpr std::array<std::string_view, 2> kRoundingWords{"nearest", "stochastic"};
+constexpr std::array<std::string_view, 3> kRoundingWords{"nearest", "stochastic", "stochastic_bytes"};
 constexpr std::array<std::string_view, 2> kDirectionWords{"rows", "both"};
 constexpr std::string_view kTransformIs = "none, or GROUP/SUM/TYPE, as 16/butterfly/bf16";
 
@@ -103,14 +103,14 @@ const std::vector<Nvfp4Options>& askable_nvfp4_options() {
     std::vector<Nvfp4Options> transforms{{}};
     for (const int group : kHadamardSizes) {
       for (const std::string_view sum : kAskedSums) {
-        for (const Format result : kResults) transforms.push_back({false, group, std::string(sum), result, false});
+        for (const Format result : kResults) transforms.push_back({{}, group, std::string(sum), result, false});
       }
     }
     std::vector<Nvfp4Options> made;
     for (const bool has_both : {false, true}) {
-      for (const bool is_stochastic : {false, true}) {
+      for (std::size_t rounding = 0; rounding < kRoundingWords.size(); ++rounding) {
         for (Nvfp4Options o : transforms) {
-          o.is_stochastic = is_stochastic, o.has_both = has_both;
+          o.rounding = static_cast<Nvfp4Rounding>(rounding), o.has_both = has_both;
           if (o.any()) made.push_back(std::move(o));
         }
       }
@@ -120,10 +120,12 @@ const std::vector<Nvfp4Options>& askable_nvfp4_options() {
   return all;
 }
 
+std::string_view to_text(Nvfp4Rounding rounding) { return kRoundingWords[static_cast<std::size_t>(rounding)]; }
+
 std::string variant_text(const Nvfp4Options& o) {
   if (!o.any()) return {};
-  return fmt::format(" rounding={} hadamard={} directions={}", kRoundingWords[o.is_stochastic ? 1 : 0],
-                     transform_text(o), kDirectionWords[o.has_both ? 1 : 0]);
+  return fmt::format(" rounding={} hadamard={} directions={}", to_text(o.rounding), transform_text(o),
+                     kDirectionWords[o.has_both ? 1 : 0]);
 }
 
 std::string case_text(const Nvfp4Random& r) {
@@ -137,10 +139,10 @@ bool set_nvfp4_field(Case& c, std::string_view field, std::string_view value) {
   const FieldText f{field, value};
   const auto options = [&c]() -> Nvfp4Options& { return blocks_of(c.variant).options; };
   const auto random = [&c]() -> Nvfp4Random& { return blocks_case(c).random; };
-  const auto word = [&](std::span<const std::string_view> words) { return word_field(field, value, words) != 0; };
-  return f.read("rounding", [&] { options().is_stochastic = word(kRoundingWords); }) ||
+  const auto word = [&](std::span<const std::string_view> words) { return word_field(field, value, words); };
+  return f.read("rounding", [&] { options().rounding = static_cast<Nvfp4Rounding>(word(kRoundingWords)); }) ||
          f.read("hadamard", [&] { set_transform(field, value, options()); }) ||
-         f.read("directions", [&] { options().has_both = word(kDirectionWords); }) ||
+         f.read("directions", [&] { options().has_both = word(kDirectionWords) != 0; }) ||
          f.read("key", [&] { random().key = hex_field<std::uint64_t>(field, value); }) ||
          f.read("offset", [&] { random().offset = hex_field<std::uint64_t>(field, value); }) ||
          f.read("counter", [&] { set_words(field, value, random().counter); }) ||
@@ -157,7 +159,7 @@ Policy nvfp4_policy(const Case& c, const mxcheck_policy& base) {
   const Nvfp4Random& r = blocks_case(c).random;
   mxcheck_nvfp4_policy p{};
   p.base = base;
-  p.rounding = o.is_stochastic ? MXCHECK_STOCHASTIC : MXCHECK_NEAREST;
+  p.rounding = static_cast<std::int32_t>(o.rounding);
   p.hadamard = o.hadamard, p.hadamard_sum = o.sum.c_str();
   p.hadamard_result = o.result == Format::fp32 ? MXCHECK_HADAMARD_FP32 : MXCHECK_HADAMARD_BF16;
   p.directions = o.has_both ? MXCHECK_BOTH_DIRECTIONS : MXCHECK_ROW_DIRECTION;
@@ -168,10 +170,20 @@ Policy nvfp4_policy(const Case& c, const mxcheck_policy& base) {
   return pack(p, {offsetof(mxcheck_nvfp4_policy, hadamard_sum)});
 }
 
+namespace {
+
+// Of a policy that no case may have: nearest.
+Nvfp4Rounding rounding_of(const mxcheck_nvfp4_policy& p) {
+  const bool is_known = p.rounding >= 0 && std::cmp_less(p.rounding, kRoundingWords.size());
+  return is_known ? static_cast<Nvfp4Rounding>(p.rounding) : Nvfp4Rounding::nearest;
+}
+
+}  // namespace
+
 void read_nvfp4_policy(const Policy& policy, Case& c) {
   if (policy.num_bytes < sizeof(mxcheck_nvfp4_policy)) return;
   const auto p = read<mxcheck_nvfp4_policy>(policy);
-  blocks_of(c.variant).options = {p.rounding == MXCHECK_STOCHASTIC, p.hadamard, p.hadamard_sum,
+  blocks_of(c.variant).options = {rounding_of(p), p.hadamard, p.hadamard_sum,
                                   p.hadamard_result == MXCHECK_HADAMARD_FP32 ? Format::fp32 : Format::bf16,
                                   p.directions == MXCHECK_BOTH_DIRECTIONS};
   Nvfp4Random& r = blocks_case(c).random;
@@ -185,11 +197,13 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
   const Nvfp4Options o = blocks_of(std::as_const(c).variant).options;
   if (!o.any()) return;
   Nvfp4Random r;
-  if (o.is_stochastic) {
-    constexpr std::uint64_t kWord = std::uint64_t{1} << 32;
+  if (o.is_stochastic()) {
     r.key = draw.word() >> (draw.chance(30) ? 32 : 0);
     const std::uint64_t kind = draw.below(4);  // where the carry into the counter's second word is, or none
-    if (kind == 1) r.offset = kWord - draw.below(static_cast<std::uint64_t>(std::max<std::int64_t>(2, c.elements())));
+    if (kind == 1) {  // bytes: or where n passes 2^64, which is no whole number of the counter's words
+      const std::uint64_t limit = o.has_bytes() && draw.chance(50) ? 0 : elements_of_first_word(o);
+      r.offset = limit - draw.below(static_cast<std::uint64_t>(std::max<std::int64_t>(2, c.elements())));
+    }
     if (kind == 2) r.offset = draw.word() >> draw.below(40);
     if (kind == 3) r.offset = draw.below(1000);
     const auto words = [&draw] {

@@ -239,7 +239,7 @@ std::vector<Case> ScaledBlocksOperation::simpler(const Case& c, const Finding& f
     simpler.with([](Case& n) { blocks_case(n).random.signs = {}; });
     simpler.with([](Case& n) { blocks_case(n).random.offset = 0; });
     simpler.with([](Case& n) { blocks_case(n).random.counter = blocks_case(n).random.column_counter = {}; });
-    if (blocks_of(c.variant).options.is_stochastic) simpler.with([](Case& n) { blocks_case(n).random.key = 1; });
+    if (blocks_of(c.variant).options.is_stochastic()) simpler.with([](Case& n) { blocks_case(n).random.key = 1; });
     if (blocks_of(c.variant).options.has_both)
       simpler.with([](Case& n) { blocks_case(n).random.column_scale = std::bit_cast<std::uint32_t>(1.0F); });
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -36,6 +37,28 @@ TEST(CpuNvfp4Options, words_are_those_of_the_definition) {
   }
 }
 
+// One call of Philox for 16 elements, a word for four, and bytes 0, 2, 1, 3 of it: as written, and as the reference has
+// it.
+TEST(CpuNvfp4Options, bytes_are_those_of_the_definition) {
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, std::uint64_t{7}, (std::uint64_t{1} << 36) - 20, ~std::uint64_t{9}}) {
+    const Nvfp4Words words{0x123456789ABCDEFU, offset, {0x80000104, 3}, true};
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      const std::uint64_t n = i + offset;
+      const std::array<std::uint32_t, 4> four = philox_words(words.seed, static_cast<std::uint32_t>(n >> 4),
+                                                             static_cast<std::uint32_t>(n >> 36), 0x80000104, 3);
+      const mxcheck_kernels::Nvfp4FourWords same = nvfp4_four_words(words, n / 16);
+      EXPECT_TRUE(std::equal(four.begin(), four.end(), same.w)) << n;
+      const std::uint32_t word = four[n % 16 / 4];
+      const std::array<std::uint32_t, 4> bytes{word & 0xFF, word >> 16 & 0xFF, word >> 8 & 0xFF, word >> 24};
+      EXPECT_EQ(nvfp4_element_word(words, i), bytes[n % 4] << 24) << n;
+      EXPECT_EQ(element_byte_word(words.seed, n, {0x80000104, 3}), bytes[n % 4] << 24) << n;
+    }
+  }
+  const Nvfp4Words own{5, 6, {7, 8}};
+  EXPECT_EQ(nvfp4_element_word(own, 9), nvfp4_word(own, 9));
+}
+
 TEST(CpuNvfp4Options, codes_by_words_are_those_of_the_codec) {
   const auto check = [](std::uint32_t bits, std::uint32_t word) {
     const double value = static_cast<double>(std::bit_cast<float>(bits));
@@ -58,6 +81,7 @@ struct Asked {
   int hadamard;
   bool result_is_fp32;
   bool stochastic;
+  bool bytes = false;
 };
 
 // Empty, or the target whose codes or scales are not the reference's.
@@ -76,7 +100,12 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
   Nvfp4Options options;
   options.stochastic = asked.stochastic, options.hadamard = asked.hadamard;
   options.result_is_fp32 = asked.result_is_fp32;
-  options.words = {seed * 0x9E3779B97F4A7C15U, 0xFFFFFF80U, {5, 6}};
+  // The counter passes into its second word, or from its last value to 0, within the matrix.
+  const std::uint64_t offset = !asked.bytes    ? 0xFFFFFF80U
+                               : seed % 3 == 0 ? (std::uint64_t{1} << 36) - 0x87
+                               : seed % 3 == 1 ? ~std::uint64_t{0x87}
+                                               : seed % 16;
+  options.words = {seed * 0x9E3779B97F4A7C15U, offset, {5, 6}, asked.bytes};
   Hadamard transform{
       asked.hadamard, {}, HadamardSum::butterfly, "", asked.result_is_fp32 ? Format::fp32 : Format::bf16};
   for (int i = 0; i < asked.hadamard / 16; ++i) {
@@ -94,7 +123,7 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
   if (asked.stochastic) {
     recipe.rounding = Rounding::stochastic;
     for (std::int64_t i = 0; i < rows * cols; ++i)
-      words.push_back(nvfp4_word(options.words, static_cast<std::uint64_t>(i)));
+      words.push_back(nvfp4_element_word(options.words, static_cast<std::uint64_t>(i)));
   }
   const std::vector<float> outer{1.25F};
   const QuantizedTensor q = quantize(view, Format::e2m1, {block_rows, 16}, recipe, {.outer = outer, .words = words});
@@ -124,8 +153,9 @@ std::string difference(Format from, const Asked& asked, Nvfp4Recipe kernel, cons
 TEST(CpuNvfp4Options, equal_the_reference_on_every_target) {
   std::uint64_t seed = 0;
   for (const Format from : {Format::bf16, Format::fp32}) {
-    for (const Asked& asked : {Asked{0, false, true}, Asked{16, false, false}, Asked{16, true, true},
-                               Asked{32, false, true}, Asked{64, true, false}, Asked{128, false, true}}) {
+    for (const Asked& asked :
+         {Asked{0, false, true}, Asked{16, false, false}, Asked{16, true, true}, Asked{32, false, true},
+          Asked{64, true, false}, Asked{128, false, true}, Asked{0, false, true, true}, Asked{16, false, true, true}}) {
       for (const std::int64_t block_rows : {1, 16}) {
         for (const std::int64_t cols : {128, 1280, 1301}) {
           if (asked.hadamard != 0 && cols % asked.hadamard != 0) continue;

@@ -31,6 +31,14 @@ constexpr const char* kCase =
     "hadamard=16/butterfly/fp32 directions=both rows=32 cols=48 data=normal seed=5 key=0x123456789abcdef "
     "offset=0xfffffff0 counter=0x80000104,0x3 column_counter=0x7,0x3 signs=0x2d4b";
 
+std::string with_bytes(std::string text) {
+  return text.replace(text.find("rounding=stochastic"), 19, "rounding=stochastic_bytes");
+}
+
+std::string with_offset(std::string text, const std::string& offset) {
+  return text.replace(text.find("0xfffffff0"), 10, offset);
+}
+
 Nvfp4Problem problem_of(const std::string& text) { return Nvfp4Problem(parse_case(text)); }
 
 TEST(Nvfp4Options, are_in_the_text_of_a_case) {
@@ -43,6 +51,18 @@ TEST(Nvfp4Options, are_in_the_text_of_a_case) {
   // Without an option the text is that of a library that has none.
   EXPECT_EQ(to_text(parse_case("op=quantize_nvfp4 block=1x16 x=bf16 rows=1 cols=2 data=zeros seed=1")).find("rounding"),
             std::string::npos);
+}
+
+TEST(Nvfp4Options, bytes_are_a_rounding_of_their_own) {
+  const Case c = parse_case(with_bytes(kCase));
+  EXPECT_EQ(parse_case(to_text(c)), c);
+  EXPECT_NE(to_text(c).find("rounding=stochastic_bytes hadamard="), std::string::npos);
+  const Policy policy = operation_named("quantize_nvfp4").policy(c);
+  EXPECT_EQ(read<mxcheck_nvfp4_policy>(policy).rounding, MXCHECK_STOCHASTIC_BYTES);
+  Case again = c;
+  blocks_of(again.variant).options = {};
+  read_nvfp4_policy(policy, again);
+  EXPECT_EQ(blocks_of(again.variant).options, blocks_of(c.variant).options);
 }
 
 TEST(Nvfp4Options, signs_of_128_elements_are_one_number) {
@@ -88,21 +108,27 @@ TEST(Nvfp4Options, a_call_has_the_problem_that_it_was_made_of) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(a[i].bytes, b[i].bytes) << i;
 }
 
+// The word of an element by its definition: of its own number, or a byte of one for four.
+std::uint32_t word_of(std::uint64_t n, std::uint32_t c2, bool has_bytes) {
+  const std::uint64_t call = has_bytes ? n / 16 : n;
+  const std::array<std::uint32_t, 4> four =
+      philox_words(0x123456789ABCDEFU, static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), c2, 3);
+  if (!has_bytes) return four[0];
+  const std::array<std::uint32_t, 4> shift{0, 16, 8, 24};
+  return (four[n % 16 / 4] >> shift[n % 4] & 0xFF) * 0x1000000;
+}
+
 // The rows are those of the reference under the words by their definition; the columns of the transposed matrix.
-TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
-  const Nvfp4Problem p = problem_of(kCase);
+void expect_the_definition(const std::string& text, bool has_bytes) {
+  const Nvfp4Problem p = problem_of(text);
   Recipe recipe = any_recipe_named("nvfp4_te");
   recipe.rounding = Rounding::stochastic;
-  const auto words_of = [&](std::int64_t count, std::uint32_t c2) {
+  const auto words_of = [&](std::uint32_t c2) {
     std::vector<std::uint32_t> words;
-    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
-      const std::uint64_t n = i + 0xFFFFFFF0U;
-      words.push_back(
-          philox_word(0x123456789ABCDEFU, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), c2, 3));
-    }
+    for (std::uint64_t i = 0; i < 32 * 48; ++i) words.push_back(word_of(i + p.random().offset, c2, has_bytes));
     return words;
   };
-  const std::vector<std::uint32_t> row_words = words_of(32 * 48, 0x80000104), column_words = words_of(32 * 48, 7);
+  const std::vector<std::uint32_t> row_words = words_of(0x80000104), column_words = words_of(7);
   const QuantizedTensor rows = quantize(p.input.view(), Format::e2m1, {1, 16}, recipe,
                                         QuantizeExtras{.outer = p.tensor_scale, .words = row_words});
   const Input turned = transposed(p.input);
@@ -116,6 +142,35 @@ TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
   EXPECT_EQ(answer[1].bytes, rows.scales().data);
   EXPECT_EQ(answer[2].bytes, packed_rows(columns.codes.as<std::uint8_t>(), 32));
   EXPECT_EQ(answer[3].bytes, columns.scales().data);
+}
+
+TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
+  expect_the_definition(kCase, false);
+  // Within a call, where the counter's first word ends, and where the number of an element does.
+  for (const char* offset : {"0x5", "0xfffffff03", "0xfffffffffffffffb"})
+    expect_the_definition(with_offset(with_bytes(kCase), offset), true);
+}
+
+// Of the 256 bytes floor(256 f) round away from zero: the mean is the value where its fraction has eight bits, and less
+// than 2^-8 of a step nearer to zero elsewhere.
+TEST(Nvfp4Options, a_byte_rounds_away_from_zero_in_the_share_of_eight_bits_of_the_fraction) {
+  for (const Format format : {Format::e2m1, Format::e2m3, Format::e3m2, Format::e4m3, Format::e5m2}) {
+    const std::uint32_t codes = spec(format).max_code;
+    for (std::uint32_t code = 0; code < codes; code += 1 + codes / 16) {
+      const double low = decode(format, code), high = decode(format, code + 1);
+      for (int sixteenth = 0; sixteenth < 4096; sixteenth += 5) {
+        const double fraction = sixteenth / 4096.0;
+        const double value = low + fraction * (high - low);
+        int up = 0;
+        for (std::uint32_t byte = 0; byte < 256; ++byte) {
+          const std::uint32_t got = encode(format, value, Rounding::stochastic, Overflow::saturate, byte << 24);
+          ASSERT_TRUE(got == code || got == code + 1) << value;
+          up += got == code ? 0 : 1;
+        }
+        ASSERT_EQ(up, sixteenth / 16) << spec(format).name << ' ' << value;
+      }
+    }
+  }
 }
 
 // A word of 0 rounds toward zero, 2^32 - 1 away from it; over the 256 top bytes the mean is the value to 2^-8 of a
@@ -134,10 +189,9 @@ TEST(Nvfp4Options, the_word_decides_between_two_neighbours) {
   }
 }
 
-TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
-  std::string text = kCase;
+void expect_that_slips_differ(const std::string& of, const std::string& offset, std::size_t fewest) {
+  std::string text = with_offset(of, offset);
   text.replace(text.find("rows=32 cols=48"), 15, "rows=96 cols=112");
-  text.replace(text.find("0xfffffff0"), 10, "0x5ffffff00");
   const Nvfp4Problem p = problem_of(text);
   const std::vector<ExpectedTensor> answer = p.answer();
   std::set<std::string> same;
@@ -152,7 +206,7 @@ TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
     computed += is_defined ? 1 : 0;
     if (is_defined && !differs) same.insert(row.name);
   }
-  EXPECT_GT(computed, 60U);
+  EXPECT_GT(computed, fewest);
   // Here x has no gaps, rows are whole blocks, and a group has 16 elements; roundings of sums show in few codes alone.
   for (const std::string& name : same) {
     const auto has = [&name](const char* part) { return name.find(part) != std::string::npos; };
@@ -161,6 +215,11 @@ TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
                 has("result is fp16"))
         << name;
   }
+}
+
+TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
+  expect_that_slips_differ(kCase, "0x5ffffff00", 60);
+  expect_that_slips_differ(with_bytes(kCase), "0x5fffffff03", 70);
 }
 
 TEST(Nvfp4Options, refuse_what_no_call_could_pose) {
