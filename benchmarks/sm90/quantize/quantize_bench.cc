@@ -1,11 +1,12 @@
-// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--quick]: of the cases whose operation the
-// library has (libmxcheck_sm90.so, or libmxcheck_sm90_nvfp4.so), each is compared with
-// the gate's answer, then timed with CUDA events over copies of its tensors that exceed L2; rates are given as
-// ratios to a device-to-device copy of as many bytes in the same run.
+// mxcheck_sm90_bench [--library PATH] [--only TEXT] [--json] [--samples N] [--rows N] [--quick]: of the cases whose
+// operation the library has (libmxcheck_sm90.so, or libmxcheck_sm90_nvfp4.so), each is compared with the gate's answer,
+// then timed with CUDA events over copies of its tensors that exceed L2; rates are given as ratios to a
+// device-to-device copy of as many bytes in the same run.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -42,9 +43,9 @@ struct DeviceRequest {
   int experts = 0;      // ragged, some empty; 0: no offsets
   bool gather = false;  // rows by index, from as many
   std::string recipe = "rceil";
-  bool stochastic = false;  // quantize_nvfp4 with options: rounding by words, a transform of 16 by butterfly
-  bool transforms = false;
-  [[nodiscard]] bool has_options() const { return stochastic || transforms; }
+  mxcheck_rounding rounding = MXCHECK_NEAREST;  // quantize_nvfp4 with options
+  bool transforms = false;                      // groups of 16 by butterfly
+  [[nodiscard]] bool has_options() const { return rounding != MXCHECK_NEAREST || transforms; }
   [[nodiscard]] std::string text() const;
 };
 
@@ -105,7 +106,8 @@ namespace {
 Policy policy_with_options(const DeviceRequest& request, const mxcheck_policy& base) {
   mxcheck_nvfp4_policy p{};
   p.base = base;
-  if (request.stochastic) p.rounding = MXCHECK_STOCHASTIC, p.seed = 0x243F6A8885A308D3, p.counter[0] = 0x80000104;
+  p.rounding = request.rounding;
+  if (request.rounding != MXCHECK_NEAREST) p.seed = 0x243F6A8885A308D3, p.counter[0] = 0x80000104;
   p.hadamard_sum = "";
   if (request.transforms) {
     p.hadamard = 16, p.hadamard_sum = "butterfly", p.signs[0] = 0x2D4B;
@@ -123,7 +125,8 @@ std::string DeviceRequest::text() const {
   if (experts != 0) out += " experts=" + std::to_string(experts);
   if (gather) out += " gather";
   if (recipe != "rceil") out += " " + recipe;
-  return out + (stochastic ? " stochastic" : "") + (transforms ? " hadamard" : "");
+  constexpr std::array kRoundings{"", " stochastic", " stochastic_bytes"};
+  return out + kRoundings[rounding] + (transforms ? " hadamard" : "");
 }
 
 void DeviceCall::add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape) {
@@ -217,14 +220,16 @@ struct Options {
   std::string library;
   std::string only;
   bool json = false;
-  bool quick = false;  // small shapes: does it run at all
+  bool quick = false;     // small shapes: does it run at all
+  std::int64_t rows = 0;  // of large cases; 0: their own
   int samples = 25;
 };
 
-std::vector<DeviceRequest> all_requests(bool quick) {
+std::vector<DeviceRequest> all_requests(const Options& options) {
+  const bool quick = options.quick;
   std::vector<DeviceRequest> all;
-  const std::int64_t rows = quick ? 259 : 131072;
-  const std::int64_t fewer = quick ? 131 : 32768;
+  const std::int64_t rows = quick ? 259 : options.rows != 0 ? options.rows : 131072;
+  const std::int64_t fewer = quick ? 131 : options.rows != 0 ? options.rows : 32768;
   const std::int64_t cols = quick ? 392 : 7168;
   const auto add = [&](const char* operation, BlockShape block, bool tiled, std::int64_t r, std::int64_t c,
                        Format wide = Format::bf16, Format element = Format::e4m3, int experts = 0,
@@ -275,9 +280,9 @@ std::vector<DeviceRequest> all_requests(bool quick) {
   for (const Format wide : {Format::bf16, Format::fp32}) {
     for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}}) {
       for (const bool transforms : {false, true}) {
-        for (const bool stochastic : {false, true}) {
+        for (const mxcheck_rounding rounding : {MXCHECK_NEAREST, MXCHECK_STOCHASTIC, MXCHECK_STOCHASTIC_BYTES}) {
           DeviceRequest r{"quantize_nvfp4", wide, Format::e2m1, block, false, fewer, quick ? 384 : cols};
-          r.recipe = "nvfp4_te", r.stochastic = stochastic, r.transforms = transforms;
+          r.recipe = "nvfp4_te", r.rounding = rounding, r.transforms = transforms;
           if (r.has_options()) all.push_back(r);
         }
       }
@@ -305,7 +310,7 @@ int run(const Options& options) {
   bool first = true;
   const mxcheck_candidate_table& table = load_candidate(options.library);
   const std::span<const mxcheck_operation> offered(table.operations, static_cast<std::size_t>(table.num_operations));
-  for (const DeviceRequest& request : all_requests(options.quick)) {
+  for (const DeviceRequest& request : all_requests(options)) {
     if (request.text().find(options.only) == std::string::npos) continue;
     if (std::ranges::none_of(offered, [&](const auto& one) { return request.operation == one.name; })) continue;
     DeviceCall call(operation(table, request.operation), request, options.quick ? 1 : kBeyondL2);
@@ -345,6 +350,8 @@ int main(int argc, char** argv) {
   CLI::App app("Casts of a Hopper library, checked and timed", "mxcheck_sm90_bench");
   app.add_option("--library", options.library, "The candidate");
   app.add_option("--only", options.only, "Cases whose text has this");
+  app.add_option("--rows", options.rows, "Rows of the large cases, in place of 131072 and 32768: the check takes less")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
   app.add_flag("--json", options.json, "Print JSON");
   mxcheck::bench::add_samples(app, options.samples);

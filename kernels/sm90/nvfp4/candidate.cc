@@ -22,7 +22,7 @@ constexpr std::array kRecipes{
     OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
 
 constexpr std::array kGroups{16};
-constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = false, .bytes = false};
+constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = false, .bytes = true};
 
 void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
 void check_quantize(const mxcheck_policy* policy, DLDataType type) {
@@ -75,12 +75,10 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
   const bool rows_aligned = x.rows <= 1 || x.stride % vector_stride == 0;
   const bool vector = x.cols % 8 == 0 && rows_aligned && is_aligned(x.data, 16) && is_aligned(codes.data, 4);
-  if (!options.any())
-    return require_success(quantize_nvfp4(job, plan.block_rows, plan.values, vector, stream_of(call)));
   Nvfp4OptionJob asked;
   asked.stochastic = options.stochastic, asked.words = options.words;
   asked.transforms = options.hadamard != 0, asked.to_bf16 = !options.result_is_fp32, asked.signs = options.signs[0];
-  require_success(quantize_nvfp4_with_options(job, asked, plan.block_rows, plan.values, vector, stream_of(call)));
+  require_success(quantize_nvfp4(job, asked, plan.block_rows, plan.values, vector, stream_of(call)));
 }
 
 void run_dequantize_nvfp4(const mxcheck_call& call) {

@@ -2,10 +2,10 @@
 // The numbers of NVFP4's two levels of scales on the device. FP32 operations are rounded to nearest even, one by one,
 // and keep subnormal numbers: nothing here is an approximation, and nothing is contracted.
 //
-// A code is found in one of two ways. The fast one takes an element's value v = RN(x * factor) with |v| < 7 to the code
-// by one addition; it is for blocks of finite numbers. The slow one compares: it is complete. The exact recipe has no
-// factor: it takes the fast way with a quotient that is off by less than 2^-21 of itself, and the slow one for elements
-// that are within 2^-18 of a midpoint.
+// A code is found in one of two ways. The fast one (encode.cuh) takes the elements' values v = RN(x * factor), |v| < 7,
+// to codes by additions; it is for blocks of finite numbers. The slow one compares: it is complete. The exact recipe
+// has no factor: it takes the fast way with a quotient that is off by less than 2^-21 of itself, and the slow one for
+// elements whose code that leaves open.
 
 #include <cstdint>
 
@@ -28,15 +28,18 @@ struct Nvfp4Outer {
   float decode = 1;         // s
   float encode_over_6 = 1;  // RN(S * RN(1 / 6)); exact: 1 / (6 s 2^k)
   float rest = 1;           // exact: encode * rest is 2^k
+  float of_zero = 0;        // the factor of a block whose scale is 0; not of exact
+  bool ordinary = false;    // s is so far from 0 and infinity that b s and 1 / (b s) are normal; not of exact
 };
 
 __device__ __forceinline__ float power_of_two(int exponent) {  // -126 .. 127
   return __uint_as_float(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
+template <bool kExact>
 __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored) {
   Nvfp4Outer outer;
-  if (recipe == Nvfp4Recipe::exact) {
+  if constexpr (kExact) {
     const int k = -ilogbf(stored);  // -127 .. 149
     const int half = k / 2;
     outer.decode = stored;
@@ -51,6 +54,8 @@ __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored)
   }
   outer.decode = __frcp_rn(outer.encode);
   outer.encode_over_6 = __fmul_rn(outer.encode, 1.0F / 6.0F);
+  outer.of_zero = recipe == Nvfp4Recipe::vllm ? 0.0F : kLargestFloat;
+  outer.ordinary = outer.decode > 0x1p-100F && outer.decode < 0x1p100F;
   return outer;
 }
 
@@ -78,32 +83,63 @@ __device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, flo
   return e4m3_of(__uint_as_float(__float_as_uint(cut) | (is_cut ? 1U : 0U)));
 }
 
+// RN(1 / x) of a number that is normal, as is the result; NaN of others. An approximation and a step of Newton's
+// iteration, as __frcp_rn() has them behind its test of the range.
+__device__ __forceinline__ float reciprocal_of_normal(float x) {
+  const float near = ptx::rcp_approx_ftz_f32(x);
+  return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0F), near);
+}
+
 // The scale of a block, and by which its elements are multiplied.
 struct Nvfp4Scale {
   std::uint32_t byte = 0;
   float factor = 0;  // exact: 1 / (b s), nearly, or 0 where it is far from 1
 };
 
-// amax: a NaN for a block with one that counts.
-__device__ __forceinline__ Nvfp4Scale scale_of(Nvfp4Recipe recipe, const Nvfp4Outer& outer, float amax) {
-  Nvfp4Scale scale;
-  if (recipe == Nvfp4Recipe::exact) {
-    scale.byte = __float_as_uint(amax) >= kInfinityBits ? kE4m3Nan : exact_byte(outer, amax);
-    const float product = __fmul_rn(e4m3_value(scale.byte), outer.decode);
-    if (product > 0x1p-100F && product < 0x1p100F) scale.factor = __frcp_rn(product);
-    return scale;
+// Of several blocks, from the bits of amax: of a NaN for a block with one that counts.
+template <bool kExact, int kBlocks>
+__device__ __forceinline__ void find_scales(Nvfp4Recipe recipe, const Nvfp4Outer& outer,
+                                            const std::uint32_t (&amax)[kBlocks], Nvfp4Scale (&scales)[kBlocks]) {
+  if constexpr (kExact) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      scales[i].byte = amax[i] >= kInfinityBits ? kE4m3Nan : exact_byte(outer, __uint_as_float(amax[i]));
+      const float product = __fmul_rn(e4m3_value(scales[i].byte), outer.decode);
+      scales[i].factor = product > 0x1p-100F && product < 0x1p100F ? reciprocal_of_normal(product) : 0;
+    }
+    return;
   }
-  if (recipe == Nvfp4Recipe::te) {
-    scale.byte = e4m3_of(__fmul_rn(amax, outer.encode_over_6));
-  } else if (recipe == Nvfp4Recipe::te_2_8) {
-    scale.byte = e4m3_of(__fmul_rn(__fdiv_rn(amax, 6.0F), outer.encode));
+  float quotient[kBlocks];
+  if (recipe == Nvfp4Recipe::te_2_8) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) quotient[i] = __fmul_rn(__fdiv_rn(__uint_as_float(amax[i]), 6.0F), outer.encode);
   } else {
-    scale.byte = e4m3_of(__fmul_rn(__fmul_rn(amax, 1.0F / 6.0F), outer.encode));
+    const bool once = recipe == Nvfp4Recipe::te;  // a product with 1 changes nothing
+    const float first = once ? outer.encode_over_6 : 1.0F / 6.0F;
+    const float second = once ? 1.0F : outer.encode;
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) quotient[i] = __fmul_rn(__fmul_rn(__uint_as_float(amax[i]), first), second);
   }
-  if (recipe == Nvfp4Recipe::vllm && scale.byte == 0) return scale;
-  scale.factor = __frcp_rn(__fmul_rn(e4m3_value(scale.byte), outer.decode));
-  if (recipe != Nvfp4Recipe::vllm) scale.factor = fminf(scale.factor, kLargestFloat);  // which a NaN becomes too
-  return scale;
+  float product[kBlocks];
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    scales[i].byte = e4m3_of(quotient[i]);
+    product[i] = __fmul_rn(e4m3_value(scales[i].byte), outer.decode);
+  }
+  if (outer.ordinary) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) scales[i].factor = reciprocal_of_normal(product[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const float factor = __frcp_rn(product[i]);
+      scales[i].factor = recipe == Nvfp4Recipe::vllm ? factor : fminf(factor, kLargestFloat);  // as a NaN becomes too
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    if (scales[i].byte == 0) scales[i].factor = outer.of_zero;
+  }
 }
 
 // The code of a magnitude by its comparison with the midpoints times `step`.
@@ -116,46 +152,17 @@ __device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number ste
 }
 
 // The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-__device__ __noinline__ inline std::uint32_t slow_code(Nvfp4Recipe recipe, float decode, std::uint32_t byte,
-                                                       float factor, float x) {
+template <bool kExact>
+__device__ __noinline__ std::uint32_t slow_code(float decode, std::uint32_t byte, float factor, float x) {
   if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
-  if (recipe == Nvfp4Recipe::exact) {
+  if constexpr (kExact) {
     if (byte == 0) return sign;
     const double step = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode);
     return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
   }
   const float value = __fmul_rn(x, factor);
   return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
-}
-
-// A magnitude m and what its code is made of. With p = 1, 2 or 4, the power of two at or below max(m, 1), codes are p /
-// 2 apart, which is the last place of p * 2^22: the sum of both is rounded as the code is. Its last bits count codes
-// from 0, 2 or 4 on; its exponent field, 149 to 151, says which, and added from bit 1 on it adds 298 + 0, 2 or 4. With
-// 6 more, 3 p in the sum, that is the code modulo 8.
-inline constexpr float kCodeSum = 0x1p22F + 3.0F;
-
-struct FastCode {
-  float step;  // p
-  float sum;
-};
-
-__device__ __forceinline__ FastCode fast_code(float m) {
-  FastCode code;
-  code.step = __uint_as_float(__float_as_uint(fmaxf(m, 1.0F)) & kInfinityBits);
-  code.sum = __fmaf_rn(code.step, kCodeSum, m);
-  return code;
-}
-
-__device__ __forceinline__ std::uint32_t bits_of(const FastCode& code) {
-  const std::uint32_t bits = __float_as_uint(code.sum);
-  return (bits + (bits >> 22)) & 7U;
-}
-
-// True near a midpoint, which is p / 4 away from both codes.
-__device__ __forceinline__ bool is_near_midpoint(const FastCode& code, float m) {
-  const float rest = __fsub_rn(m, __fsub_rn(code.sum, __fmul_rn(code.step, kCodeSum)));
-  return fabsf(__fsub_rn(fabsf(rest), __fmul_rn(code.step, 0.25F))) < __fmul_rn(code.step, 0x1p-17F);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,5 +1,5 @@
 #pragma once
-// The host's side of the kernels in nvfp4.cu, options.cu and values.cu.
+// The host's side of the kernels in quantize.cu and values.cu.
 
 #include <cstdint>
 
@@ -25,10 +25,6 @@ struct Nvfp4Job {
   Nvfp4Recipe recipe = Nvfp4Recipe::exact;
 };
 
-// vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4.
-// INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
-cudaError_t quantize_nvfp4(const Nvfp4Job& job, int block_rows, Nvfp4Values values, bool vector, cudaStream_t stream);
-
 // Options of a call (kernels/candidate_nvfp4.h). The transform is a butterfly of 16 along the rows.
 struct Nvfp4OptionJob {
   bool stochastic = false;
@@ -38,9 +34,10 @@ struct Nvfp4OptionJob {
   Nvfp4Words words;
 };
 
-// The same with options: vector as above, and with a transform cols is a multiple of 16.
-cudaError_t quantize_nvfp4_with_options(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows,
-                                        Nvfp4Values values, bool vector, cudaStream_t stream);
+// vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4. With
+// a transform cols is a multiple of 16. INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
+cudaError_t quantize_nvfp4(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows, Nvfp4Values values,
+                           bool vector, cudaStream_t stream);
 
 // Codes that become values. Arguments are trusted.
 struct Nvfp4ValuesJob {
