@@ -135,9 +135,9 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
               name: Optional[str] = None) -> Callable[[Callable[..., Any]], Candidate]:
     """A decorator: the function implements `op` for these policies.
 
-    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, counts (of masked groups), row_index, c
-    and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
-    of route, recipes are variants. device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
+    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, counts (of
+    masked groups), row_index, c and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...:
+    lists of names, None for any; of route, recipes are variants. device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
     options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be
     captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
     """
