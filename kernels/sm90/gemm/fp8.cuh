@@ -152,7 +152,7 @@ struct ScaleProducer {
     at.advance();
   }
 
-  // Rows past the end use an arbitrary valid scale; their results are not stored.
+  // Rows past the end use an arbitrary valid scale: no one reads their results.
   __device__ __forceinline__ Rows rows_of(const MatmulTile& tile) const {
     const MatmulJob& job = matmul.job;
     const int lane = matmul.lane;
