@@ -248,14 +248,15 @@ std::vector<std::int64_t> wrong_counts(const mxcheck::Matmul& x) {
 // Scales of A where those of groups without rows between them are.
 std::vector<std::byte> packed_scales(const mxcheck::Matmul& x) {
   const std::size_t width = x.a.scale_format == Format::fp32 ? 4 : 1;
-  const std::size_t line = static_cast<std::size_t>(x.a.scale_row_stride) * width;
+  const std::int64_t line = x.a.scale_row_stride * static_cast<std::int64_t>(width);
   const auto* from = static_cast<const std::byte*>(x.a.scales);
-  std::vector<std::byte> scales(from, from + line * static_cast<std::size_t>(x.a.rows));
+  std::vector<std::byte> scales(from, from + line * x.a.rows);
   std::int64_t packed = 0;
   for (std::int64_t e = 0; e < x.experts(); ++e) {
     const std::int64_t count = x.counts[static_cast<std::size_t>(e)];
     for (std::int64_t i = 0; i < count && line > 0; ++i)
-      std::memcpy(scales.data() + (e * x.capacity() + i) * line, from + (packed + i) * line, line);
+      std::memcpy(scales.data() + (e * x.capacity() + i) * line, from + (packed + i) * line,
+                  static_cast<std::size_t>(line));
     packed += count;
   }
   return scales;
