@@ -9,8 +9,9 @@
  *        b  codes [n, k]; groups along rows: [experts * n, k], the experts' matrices one below the other
  *        scales of a, scales of b                     where policy.scale_type is not 0
  *        c  [m, n] of d's type, groups along depth: [experts * m, n]    where policy.accumulate is not 0
- *        offsets, kDLInt 64, [experts + 1]            where policy.grouping is not 0
- *        row index, kDLInt 32, [m]                    optional; row i of A is row index[i] of a
+ *        offsets, kDLInt 64, [experts + 1]            where policy.grouping is 1 or 2
+ *        counts, kDLInt 64, [experts]                 where policy.grouping is 3
+ *        row index, kDLInt 32, [m]                    optional, not of masked groups; row i of A is row index[i] of a
  *   out  d  [m, n], groups along depth: [experts * m, n]; FP32 or BF16
  *
  * All row-major and contiguous: strides other than those are wrong. Codes are kDLUInt 8; BF16, FP16 and FP32 (for TF32)
@@ -27,11 +28,18 @@
  * Offsets along rows end with m, along depth with k; 0 = o_0 <= o_1 ... A group without rows has no output; one without
  * depth has D_e = alpha * 0 + C. On the device, as in candidate.h: errors in them are reported through call->report.
  *
+ * Masked groups, as inference has them: a, c and d are [experts * capacity, ...], policy.rows is experts * capacity,
+ * and group e is the first counts[e] rows from row e * capacity on; b and its scales are those of groups along rows,
+ * a's scales those of single rows. Counts are on the device, each 0 to capacity in any order; of int64, in place of
+ * offsets, so that no other integer tensor is of a call with masked groups. Rows of d past a group's count may hold
+ * anything afterwards; those of c and a may hold anything before, and reach no row up to a count.
+ *
  * c.data may equal d.data, with the same offset: D is then updated in place. No other tensors may overlap.
  *
  * Wrong, beside what candidate.h says: a depth that is negative; another value of scale_type, grouping or accumulate
  * than those stated; with scales, blocks of other than 1 or 128 rows, or of columns that are no power of two from 16 to
- * 128; blocks other than 0 x 0 without scales; offsets without groups; a c that policy.accumulate does not announce.
+ * 128; blocks other than 0 x 0 without scales; offsets without groups; a c that policy.accumulate does not announce; of
+ * masked groups rows that are no multiple of their number, counts out of range, and a row index.
  *
  * UNSUPPORTED from run, nothing written, is for what supports() was not asked: c, alpha, a row index, a depth or group
  * ends that are no multiple of 128, a or b that is not at a multiple of 16 bytes.
@@ -46,7 +54,12 @@ extern "C" {
 #endif
 
 typedef enum mxcheck_scale_type { MXCHECK_NO_SCALES = 0, MXCHECK_E8M0 = 1, MXCHECK_FP32 = 2 } mxcheck_scale_type;
-typedef enum mxcheck_grouping { MXCHECK_DENSE = 0, MXCHECK_ROWS = 1, MXCHECK_DEPTH = 2 } mxcheck_grouping;
+typedef enum mxcheck_grouping {
+  MXCHECK_DENSE = 0,
+  MXCHECK_ROWS = 1,
+  MXCHECK_DEPTH = 2,
+  MXCHECK_MASKED = 3
+} mxcheck_grouping;
 
 /* call->policy of a matmul points to the first member, whose size is that of this struct. */
 typedef struct mxcheck_matmul_policy {

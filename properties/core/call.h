@@ -86,8 +86,11 @@ struct CallTensor {
   Format dtype = Format::fp32;  // fp32, bf16, fp16, fp64; e4m3 stands for uint8 codes and scale bytes
   bool is_offsets = false;      // int64 instead
   bool is_index = false;        // int32 instead
+  bool is_counts = false;       // beside is_offsets: the rows of each masked group, and no offsets
   std::vector<std::int64_t> shape;
-  std::int64_t row_stride = 0;      // in elements; 0: contiguous
+  std::int64_t row_stride = 0;  // in elements; 0: contiguous
+  // Outputs: bytes that may hold anything afterwards, from first to second. An outcome has zeros there.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> open;
   std::int32_t in_place_of = -1;    // outputs: in the memory of this input, which the call updates; -1: in its own
   const std::byte* data = nullptr;  // inputs: what to hand over
   std::uint64_t bytes = 0;

@@ -65,6 +65,14 @@ bool all_equal(const std::byte* data, std::uint64_t bytes, std::uint8_t value) {
   return data[0] == std::byte{value} && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
+void close_open_bytes(const CallTensor& tensor, std::vector<std::byte>& output) {
+  for (const auto& [first, end] : tensor.open) {
+    if (end <= output.size())
+      std::fill(output.begin() + static_cast<std::ptrdiff_t>(first), output.begin() + static_cast<std::ptrdiff_t>(end),
+                std::byte{0});
+  }
+}
+
 }  // namespace
 
 void set_dtype(const CallTensor& from, wire::Tensor& to) {
@@ -85,6 +93,8 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
   message_.policy = call.policy;
   message_.num_inputs = static_cast<std::int32_t>(call.inputs.size());
   message_.num_outputs = static_cast<std::int32_t>(call.outputs.size());
+  const auto is_open = [](const CallTensor& output) { return !output.open.empty(); };
+  message_.open_outputs = std::any_of(call.outputs.begin(), call.outputs.end(), is_open) ? 1 : 0;
   message_.byte_offset = call.byte_offset;
   message_.stream_mode = call.stream;
   message_.defect = call.defect;
@@ -179,6 +189,7 @@ void SharedCall::read(const std::byte* base, Outcome& outcome) const {
       if (!all_equal(base + t.offset, t.bytes, call_.poison)) outcome.outputs_untouched = false;
     }
   }
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i) close_open_bytes(call_.outputs[i], outcome.outputs[i]);
   if (std::optional<std::string> where = trespass(base)) outcome.out_of_bounds = std::move(where);
 }
 

@@ -199,18 +199,21 @@ void CudaWorker::crowded(const DeviceCall& c) {
     if (c.reply.status != MXCHECK_OK) break;
   }
   std::vector<std::byte> other(c.message.used_bytes);
+  const auto differs = [&] {
+    return c.message.open_outputs == 0 && std::memcmp(c.shared, other.data(), other.size()) != 0;
+  };
   const auto status = c.reply.status;
   for (const std::size_t i : {1U, 2U}) {
     c.reply.status = status;
     lane(i).collect(c, streams_[i], other.data());
     if (i == 1) std::memcpy(c.shared, other.data(), other.size());
-    if (std::memcmp(c.shared, other.data(), other.size()) != 0) {
+    if (differs()) {
       worker_cuda_copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
     }
   }
   c.reply.status = status;
   lane(0).collect(c, streams_[0], other.data());
-  if (std::memcmp(c.shared, other.data(), other.size()) != 0) {
+  if (differs()) {
     worker_cuda_copy_text(c.reply.conduct, "calls in flight in several streams at once gave different bytes");
   }
 }

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 
 import gated
 import mxcheck
-from mxcheck.candidates import tuning
+from mxcheck.candidates import calls, tuning
 from mxcheck.candidates.gating import library_of, spec_of, tool_path
 
 HERE = Path(__file__).resolve().parent
@@ -330,6 +331,15 @@ class Declarations(unittest.TestCase):
         self.refused("needs blocks=", "quantize", recipes=["te"], formats=["e4m3"])
         self.refused("needs contract=", "matmul")
         self.refused("only a matmul has one, and claims are made about aggregate", "cast", contract="sm90_fp8")
+
+    def test_masked_groups_have_counts_in_place_of_offsets(self):
+        integers = [0, 0, 64, 1, 3, 1, 1, 1]  # a vector of three int64
+        for grouping, name in (("masked", "counts"), ("rows", "offsets"), ("depth", "offsets")):
+            own = {"scale_type": "none", "accumulate": 0, "grouping": grouping, "alpha": 1.0, "depth": 128}
+            keywords = {}
+            words = [0] * (2 * calls._WIDTH) + (integers + [0] * calls._WIDTH)[: calls._WIDTH]
+            self.assertEqual(calls._matmul_inputs(words, 3, types.SimpleNamespace(own=own), (), keywords), "")
+            self.assertEqual(keywords, {name: 2})
 
     def test_a_candidate_can_be_called(self):
         self.assertEqual(mxcheck.candidate("cast")(lambda a, b: a + b)(1, 2), 3)

@@ -299,6 +299,10 @@ std::vector<OutputRange> any_order_ranges(const Matmul& m, std::span<const std::
   if (!wanted.empty() && wanted.size() != ranges.size())
     throw Error(ErrorKind::usage,
                 std::to_string(wanted.size()) + " outputs wanted or not; D has " + std::to_string(ranges.size()));
+  for (std::int64_t i = 0; m.grouping == Grouping::masked && i < m.m(); ++i) {
+    const auto row = ranges.begin() + i * m.b.rows;
+    if (!m.writes_row(i)) std::fill(row, row + m.b.rows, OutputRange{-kInfinite, kInfinite, false, true});
+  }
   const Ranges range(m);
   const auto is_wanted = [&](std::int64_t at) { return wanted.empty() || wanted[static_cast<std::size_t>(at)] != 0; };
   for (const MatmulPart& part : parts_of(m)) {

@@ -166,7 +166,25 @@ void check_operand(const MatmulOperand& x, const std::string& name, const Matmul
   }
 }
 
+void check_counts(const Matmul& p) {
+  if (!p.offsets.empty()) refuse_usage("masked groups have counts, not offsets");
+  if (p.gathers) refuse_usage("masked groups have no row index");
+  if (p.counts.empty() || p.m() % p.experts() != 0) {
+    refuse_usage("masked groups divide rows into equal parts: " + std::to_string(p.m()) + " rows, " +
+                 std::to_string(p.experts()) + " counts");
+  }
+  if (p.a.block.rows > 1) refuse_usage("scales of masked groups are of single rows of operand a");
+  for (std::size_t e = 0; e < p.counts.size(); ++e) {
+    if (p.counts[e] < 0 || p.counts[e] > p.capacity()) {
+      refuse_usage("masked group " + std::to_string(e) + " has " + std::to_string(p.counts[e]) +
+                   " rows: 0 to its capacity, " + std::to_string(p.capacity()) + ", are possible");
+    }
+  }
+}
+
 void check_groups(const Matmul& p) {
+  if (p.grouping == Grouping::masked) return check_counts(p);
+  if (!p.counts.empty()) refuse_usage("counts are given, but the matmul has no masked groups");
   if (p.grouping == Grouping::none) {
     if (!p.offsets.empty()) refuse_usage("offsets are given, but the matmul has no groups");
     return;
@@ -387,8 +405,11 @@ ExplainedOutput explain_output(const Matmul& p, std::int64_t expert, std::int64_
                                               p.experts(), p.m(), p.b.rows));
   }
   for (const MatmulPart& part : parts_of(p)) {
-    const std::int64_t first = p.grouping == Grouping::rows ? p.offsets[static_cast<std::size_t>(part.expert)] : 0;
-    const bool here = p.grouping == Grouping::rows ? i >= first && i < first + part.a.rows : part.expert == expert;
+    const bool by_rows = p.grouping == Grouping::rows || p.grouping == Grouping::masked;
+    const std::int64_t first = !by_rows                         ? 0
+                               : p.grouping == Grouping::masked ? part.a.first_row
+                                                                : p.offsets[static_cast<std::size_t>(part.expert)];
+    const bool here = by_rows ? i >= first && i < first + part.a.rows : part.expert == expert;
     if (!here) continue;
     const std::int64_t row = i - first;
     std::uint32_t c = 0;

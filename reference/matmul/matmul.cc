@@ -416,11 +416,14 @@ std::vector<MatmulPart> parts_of(const Matmul& p) {
   if (p.grouping == Grouping::none) return {{0, a, b, 0}};
   std::int64_t a_scales = 0;
   std::int64_t b_scales = 0;
+  const bool masked = p.grouping == Grouping::masked;
   for (std::int64_t e = 0; e < p.experts(); ++e) {
-    const std::int64_t begin = p.offsets[static_cast<std::size_t>(e)];
-    const std::int64_t count = p.offsets[static_cast<std::size_t>(e) + 1] - begin;
+    const auto at = static_cast<std::size_t>(e);
+    const std::int64_t begin = masked ? e * p.capacity() : p.offsets[at];
+    const std::int64_t count = masked ? p.counts[at] : p.offsets[at + 1] - begin;
     MatmulPart part{e, a, b, 0};
-    if (p.grouping == Grouping::rows) {
+    if (masked) a_scales = begin;  // blocks of A have one row
+    if (masked || p.grouping == Grouping::rows) {
       part.a = a.rows_from(0, count);
       if (p.gathers) part.a.index = a.index + begin;
       if (!p.gathers) part.a.first_row = begin, part.a.scale_row = a_scales;

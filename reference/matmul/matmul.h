@@ -3,7 +3,9 @@
 //
 // Shapes. A is m x k, B is n x k, D and C are m x n, row-major. Groups along rows: B is experts x n x k, rows
 // [offsets[e], offsets[e + 1]) of A are multiplied by expert e's B. Groups along depth: D is experts x m x n, and D_e
-// sums over k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C.
+// sums over k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C. Masked groups: B is experts x n x
+// k, A, C and D are experts x capacity rows, of which the first counts[e] of expert e are multiplied; those of D past
+// them are left as they are.
 //
 // A contract as text is the name of a sum (numerics/accumulate/contract.h), then, in any order, what is done on top:
 //   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
@@ -88,17 +90,18 @@ struct MatmulOperand {
   [[nodiscard]] bool scaled() const { return block.rows != 0; }
 };
 
-enum class Grouping : std::uint8_t { none, rows, depth };
+enum class Grouping : std::uint8_t { none, rows, depth, masked };
 
 struct Matmul {
   MatmulContract contract;
   MatmulOperand a;
-  MatmulOperand b;               // groups along rows: of expert 0; the others follow it
+  MatmulOperand b;               // groups along rows and masked ones: of expert 0; the others follow it
   Format output = Format::fp32;  // fp32, bf16, fp16
   float alpha = 1;
   const void* c = nullptr;  // of D's type and shape, or none
   Grouping grouping = Grouping::none;
   std::span<const std::int64_t> offsets;    // experts + 1; blocks of depth restart at each
+  std::span<const std::int64_t> counts;     // of masked groups, in place of offsets; blocks of A have one row
   std::span<const std::int32_t> row_index;  // row i of D is of row row_index[i] of a; empty: all in order
   bool gathers = false;                     // rows are gathered by row_index, which may be empty
   int threads = 0;
@@ -108,7 +111,14 @@ struct Matmul {
   [[nodiscard]] std::int64_t rows_of_d() const { return grouping == Grouping::depth ? experts() * m() : m(); }
   [[nodiscard]] std::int64_t m() const { return gathers ? static_cast<std::int64_t>(row_index.size()) : a.rows; }
   [[nodiscard]] std::int64_t experts() const {
+    if (grouping == Grouping::masked) return static_cast<std::int64_t>(counts.size());
     return grouping == Grouping::none ? 1 : static_cast<std::int64_t>(offsets.size()) - 1;
+  }
+  // Rows of a masked group, those past its count included.
+  [[nodiscard]] std::int64_t capacity() const { return counts.empty() ? 0 : m() / experts(); }
+  // False for those that D keeps as they were.
+  [[nodiscard]] bool writes_row(std::int64_t row) const {
+    return grouping != Grouping::masked || row % capacity() < counts[static_cast<std::size_t>(row / capacity())];
   }
 };
 

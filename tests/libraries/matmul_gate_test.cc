@@ -38,7 +38,7 @@ TEST(MatmulGate, the_reference_as_a_candidate_is_identified_as_what_it_declares)
   const ShellAnswer ran =
       mxcheck::test::run_shell("MATMUL_FORMAT=e2m1 " MXCHECK_TOOL " identify --candidate " MXCHECK_HOST_MATMUL " 2>&1");
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_TRUE(ran.says("3 policies asked of 7 offered: 3 as declared")) << ran.out;
+  EXPECT_TRUE(ran.says("3 policies asked of 9 offered: 3 as declared")) << ran.out;
 }
 
 class MatmulFaults : public testing::TestWithParam<WrongLibrary> {
@@ -56,6 +56,12 @@ TEST_P(MatmulFaults, are_found_and_named_among_all_statements) { expect_found("m
 
 INSTANTIATE_TEST_SUITE_P(All, MatmulFaults, testing::ValuesIn(mxcheck::test::tabled_libraries("matmul")),
                          [](const auto& info) { return info.param.name; });
+
+TEST(MatmulGate, counts_that_are_out_of_range_and_not_refused_are_found) {
+  const WrongLibrary wrong = mxcheck::test::wrong_library("matmul", "masked_counts_clamped");
+  mxcheck::test::expect_found(gate(wrong.name, "--only " + wrong.found_by + " --cases 60 --seed 1"), wrong,
+                              wrong.found_by);
+}
 
 TEST(MatmulGate, d_that_is_cleared_before_c_is_read_from_it_is_found) {
   const WrongLibrary wrong = mxcheck::test::wrong_library("matmul", "d_cleared_first");

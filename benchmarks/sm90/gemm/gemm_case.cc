@@ -26,18 +26,21 @@ std::string GemmRequest::text() const {
   if (scale != MXCHECK_NO_SCALES) {
     out += fmt::format(" {} {}x{}", packs() ? "e4m3" : scale == MXCHECK_E8M0 ? "e8m0" : "fp32", b_rows, block);
   }
-  out += grouping == MXCHECK_DENSE ? " dense" : grouping == MXCHECK_ROWS ? " rows" : " depth";
+  constexpr std::array kNames{" dense", " rows", " depth", " masked"};  // by mxcheck_grouping
+  out += kNames.at(static_cast<std::size_t>(grouping));
   if (grouping != MXCHECK_DENSE) out += std::to_string(experts);
+  if (is_masked()) out += fmt::format("_of_{}", rows);
   return out + fmt::format("{} {}x{}x{}", ragged ? "_ragged" : "", m, n, k);
 }
 
 std::vector<GemmRequest> all_gemm_requests(bool quick) {
   std::vector<GemmRequest> all;
+  std::int64_t rows_of_each = 0;
   const auto add_shape = [&](mxcheck_grouping grouping, int experts, bool ragged, std::int64_t m, std::int64_t n,
                              std::int64_t k) {
     const auto add = [&](const char* contract, const char* format, mxcheck_scale_type scale, std::int64_t block,
                          std::int64_t b_rows) {
-      all.push_back({contract, format, scale, block, b_rows, grouping, experts, ragged, m, n, k});
+      all.push_back({contract, format, scale, block, b_rows, grouping, experts, ragged, m, n, k, rows_of_each});
     };
     for (const mxcheck_scale_type scale : {MXCHECK_E8M0, MXCHECK_FP32}) {
       if (grouping != MXCHECK_DEPTH) add("sm90_fp8+promote128", "e4m3", scale, 128, 128);
@@ -53,6 +56,8 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
     add_shape(MXCHECK_ROWS, 8, false, 1024, 384, 512);
     add_shape(MXCHECK_ROWS, 8, true, 1024, 384, 512);
     add_shape(MXCHECK_DEPTH, 4, false, 256, 384, 2048);
+    rows_of_each = 40;
+    add_shape(MXCHECK_MASKED, 8, false, 1024, 384, 512);
     return all;
   }
   add_shape(MXCHECK_DENSE, 1, false, 4096, 4096, 7168);
@@ -66,6 +71,10 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
     add_shape(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);
   }
   add_shape(MXCHECK_DEPTH, 4, false, 4096, 7168, 16384);
+  for (const std::int64_t rows : {32, 96, 160}) {  // of a capacity of 1024
+    rows_of_each = rows;
+    add_shape(MXCHECK_MASKED, 16, false, 16384, 4096, 7168);
+  }
   return all;
 }
 
@@ -73,6 +82,7 @@ std::vector<std::int64_t> ends_of(const GemmRequest& r) {
   const std::int64_t all = r.grouping == MXCHECK_DEPTH ? r.k : r.m;
   std::vector<std::int64_t> offsets{0};
   if (r.grouping == MXCHECK_DENSE) return offsets;
+  if (r.is_masked()) return std::vector<std::int64_t>(static_cast<std::size_t>(r.experts), r.rows);
   std::int64_t sum = 0;
   for (int e = 0; e < r.experts; ++e) {
     sum += kRagged[e % 8];
@@ -150,7 +160,7 @@ GemmCase::GemmCase(const mxcheck_operation& operation, const GemmRequest& reques
   do {
     Set set = make_set(static_cast<std::uint32_t>(sets_.size()) * 16);
     set.asked = bind(set, request_);
-    set.dense = bind(set, in_form(GemmForm::dense));
+    if (!request_.is_masked()) set.dense = bind(set, in_form(GemmForm::dense));
     each = set.codes_a(request_)->bytes() + set.codes_b(request_)->bytes() + set.d->bytes();
     sets_.push_back(std::move(set));
     bytes += each;
@@ -167,7 +177,7 @@ GemmRequest GemmCase::in_form(GemmForm form) const {
 GemmCase::Set GemmCase::make_set(std::uint32_t seed) const {
   const GemmRequest& r = request_;
   const bool wide = r.format == "bf16";
-  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t matrices = r.matrices();
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
   const auto filled = [&](std::int64_t rows, std::int64_t cols, Filling filling, std::uint64_t width) {
     const std::uint64_t n = count(rows, cols);
@@ -235,7 +245,7 @@ GemmCase::Bound GemmCase::bind(const Set& set, const GemmRequest& r) const {
     return &t;
   };
   const bool wide = r.format == "bf16";
-  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t matrices = r.matrices();
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
   const DLDataType code = wide ? kBfloat16 : kByte;
   const std::int64_t columns = r.packs() ? blocks(r.k, 2) : r.k;
@@ -322,7 +332,7 @@ GemmCheck GemmCase::check(GemmForm form, cudaStream_t stream) {
 
 void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream) {
   std::array<char, 256> message{};
-  const std::int64_t matrices = r.grouping == MXCHECK_ROWS ? r.experts : 1;
+  const std::int64_t matrices = r.matrices();
   const std::int64_t outputs = r.grouping == MXCHECK_DEPTH ? r.experts : 1;
   const bool wide = r.format == "bf16";
   MxcheckGpuModelCall call{};
@@ -356,11 +366,12 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
                                               : MXCHECK_GPU_MODEL_DENSE;
   call.experts = r.experts;
   call.offsets = static_cast<const std::int64_t*>(offsets_memory_.data()) + 1;
-  if (r.grouping == MXCHECK_DENSE) call.offsets = nullptr;
+  if (r.grouping == MXCHECK_DENSE || r.is_masked()) call.experts = 1, call.offsets = nullptr;
   call.alpha = 1;
   call.output = request_.accumulates() ? MXCHECK_GPU_MODEL_OUT_FP32 : MXCHECK_GPU_MODEL_OUT_BF16;
   call.c = c;
   call.d = set.d->data();
+  if (r.is_masked()) return compare_groups(call, result, stream);
   const auto [report, seconds] = run_model(&mxcheck_gpu_model_compare, call, stream);
   result.model_seconds = seconds;
   const std::uint64_t all = count(outputs * r.m, r.n);
@@ -375,6 +386,33 @@ void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, Gem
   result.message = fmt::format("{} of {} outputs differ, first at row {} column {}: expected {:08x}, observed {:08x}",
                                report.differing, all, report.first / columns, report.first % columns, report.expected,
                                report.observed);
+}
+
+// Each masked group as a dense GEMM of its rows.
+void GemmCase::compare_groups(const MxcheckGpuModelCall& all, GemmCheck& result, cudaStream_t stream) {
+  const GemmRequest& r = request_;
+  const std::int64_t capacity = r.m / r.experts;
+  const std::int64_t code_bytes = all.a_format == MXCHECK_GPU_MODEL_BF16 ? 2 : 1;
+  const std::int64_t scale_bytes = r.scale == MXCHECK_FP32 ? 4 : 1;
+  const auto moved = [](const void* from, std::int64_t bytes) { return static_cast<const char*>(from) + bytes; };
+  result.equal = true;
+  for (std::int64_t e = 0; e < r.experts; ++e) {
+    MxcheckGpuModelCall call = all;
+    call.m = r.rows;
+    call.a = moved(all.a, e * capacity * r.k * code_bytes);
+    call.b = moved(all.b, e * r.n * r.k * code_bytes);
+    if (all.scale_a != nullptr) {
+      const std::int64_t line = blocks(r.k, r.block) * scale_bytes;
+      call.scale_a = moved(all.scale_a, e * capacity * line);
+      call.scale_b = moved(all.scale_b, e * blocks(r.n, r.b_rows) * line);
+    }
+    call.d = static_cast<char*>(all.d) + e * capacity * r.n * 2;
+    const auto [report, seconds] = run_model(&mxcheck_gpu_model_compare, call, stream);
+    result.model_seconds += seconds, result.compared += report.compared;
+    if (report.differing == 0 && report.compared == count(r.rows, r.n)) continue;
+    result.equal = false;
+    result.message = fmt::format("group {}: {} of {} outputs differ", e, report.differing, report.compared);
+  }
 }
 
 LtProblem GemmCase::lt_problem(LtMode mode) const {

@@ -26,21 +26,26 @@ struct GemmRequest {
   bool ragged = false;
   std::int64_t m = 0;  // of all groups
   std::int64_t n = 0;
-  std::int64_t k = 0;  // of all groups
+  std::int64_t k = 0;     // of all groups
+  std::int64_t rows = 0;  // of masked groups: of each, of its m / experts
 
   [[nodiscard]] std::string text() const;
   // Groups along depth accumulate FP32 in place, the others write BF16.
   [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH; }
+  [[nodiscard]] bool is_masked() const { return grouping == MXCHECK_MASKED; }
+  // Of b, one below the other.
+  [[nodiscard]] std::int64_t matrices() const { return grouping == MXCHECK_ROWS || is_masked() ? experts : 1; }
   [[nodiscard]] bool decodes() const { return contract == "sm90_bf16+decode"; }
   [[nodiscard]] bool packs() const { return format == "e2m1"; }  // two codes a byte
   [[nodiscard]] double operations() const {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    const std::int64_t multiplied = is_masked() ? experts * rows : m;
+    return 2.0 * static_cast<double>(multiplied) * static_cast<double>(n) * static_cast<double>(k);
   }
 };
 
 std::vector<GemmRequest> all_gemm_requests(bool quick);
 
-// The ends of the groups after a first 0; the 0 alone where there are none.
+// The ends of the groups after a first 0; the 0 alone where there are none. The rows of each masked group.
 std::vector<std::int64_t> ends_of(const GemmRequest& request);
 
 // Without the extents. Its texts are the request's, which outlives it.
@@ -68,7 +73,7 @@ struct GemmCheck {
 };
 
 // The GEMM that was requested, or the dense one of as much work: all rows with the first expert's b, all of k
-// in one.
+// in one. Of masked groups there is none.
 enum class GemmForm : std::uint8_t { asked, dense };
 
 class GemmCase {
@@ -110,6 +115,7 @@ class GemmCase {
   void make_lt_scales(Set& set, std::uint32_t seed) const;
   [[nodiscard]] Bound bind(const Set& set, const GemmRequest& request) const;
   mxcheck_status try_run(const Bound& bound, cudaStream_t stream, std::string& message);
+  void compare_groups(const MxcheckGpuModelCall& all, GemmCheck& result, cudaStream_t stream);
   void compare(const GemmRequest& request, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream);
 
   const mxcheck_operation& operation_;

@@ -123,8 +123,8 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   static constexpr int kTogether = 256 / Shape::kColumns;
   static constexpr int kLoadsAhead = Shape::kConsumers == 1 ? 2 : 1;
 
-  // The scales of rows first, first + 32 .. of a tile, kEach of them. Rows past the end take another's; nothing of
-  // theirs is stored.
+  // The scales of rows first, first + 32 .. of a tile, kEach of them. Rows past the end take another's: no one
+  // reads their sums.
   template <int kEach>
   struct ScaleRows {
     const std::uint8_t* row[kEach];

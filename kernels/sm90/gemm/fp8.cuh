@@ -152,7 +152,7 @@ struct ScaleProducer {
     at.advance();
   }
 
-  // Rows past the end use an arbitrary valid scale; their results are not stored.
+  // Rows past the end use an arbitrary valid scale: no one reads their results.
   __device__ __forceinline__ Rows rows_of(const MatmulTile& tile) const {
     const MatmulJob& job = matmul.job;
     const int lane = matmul.lane;
@@ -168,7 +168,7 @@ struct ScaleProducer {
         if (job.row_index != nullptr) row = __ldg(job.row_index + row);
         rows.row[i] = place(job.scale_a, job.a_e8m0, row);
       } else {
-        const std::int64_t first = job.kind == MatmulKind::rows ? std::int64_t{tile.expert} * job.n : 0;
+        const std::int64_t first = has_matrices(job) ? std::int64_t{tile.expert} * job.n : 0;
         rows.row[0] = place(job.scale_b, job.b_e8m0, first + tile.col);
         rows.further[i] = static_cast<std::uint32_t>(min(lane + 32 * i, job.n - 1 - tile.col));
         rows.pitch = static_cast<std::uint32_t>(job.scale_columns) * (job.b_e8m0 ? 1 : 4);
@@ -176,7 +176,7 @@ struct ScaleProducer {
     }
     if constexpr (kBlocks) {
       const int blocks = (job.n - 1) / 128 + 1;
-      const std::int64_t first = job.kind == MatmulKind::rows ? std::int64_t{tile.expert} * blocks : 0;
+      const std::int64_t first = has_matrices(job) ? std::int64_t{tile.expert} * blocks : 0;
       rows.block = place(job.scale_b, job.b_e8m0, first + min(tile.col / 128 + lane % 4, blocks - 1));
     }
     return rows;

@@ -59,14 +59,16 @@ bool matmul_valid(const MatmulCall& matmul, int multiple) {
     return false;
   if (matmul.experts < 0 || (matmul.accumulate && matmul.c == nullptr && matmul.m != 0 && matmul.n != 0)) return false;
   if (matmul.kind != MatmulKind::dense && matmul.experts > 0 && matmul.offsets == nullptr) return false;
-  if (matmul.kind == MatmulKind::depth && matmul.row_index != nullptr) return false;
+  const bool masked = matmul.kind == MatmulKind::masked;
+  if ((matmul.kind == MatmulKind::depth || masked) && matmul.row_index != nullptr) return false;
+  if (masked && matmul.experts > 0 && matmul.m % matmul.experts != 0) return false;
   if (matmul.transposed && matmul.kind != MatmulKind::dense) return false;
   // Units of tiles are numbered in 32 bits. The bound is one of tiles of 128 x 128: of 64 x 32 there are eight times as
   // many, more than 2^32 of which would need a D of 2^43 elements.
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : matmul.experts;
   const std::int64_t cols = matmul.n / 128 + 1;
   const std::int64_t rows = matmul.m / 128 + 1;
-  const std::int64_t all_rows = matmul.kind == MatmulKind::rows ? rows + experts : rows * experts;
+  const std::int64_t all_rows = matmul.kind == MatmulKind::rows || masked ? rows + experts : rows * experts;
   return all_rows <= std::numeric_limits<std::int32_t>::max() / cols;
 }
 
@@ -80,6 +82,7 @@ cudaError_t matmul_prepare_output(const MatmulCall& matmul, int stage_columns, i
   job.kind = matmul.kind;
   job.accumulate = matmul.accumulate;
   job.experts = grouped ? matmul.experts : 1;
+  job.capacity = matmul.kind == MatmulKind::masked ? static_cast<int>(matmul.m / matmul.experts) : 0;
   job.m = static_cast<int>(matmul.m);
   job.n = static_cast<int>(matmul.n);
   job.kblocks = static_cast<int>((matmul.k + stage_columns - 1) / stage_columns);
@@ -124,7 +127,8 @@ cudaError_t matmul_prepare(const MatmulCall& matmul, int a_bytes, int b_bytes, c
     if (e != cudaSuccess) return e;
     job.a_bytes = rows * row_bytes;
   }
-  const std::int64_t b_matrices = matmul.kind == MatmulKind::rows ? matmul.experts : 1;
+  const bool has_matrices = matmul.kind == MatmulKind::rows || matmul.kind == MatmulKind::masked;
+  const std::int64_t b_matrices = has_matrices ? matmul.experts : 1;
   const int rows = box_rows_of(matmul.n, boxes.b_rows);
   job.b_bytes = rows * kRowBytes;
   return encode_map(maps.b, map_type(b_bytes), b_bytes, matmul.b, matmul.k, matmul.n, b_matrices, rows);

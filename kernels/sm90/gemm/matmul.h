@@ -8,9 +8,13 @@
 //   depth   A: m x k, B: n x k, cut into experts along k, D: experts x m x n. An expert's columns begin at a multiple
 //   of
 //           16 bytes: at others TMA ends the kernel with an illegal instruction. One without columns has a sum of +0.
-// Experts end (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to exactly m (rows) or k
-// (depth). Nothing is checked on the device.
-// row_index (dense, rows) selects: row i of A is row row_index[i] of a (and of its scales), of a_rows rows.
+//   masked  A: m x k, B: experts x n x k, D: m x n. An expert has m / experts rows of A and D, its capacity, of which
+//   the
+//           first offsets[e], 0 to the capacity, meet its B; further ones of D are written or not. m is a multiple of
+//           experts.
+// Of the others experts end (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to exactly m
+// (rows) or k (depth). Nothing is checked on the device. row_index (dense, rows) selects: row i of A is row
+// row_index[i] of a (and of its scales), of a_rows rows.
 //
 // a and b are aligned to 16 bytes, and so is a row of codes; d to its elements. m, n, k and a_rows are at most 2^31 -
 // 1, and there are fewer than 2^31 tiles of 128 x 128. The sum is multiplied by alpha, rounded to FP32, before C is
@@ -29,7 +33,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-enum class MatmulKind : std::uint8_t { dense, rows, depth };
+enum class MatmulKind : std::uint8_t { dense, rows, depth, masked };
 enum class MatmulOutput : std::uint8_t { bf16, fp32 };
 // Rows and columns of D that a CTA works on at a time. The result does not depend on it; `chosen` is tiles.h's.
 enum class MatmulTiles : std::uint8_t { chosen, m128n256, m128n192, m128n128, m128n64, m64n128, m64n64, m64n32 };

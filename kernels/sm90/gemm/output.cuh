@@ -255,10 +255,14 @@ struct MatmulStore {
     const int barrier = 1 + me.index;
     const bool leader = me.thread == 0;
     const bool load = job.accumulate && job.d_tiled;
-    // TMA leaves out rows past the matrix; rows past the expert belong to the next one.
+    // TMA leaves out rows past the matrix; rows past the expert belong to the next one, or, of a masked group below its
+    // capacity, to no one.
     const int rows = tile.rows - Shape::row_of(me.index);
+    const bool in_group =
+        job.kind == MatmulKind::masked &&
+        tile.row - tile.expert * job.capacity + Shape::row_of(me.index) + Shape::kConsumerM <= job.capacity;
     const bool whole =
-        job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m);
+        job.d_tiled && (rows >= Shape::kConsumerM || !has_matrices(job) || in_group || tile.row + tile.rows == job.m);
 #pragma unroll
     for (int first = 0; first < Shared::kChunks; first += kSlots) {
       if (!load) {

@@ -75,7 +75,7 @@ struct MatmulRing {
     const bool gathered = job.row_index != nullptr;
     const std::uint32_t barrier = full(at.stage);
     const int x = tile.k + kb * Shape::kColumns;
-    const int b_expert = job.kind == MatmulKind::rows ? tile.expert : 0;
+    const int b_expert = has_matrices(job) ? tile.expert : 0;
     ptx::mbarrier_arrive_expect_tx(barrier, Shape::kBoxesOfB * kCluster * job.b_bytes + (gathered ? 0 : job.a_bytes));
     if (!gathered) {
       ptx::cp_async_bulk_tensor_3d(a_stage(at.stage), &maps.a, barrier, x / Shape::kCodesInByte, tile.row, 0);

@@ -114,6 +114,7 @@ struct MatmulJob {
   bool d_aligned = false;  // 16-byte accesses may
   int raster = 16;         // row tiles that are worked on side by side
   int experts = 1;
+  int capacity = 0;  // rows of a masked group
   int m = 0;
   int n = 0;
   int kblocks = 0;  // stages of k; the last may have fewer columns
@@ -130,11 +131,16 @@ struct MatmulJob {
   const void* scale_b = nullptr;
   const void* c = nullptr;
   void* d = nullptr;
-  const std::int64_t* offsets = nullptr;
+  const std::int64_t* offsets = nullptr;       // experts' ends; of masked groups how many rows each has
   const std::int64_t* scale_starts = nullptr;  // an expert's first column of scales; null: its first stage
   const std::int32_t* row_index = nullptr;
   const std::int32_t* status = nullptr;
 };
+
+// Experts have rows of their own, and a matrix B each.
+__device__ __forceinline__ bool has_matrices(const MatmulJob& job) {
+  return job.kind == MatmulKind::rows || job.kind == MatmulKind::masked;
+}
 
 // TMA's view of A, B, C and D.
 struct MatmulMaps {
@@ -165,7 +171,7 @@ class MatmulSchedule {
  public:
   __device__ __forceinline__ MatmulSchedule(const MatmulJob& job, unsigned rank)
       : job_(job), rank_(rank), unit_(blockIdx.x / Shape::kCluster) {
-    if (job_.kind == MatmulKind::rows) {
+    if (has_matrices(job_)) {
       window(0);
     } else {
       const unsigned of_expert = units(job_.m);
@@ -181,7 +187,7 @@ class MatmulSchedule {
     tile.expert = 0;
     tile.kblock = tile.k = tile.tail = 0;
     tile.kblocks = job_.kblocks;
-    if (job_.kind == MatmulKind::rows) {
+    if (has_matrices(job_)) {
       while (id >= end_) {
         if (window_ + 32 >= job_.experts) return false;
         window(window_ + 32);
@@ -240,8 +246,13 @@ class MatmulSchedule {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int expert = first + lane;
     const bool inside = expert < job_.experts;
-    lane_row_ = inside && expert > 0 ? static_cast<int>(job_.offsets[expert - 1]) : 0;
-    lane_rows_ = inside ? static_cast<int>(job_.offsets[expert]) - lane_row_ : 0;
+    if (job_.kind == MatmulKind::masked) {
+      lane_row_ = inside ? expert * job_.capacity : 0;
+      lane_rows_ = inside ? static_cast<int>(job_.offsets[expert]) : 0;
+    } else {
+      lane_row_ = inside && expert > 0 ? static_cast<int>(job_.offsets[expert - 1]) : 0;
+      lane_rows_ = inside ? static_cast<int>(job_.offsets[expert]) - lane_row_ : 0;
+    }
     lane_end_ = units(lane_rows_);
 #pragma unroll
     for (int by = 1; by < 32; by *= 2) {

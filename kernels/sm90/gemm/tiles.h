@@ -10,7 +10,7 @@
 // where `stage` is the time of one stage of k in a tile of that shape and `tile` that of its epilogue and of filling
 // the pipeline. What a launch costs, 3 us, is the same for all shapes. Loads of rows past the matrix's end are slow,
 // which counts for the last row and column of tiles where they are not the only ones (kPastTheEnd). Groups count as
-// equal ones: their ends are on the device.
+// equal ones: their ends are on the device. So are the counts of masked ones, which are taken for kMaskedRows.
 
 #include <algorithm>
 #include <array>
@@ -98,6 +98,9 @@ inline constexpr std::int64_t kSmallDepth = 512;
 // More time of a tile that has rows past the end of A or of B: 0.09 to 0.48 were measured.
 inline constexpr double kPastTheEnd = 0.3;
 
+// Rows that a masked group is taken to have, where its capacity is larger: inference has few.
+inline constexpr std::int64_t kMaskedRows = 128;
+
 // The rows of one kernel, which follow one another; first_row: the first's number in the table.
 constexpr std::size_t first_row(MatmulKernel kernel) {
   std::size_t at = 0;
@@ -122,8 +125,10 @@ constexpr double past_the_end(std::int64_t extent, std::int64_t tile) {
 // The formula's time, in microseconds.
 inline double tiles_us(const TilesRow& row, const MatmulCall& matmul, int processors) {
   const std::int64_t experts = matmul.kind == MatmulKind::dense ? 1 : std::max(matmul.experts, 1);
-  const bool rows = matmul.kind == MatmulKind::rows;
-  const std::int64_t m = rows ? quotient_up(matmul.m, experts) : matmul.m;
+  const bool masked = matmul.kind == MatmulKind::masked;
+  const bool rows = matmul.kind == MatmulKind::rows || masked;
+  const std::int64_t each = rows ? quotient_up(matmul.m, experts) : matmul.m;
+  const std::int64_t m = masked ? std::min(each, kMaskedRows) : each;
   const std::int64_t k = matmul.kind == MatmulKind::depth ? quotient_up(matmul.k, experts) : matmul.k;
   const std::int64_t down = quotient_up(m, std::int64_t{row.rows} * row.cluster);  // groups of a cluster's tiles
   // Rounded where there are more than 2^53; such times are only compared.

@@ -3,8 +3,7 @@
 //
 // Layout: 16 bytes of values of a row are a thread's (eight of BF16, four of FP32), 64 threads' lie side by side, so
 // that a warp writes runs of 512 bytes and reads runs of 128 (64); a thread has four rows, whose codes and scale bytes
-// it loads before it decodes one. There are as many blocks as the card holds at once, so that tables cost little and no
-// last wave of them is a small one.
+// it loads before it decodes one. There are as many blocks as keep the card busy, no more, so that tables cost little.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +21,7 @@ constexpr int kValueThreads = 256;  // one for each scale byte
 constexpr int kValueRows = 4;       // of a thread, one after the other
 constexpr int kSideBySide = 64;
 constexpr int kValueTileRows = kValueThreads / kSideBySide * kValueRows;
+constexpr std::int64_t kEnoughBlocks = 2048;
 constexpr std::int64_t kMostDownY = 65535;  // blocks of threads in y
 
 __host__ __device__ constexpr std::int64_t ceil_of(std::int64_t value, std::int64_t by) {
@@ -105,27 +105,19 @@ __global__ void __launch_bounds__(kValueThreads) nvfp4_values_kernel(const __gri
   }
 }
 
-// As many blocks of this kernel as the card holds at once.
-cudaError_t resident_blocks(void (*kernel)(Nvfp4ValuesJob), std::int64_t& blocks) {
-  int device = 0, processors = 0, each = 0;
-  cudaError_t e = cudaGetDevice(&device);
-  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  if (e == cudaSuccess) e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kValueThreads, 0);
-  blocks = std::int64_t{processors} * each;
-  return e;
-}
-
 template <class T>
 cudaError_t launch_of(const Nvfp4ValuesJob& job, bool vector, cudaStream_t stream) {
   const std::int64_t across = ceil_of(job.cols, kSideBySide * kPerThread<T>);
   const std::int64_t down = ceil_of(job.rows, kValueTileRows);
   if (across == 0 || down == 0) return cudaSuccess;
   if (across > std::numeric_limits<std::int32_t>::max()) return cudaErrorInvalidValue;
-  const auto kernel = vector ? nvfp4_values_kernel<T, true> : nvfp4_values_kernel<T, false>;
-  std::int64_t blocks = 0;
-  if (const cudaError_t e = resident_blocks(kernel, blocks); e != cudaSuccess) return e;
-  const std::int64_t y = std::clamp<std::int64_t>(blocks / across, 1, std::min(down, kMostDownY));
-  kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(y)), kValueThreads, 0, stream>>>(job);
+  const std::int64_t y = std::clamp<std::int64_t>(kEnoughBlocks / across, 1, std::min(down, kMostDownY));
+  const dim3 grid(static_cast<unsigned>(across), static_cast<unsigned>(y));
+  if (vector) {
+    nvfp4_values_kernel<T, true><<<grid, kValueThreads, 0, stream>>>(job);
+  } else {
+    nvfp4_values_kernel<T, false><<<grid, kValueThreads, 0, stream>>>(job);
+  }
   return cudaGetLastError();
 }
 

@@ -109,6 +109,7 @@ Bytes answer_in_parts(const Split& split, const Matmul& m) {
   Tensor d = make_tensor(m.output, {static_cast<std::int64_t>(sums.front().size())});
   std::vector<float> parts(sums.size());
   for (std::size_t i = 0; i < d.size(); ++i) {
+    if (!m.writes_row(static_cast<std::int64_t>(i) / m.b.rows)) continue;
     for (std::size_t p = 0; p < parts.size(); ++p) parts[p] = sums[p].as<float>()[i];
     d.set_code(i, finished_sum(m, sum_of(split, parts)));
   }
@@ -203,7 +204,8 @@ void add_splits(const std::string& text, const Matmul& m, std::vector<std::strin
 
 // Matrices of this operand, one below the other.
 std::int64_t matrices_of(const Matmul& m, MatmulOperand Matmul::*side) {
-  return m.grouping == Grouping::rows && side == &Matmul::b ? m.experts() : 1;
+  const bool many = m.grouping == Grouping::rows || m.grouping == Grouping::masked;
+  return many && side == &Matmul::b ? m.experts() : 1;
 }
 
 std::uint32_t sign_of(Format format) { return std::uint32_t{1} << (spec(format).bits - 1); }

@@ -19,6 +19,7 @@
 #include "properties/core/simpler.h"
 #include "properties/core/statement.h"
 #include "properties/operations/matmul/fields.h"
+#include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/matmul/matmul.h"
 #include "reference/matmul/operand.h"
@@ -71,6 +72,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     multiplications_ = add("multiplications", extent_bins(kMultiplications, kMostMultiplications),
                            [](const Case& c) { return c.elements() * matmul_case(c).depth; });
     add_experts(expert_count_bins());
+    if (std::ranges::any_of(variants(), is_masked)) add_masked_axes();
     adds_ = add_option("C", word_bins({"none", "added"}), [](const Case& c) { return matmul_case(c).adds ? 1 : 0; });
     if (!contract_.from_c) {
       std::vector<std::string> texts;
@@ -87,16 +89,17 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     add_place("d past it", {true, 0, 0}, width_of_d);
     add_threads();
     add_data();
-    add_row_index([](const Variant& v) { return matmul_of(v).groups != MXCHECK_DEPTH; });
+    add_row_index(has_row_index);
     // A schedule by the kind of groups and their sizes, tiles by n, the main loop and its tail by k: kernels are chosen
     // by these together. m is the groups' business where there are any.
     interact({grouping, n_, k_, groups_axis()});
+    if (masked_ >= 0) interact({grouping, n_, k_, masked_});
     add_layers(MatmulLayers(limits()));
   }
 
   [[nodiscard]] std::int64_t most_work_of_triples() const override { return most_work(Suite::quick); }
   [[nodiscard]] std::string family_of(const Variant& v) const override {
-    constexpr std::string_view kNames[] = {"dense", "groups of rows", "groups of depth"};
+    constexpr std::string_view kNames[] = {"dense", "groups of rows", "groups of depth", "masked groups"};
     return std::string(kNames[matmul_of(v).groups]) + ", " + std::string(spec(matmul_of(v).format).name);
   }
   [[nodiscard]] std::int64_t small_work() const override { return integers_ ? kMostExact : std::int64_t{1} << 21; }
@@ -108,16 +111,23 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
  protected:
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
     const int groups = matmul_of(c.variant).groups;
-    const std::int64_t experts = std::max<std::int64_t>(1, static_cast<std::int64_t>(c.experts.size()) - 1);
+    const std::int64_t experts = std::max<std::int64_t>(1, groups_in(c));
     const std::int64_t depth = matmul_case(c).depth;
-    const std::int64_t read =
-        std::max(c.rows, c.gather) * depth + c.cols * depth * (groups == MXCHECK_ROWS ? experts : 1);
+    const std::int64_t matrices = groups == MXCHECK_DEPTH ? 1 : experts;
+    const std::int64_t read = std::max(c.rows, c.gather) * depth + c.cols * depth * matrices;
     const std::int64_t written = c.elements() * (groups == MXCHECK_DEPTH ? experts : 1);
     return std::max(c.elements() * depth, read * kElementWork + written * kOutputWork);
   }
 
   bool fill(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const override {
     c.seed = draw.word() >> 16;
+    const bool wants_masked = is_wanted(wanted, masked_groups_) || is_wanted(wanted, masked_);
+    const bool wants_ends = is_wanted(wanted, experts_axis()) || is_wanted(wanted, groups_axis());
+    const auto fits = [&](const Variant& v) { return is_masked(v) ? !wants_ends : !wants_masked; };
+    for (int tries = 0; tries < 24 && !fits(std::as_const(c).variant); ++tries)
+      c.variant = *draw_variant_in(wanted, draw);
+    if (!fits(std::as_const(c).variant)) return false;
+    if (is_masked(std::as_const(c).variant)) return fill_masked(c, wanted, most, attempt, draw);
     const bool grouped = matmul_of(std::as_const(c).variant).groups != MXCHECK_DENSE;
     if (!grouped && (is_wanted(wanted, experts_axis()) || is_wanted(wanted, groups_axis()))) return false;
     const std::int64_t experts = grouped ? draw_small_value(wanted, experts_axis(), draw) : 0;
@@ -130,6 +140,36 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
 
  private:
   static std::int64_t width(Format format) { return static_cast<std::int64_t>(code_width(format)); }
+
+  static bool has_row_index(const Variant& v) {
+    return matmul_of(v).groups == MXCHECK_DENSE || matmul_of(v).groups == MXCHECK_ROWS;
+  }
+
+  void add_masked_axes() {
+    masked_groups_ = add("masked groups", expert_count_bins(),
+                         [](const Case& c) { return is_masked(c.variant) ? groups_in(c) : kNotOnAxis; });
+    masked_ = add("rows of masked groups", word_bins(masked_labels()), [](const Case& c) {
+      if (!is_masked(c.variant)) return kNotOnAxis;
+      return static_cast<std::int64_t>(kind_of_counts(matmul_case(c).counts, capacity_in(c)));
+    });
+  }
+
+  bool fill_masked(Case& c, const Bins& wanted, std::int64_t most, int attempt, Draw& draw) const {
+    std::int64_t groups = draw_small_value(wanted, masked_groups_, draw);
+    // Many groups leave no room for extents that are wanted.
+    if (!is_wanted(wanted, masked_groups_) && attempt >= 3) groups = draw.between(1, 4);
+    if (!draw_shape(c, wanted, most, attempt, groups, std::nullopt, draw)) return false;
+    const std::int64_t capacity = c.rows / groups;
+    for (int tries = 0; tries < 12; ++tries) {
+      const auto kind = static_cast<Masked>(draw_kind(wanted, masked_, kMaskedKinds, draw));
+      auto counts = draw_counts(kind, groups, capacity, draw);
+      if (!counts) continue;
+      matmul_case(c).counts = *std::move(counts);
+      draw_options(c, wanted, draw);
+      return true;
+    }
+    return false;
+  }
 
   // The axis of groups.
   int add_variant_axes() {
@@ -151,11 +191,17 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
   bool draw_shape(Case& c, const Bins& wanted, std::int64_t most, int attempt, std::int64_t experts,
                   std::optional<Groups> kind, Draw& draw) const {
     const int groups = matmul_of(c.variant).groups;
-    const std::int64_t matrices = groups == MXCHECK_ROWS ? std::max<std::int64_t>(1, experts) : 1;
+    const bool masked = groups == MXCHECK_MASKED;
+    const std::int64_t matrices = groups == MXCHECK_ROWS || masked ? std::max<std::int64_t>(1, experts) : 1;
     const std::int64_t copies = groups == MXCHECK_DEPTH ? std::max<std::int64_t>(1, experts) : 1;
     ExtentRange depth{small_range(wanted, k_, draw), 1, kUnit};
     ExtentRange rows{small_range(wanted, m_, draw), limits().rows_multiple, 64};
     ExtentRange cols{small_range(wanted, n_, draw), limits().cols_multiple, 64};
+    if (masked) rows.multiple = std::lcm(rows.multiple, experts), rows.unit = 64 * experts;
+    if (masked && !is_wanted(wanted, m_) && !is_wanted(wanted, outputs_) && !is_wanted(wanted, multiplications_)) {
+      const std::int64_t limit = range(wanted, m_).high;
+      rows.range = {rows.multiple, std::min(limit, rows.multiple * draw.between(1, draw.chance(50) ? 8 : 200)), {}};
+    }
     if (kind && groups == MXCHECK_ROWS && !is_wanted(wanted, m_)) fit_to(*kind, experts, m_, rows, draw);
     if (kind && groups == MXCHECK_DEPTH && !is_wanted(wanted, k_)) fit_to(*kind, experts, k_, depth, draw);
     if (!is_wanted(wanted, k_) && attempt >= 6) depth.range = {1, 128, {}};
@@ -230,12 +276,13 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     // Which NaN a C that is NaN becomes where no step is taken is not defined.
     const bool is_any_bits = c.data == Data::bits || c.data == Data::wide;
     if (contract_.from_c && matmul_case(c).depth == 0 && matmul_case(c).adds && is_any_bits) c.data = Data::normal;
-    if (matmul_of(std::as_const(c).variant).groups != MXCHECK_DEPTH) draw_row_index(c, wanted, 15, draw);
+    if (has_row_index(std::as_const(c).variant)) draw_row_index(c, wanted, 15, draw);
   }
 
   MatmulContract contract_;
   bool integers_;
   int m_ = -1, n_ = -1, k_ = -1, outputs_ = -1, multiplications_ = -1, adds_ = -1, alpha_ = -1;
+  int masked_groups_ = -1, masked_ = -1;
 };
 
 }  // namespace
@@ -330,7 +377,7 @@ bool MatmulLayers::is(const Use& use, const Case& c) const {
     case Whole::m: return c.rows == use.m;
     case Whole::n: return c.cols == use.n;
     case Whole::k: return matmul_case(c).depth == use.k;
-    case Whole::experts: return static_cast<std::int64_t>(c.experts.size()) - 1 == use.experts;
+    case Whole::experts: return matmul_of(c.variant).groups != MXCHECK_DENSE && groups_in(c) == use.experts;
   }
   return false;
 }
@@ -385,6 +432,8 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   }
   if (!sliced) return std::nullopt;
   const auto experts = static_cast<std::int64_t>(drawn.experts.size()) - 1;
+  const bool masked = groups == MXCHECK_MASKED;
+  if (masked) drawn.experts.clear();
   const std::int64_t depth = matmul_case(drawn).depth;
   if (use.gradient) {
     drawn.experts = sparse_offsets(experts, depth, kBlock, draw);
@@ -393,9 +442,17 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   const std::int64_t high =
       std::min({kLayersMostRows, elements / 4 / depth, elements / 4 / drawn.cols, most / depth / drawn.cols,
                 limits_.max_rows > 0 ? limits_.max_rows : kLayersMostRows});
-  const auto rows = draw_extent(1, high, limits_.rows_multiple, 64, draw);
+  const std::int64_t multiple = masked ? std::lcm(limits_.rows_multiple, experts) : limits_.rows_multiple;
+  // A group has room for a row, even where 512 of them take more rows than others have.
+  const auto rows = draw_extent(1, masked ? std::max(high, multiple) : high, multiple, 64, draw);
   if (!rows) return std::nullopt;
   drawn.rows = *rows;
+  if (masked) {
+    const std::int64_t capacity = drawn.rows / experts;
+    matmul_case(drawn).counts.assign(static_cast<std::size_t>(experts), 0);
+    for (std::int64_t& n : matmul_case(drawn).counts) n = draw.chance(70) ? 0 : draw.between(0, capacity);
+    return drawn;
+  }
   if (grouped) drawn.experts = sparse_offsets(experts, drawn.rows, 1, draw);
   drawn.gather = source_rows(index, drawn.rows, draw);
   return drawn;
@@ -424,7 +481,7 @@ std::vector<Variant> askable_matmuls(const std::string& operation) {
   }
   std::vector<Variant> all;
   const auto add = [&](Format a, Format b, int scale, BlockShape block_a, BlockShape block_b) {
-    for (int groups : {MXCHECK_DENSE, MXCHECK_ROWS, MXCHECK_DEPTH}) {
+    for (int groups : {MXCHECK_DENSE, MXCHECK_ROWS, MXCHECK_DEPTH, MXCHECK_MASKED}) {
       for (Format dtype : {Format::bf16, Format::fp32}) {
         if (contract.from_c && dtype != Format::fp32) continue;
         Variant v{operation, dtype};
@@ -456,15 +513,22 @@ Case matmul_corner(const Variant& v, std::int64_t rows, std::int64_t cols, std::
   const int groups = matmul_of(v).groups;
   if (groups == MXCHECK_ROWS) c.experts = {0, rows / 3, rows / 3, rows};
   if (groups == MXCHECK_DEPTH) c.experts = {0, depth / 256 * 128, depth / 256 * 128, depth};
+  if (groups == MXCHECK_MASKED) {  // so many rows in each of four groups
+    c.rows = 4 * rows, matmul_case(c).counts = usual_counts(4, rows);
+  }
   return c;
 }
 
 std::vector<Case> simpler_matmuls(const Case& c, const Finding&) {
-  SimplerCases simpler(c, fit_experts);
+  SimplerCases simpler(c, [](Case& n) {
+    fit_experts(n);
+    fit_counts(n);
+  });
   const std::int64_t depth = matmul_case(c).depth;
   const std::int64_t whole = matmul_of(c.variant).groups == MXCHECK_DEPTH ? depth : c.rows;
   const auto with_depth = [&](std::int64_t less) { simpler.with([&](Case& n) { matmul_case(n).depth = less; }); };
   if (c.experts.size() > 2) simpler.with([&](Case& n) { n.experts = {0, whole}; });
+  simpler_groups(c, simpler);
   for (const std::int64_t less : {depth / 256 * 128, depth / 2, std::int64_t{128}, std::int64_t{32}}) {
     if (less > 0 && less < depth) with_depth(less);
   }

@@ -101,6 +101,15 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
     cases.push_back(sizes);
   }
   if (matmul_of(v).groups == MXCHECK_DEPTH) cases[8].experts = {0, 0, 128, 640, 640, 1280};
+  if (is_masked(v)) {  // a row each; nothing; full ones; one of many
+    const auto counts = [](Case& c, std::int64_t capacity, std::vector<std::int64_t> of) {
+      c.rows = static_cast<std::int64_t>(of.size()) * capacity, matmul_case(c).counts = std::move(of);
+    };
+    counts(cases[3], 1, {1, 0, 1}), counts(cases[4], 70, {0, 0, 0}), counts(cases[5], 65, {65, 65});
+    counts(cases[6], 129, {128, 129, 1}), counts(cases[8], 200, {64, 200, 0, 65, 127, 1});
+    counts(cases[7], 16, std::vector<std::int64_t>(40));
+    matmul_case(cases[7]).counts[35] = 16;
+  }
   // One operand one-hot over a tile: at every k in the quick suite, in every row at every k in the exhaustive one.
   const std::uint64_t step = suite == Suite::quick ? 128 : suite == Suite::full ? 32 : 1;
   for (std::uint64_t shift = 0; shift < 256; shift += step) {
@@ -113,6 +122,7 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
         matmul_corner(v, 256, matmul_of(v).block_b.rows == 128 ? 32768 : 256, matmul_of(v).block.cols, Data::slots, 0));
     if (matmul_of(v).groups == MXCHECK_ROWS) cases.back().experts = {0, 256};
     if (matmul_of(v).groups == MXCHECK_DEPTH) cases.back().experts = {0, matmul_of(v).block.cols};
+    if (is_masked(v)) cases.back().rows = 256, matmul_case(cases.back()).counts = {256};
   }
   return cases;
 }
@@ -143,6 +153,7 @@ std::vector<Case> special_scales(const Variant& v, Suite) {
   const bool by_depth = matmul_of(v).groups == MXCHECK_DEPTH;
   Case c = matmul_corner(v, kSpecialScales, cols, by_depth ? 384 : matmul_of(v).block.cols, Data::every_row, 1);
   if (matmul_of(v).groups == MXCHECK_ROWS) c.experts = {0, 0, kSpecialScales};
+  if (is_masked(v)) c.rows = 2 * kSpecialScales, matmul_case(c).counts = {0, kSpecialScales};
   return {c};
 }
 
@@ -396,7 +407,7 @@ std::optional<int> model_format(std::string_view sum, Format format) {
 
 // The GPU model of a variant's GEMMs, as far as the variant alone decides; nothing where there is none.
 std::optional<DeviceModel> model_of_variant(const Variant& variant) {
-  if (!is_matmul(variant.operation)) return std::nullopt;
+  if (!is_matmul(variant.operation) || is_masked(variant)) return std::nullopt;
   if (variant.dtype != Format::fp32 && variant.dtype != Format::bf16) return std::nullopt;
   const MatmulVariant& v = matmul_of(variant);
   const MatmulContract contract = parse_matmul_contract(contract_text(variant.operation));

@@ -4,10 +4,13 @@
 //
 //   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
 //   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
+//
+// Masked groups have no experts and no gather, but counts: groups=masked rows=24 counts=3,0,8 are three of capacity 8.
 
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "kernels/candidate_matmul.h"
 #include "kernels/candidate_nvfp4.h"
@@ -30,6 +33,7 @@ struct MatmulCase {
   std::int64_t depth = 0;
   bool adds = false;  // C
   float alpha = 1;
+  std::vector<std::int64_t> counts;  // rows of each masked group, 0 to its capacity
   friend bool operator==(const MatmulCase&, const MatmulCase&) = default;
 };
 
@@ -40,13 +44,29 @@ inline MatmulCase& matmul_case(Case& c) { return c.own.edit<MatmulCase>(); }
 
 // By mxcheck_scale_type and MXCHECK_E4M3, and by mxcheck_grouping.
 inline constexpr std::array<std::string_view, 4> kScaleTypes{"none", "e8m0", "fp32", "e4m3"};
-inline constexpr std::array<std::string_view, 3> kGroupings{"none", "rows", "depth"};
+inline constexpr std::array<std::string_view, 4> kGroupings{"none", "rows", "depth", "masked"};
 
 inline Format scale_format(const MatmulVariant& v) {
   return v.scales == MXCHECK_FP32 ? Format::fp32 : v.scales == MXCHECK_E4M3 ? Format::e4m3 : Format::e8m0;
 }
 // Two codes a byte.
 inline bool is_packed(const MatmulVariant& v) { return v.scales == MXCHECK_E4M3; }
+
+inline bool is_masked(const Variant& v) { return matmul_of(v).groups == MXCHECK_MASKED; }
+// Groups of the case; 1 of a dense one.
+inline std::int64_t groups_in(const Case& c) {
+  const int groups = matmul_of(c.variant).groups;
+  if (groups == MXCHECK_DENSE) return 1;
+  return groups == MXCHECK_MASKED ? static_cast<std::int64_t>(matmul_case(c).counts.size())
+                                  : static_cast<std::int64_t>(c.experts.size()) - 1;
+}
+// Matrices B, one below the other.
+inline std::int64_t matrices_in(const Case& c) {
+  return matmul_of(c.variant).groups == MXCHECK_DEPTH ? 1 : groups_in(c);
+}
+inline std::int64_t capacity_in(const Case& c) {  // of masked groups
+  return matmul_case(c).counts.empty() ? 0 : c.rows / groups_in(c);
+}
 
 inline bool is_matmul(std::string_view operation) { return operation.starts_with("matmul:"); }
 inline std::string_view contract_text(std::string_view operation) {

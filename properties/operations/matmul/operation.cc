@@ -5,9 +5,11 @@
 #include <span>
 #include <utility>
 
+#include "numerics/text.h"
 #include "properties/core/case_text.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/problem.h"
 
 namespace mxcheck {
@@ -103,7 +105,10 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
                        kGroupings[static_cast<std::size_t>(v.groups)], spec(variant.dtype).name);
   }
   [[nodiscard]] std::string shape_text(const Case& c) const override {
-    return fmt::format(" depth={}", matmul_case(c).depth);
+    std::string text = fmt::format(" depth={}", matmul_case(c).depth);
+    if (is_masked(c.variant))
+      text += " counts=" + join(matmul_case(c).counts, ",", [](std::int64_t n) { return std::to_string(n); });
+    return text;
   }
   [[nodiscard]] std::string option_text(const Case& c) const override {
     std::string text;
@@ -125,7 +130,11 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
   }
   void halve_rows(Case& c) const override {
     c.rows /= 2;
+    fit(c);
+  }
+  void fit(Case& c) const override {
     fit_experts(c);
+    fit_counts(c);
   }
   [[nodiscard]] std::int64_t work(const Case& c) const override { return c.elements() * matmul_case(c).depth; }
 
@@ -155,7 +164,13 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
       const auto p = read<mxcheck_matmul_policy>(call.policy);
       return p.grouping == MXCHECK_DEPTH ? p.depth : p.policy.rows;
     };
-    add_invalid(all, {invalid_blocks(), invalid_offsets(end), invalid_matmuls(), invalid_row_index()});
+    std::vector<InvalidCall> offsets = invalid_offsets(end);
+    for (InvalidCall& one : offsets) {
+      one.make = [make = one.make](Call& call) {
+        return read<mxcheck_matmul_policy>(call.policy).grouping != MXCHECK_MASKED && make(call);
+      };
+    }
+    add_invalid(all, {invalid_blocks(), offsets, invalid_counts(), invalid_matmuls(), invalid_row_index()});
     return all;
   }
   [[nodiscard]] bool has_invalid_calls(const Case& c) const override {
@@ -167,6 +182,12 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
   }
 };
 
+std::vector<std::int64_t> counts_field(std::string_view field, std::string_view value) {
+  std::vector<std::int64_t> counts;
+  for (const std::string_view part : split(value, ',')) counts.push_back(number_field<std::int64_t>(field, part));
+  return counts;
+}
+
 bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   MatmulVariant& v = matmul_of(c.variant);
   MatmulCase& own = matmul_case(c);
@@ -175,6 +196,7 @@ bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_vie
          f.read("block", [&] { v.block = block_field(value); }) ||
          f.read("block_b", [&] { v.block_b = block_field(value); }) || f.word("scales", v.scales, kScaleTypes) ||
          f.word("groups", v.groups, kGroupings) || f.number("depth", own.depth) ||
+         f.read("counts", [&] { own.counts = counts_field(field, value); }) ||
          f.read("adds", [&] { own.adds = number_field<int>(field, value) != 0; }) || f.number("alpha", own.alpha);
 }
 
@@ -185,7 +207,9 @@ void MatmulOperation::check(const Case& c) const {
     throw Error(ErrorKind::usage, fmt::format("a matmul of {} x {} x {}; operands of at most 2^36 codes are possible",
                                               c.rows, c.cols, depth));
   }
-  if ((matmul_of(c.variant).groups != MXCHECK_DENSE) == c.experts.empty()) {
+  check_masked(c);
+  const int groups = matmul_of(c.variant).groups;
+  if ((groups == MXCHECK_ROWS || groups == MXCHECK_DEPTH) == c.experts.empty()) {
     throw Error(ErrorKind::usage, "case field experts goes with groups=rows and groups=depth");
   }
   if (!c.plants.empty() || c.stride != 0) throw Error(ErrorKind::usage, "a matmul has neither plants nor a stride");

@@ -16,6 +16,7 @@
 #include "properties/core/input.h"
 #include "properties/core/limits.h"
 #include "properties/core/notation.h"
+#include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/common/checked_size.h"
 #include "reference/matmul/operand.h"
@@ -46,8 +47,8 @@ std::int64_t scale_rows(std::int64_t rows, std::int64_t block) { return block ==
 Shapes shapes_of(const Case& c) {
   const MatmulVariant& v = matmul_of(c.variant);
   Shapes s;
-  if (v.groups != MXCHECK_DENSE) s.experts = static_cast<std::int64_t>(c.experts.size()) - 1;
-  const std::int64_t matrices = v.groups == MXCHECK_ROWS ? s.experts : 1;
+  s.experts = groups_in(c);
+  const std::int64_t matrices = matrices_in(c);
   s.a_rows = c.gather != 0 ? c.gather : c.rows;
   s.b_rows = matrices * c.cols;
   s.d_rows = v.groups == MXCHECK_DEPTH ? s.experts * c.rows : c.rows;
@@ -126,7 +127,7 @@ MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
                           policy.scale_type,
                           policy.grouping};
   c.rows = policy.policy.rows, c.cols = policy.policy.cols;
-  matmul_case(c) = {policy.depth, policy.accumulate != 0, policy.alpha};
+  matmul_case(c) = {policy.depth, policy.accumulate != 0, policy.alpha, {}};
   std::size_t next = 0;
   const auto bytes = [&] {
     const CallTensor& t = call.inputs[next++];
@@ -139,12 +140,21 @@ MatmulProblem::MatmulProblem(const Call& call) : Problem(Case{}) {
   }
   if (policy.scale_type != MXCHECK_NO_SCALES) scales_a = bytes(), scales_b = bytes();
   if (policy.accumulate != 0) c_values = bytes();
+  std::vector<std::int64_t> groups;
   for (; next < call.inputs.size(); ++next) {
     const CallTensor& t = call.inputs[next];
-    if (t.is_offsets) c.experts = values_in<std::int64_t>({t.data, t.bytes});
+    if (t.is_offsets) groups = values_in<std::int64_t>({t.data, t.bytes});
     if (t.is_index) index = values_in<std::int32_t>({t.data, t.bytes}), c.gather = call.inputs[0].shape[0];
   }
+  (policy.grouping == MXCHECK_MASKED ? matmul_case(c).counts : c.experts) = std::move(groups);
   outputs = {output_info(c)};
+}
+
+Call MatmulProblem::call() const {
+  Call call = Problem::call();
+  const TensorInfo& d = outputs.front();
+  call.outputs.front().open = open_rows(c, static_cast<std::uint64_t>(d.cols) * code_width(d.format));
+  return call;
 }
 
 std::vector<ProblemInput> MatmulProblem::inputs() const {
@@ -159,7 +169,12 @@ std::vector<ProblemInput> MatmulProblem::inputs() const {
     all.push_back(tensor("scales of B", scale_format(v), s.scale_rows_b, s.scale_cols_b, scales_b));
   }
   if (matmul_case(c).adds) all.push_back(tensor("C", c.variant.dtype, s.d_rows, c.cols, c_values));
-  if (v.groups != MXCHECK_DENSE) all.push_back(vector_input("offsets", c.experts));
+  if (v.groups == MXCHECK_MASKED) {
+    all.push_back(vector_input("counts", matmul_case(c).counts));
+    all.back().tensor.is_counts = true;
+  } else if (v.groups != MXCHECK_DENSE) {
+    all.push_back(vector_input("offsets", c.experts));
+  }
   if (c.gather != 0) all.push_back(vector_input("row_index", index));
   return all;
 }
@@ -176,8 +191,9 @@ Matmul MatmulProblem::matmul(const MatmulContract& contract) const {
   m.alpha = own.alpha;
   static const std::byte kNoElements{};
   if (own.adds) m.c = c_values.empty() ? &kNoElements : c_values.data();
-  m.grouping = v.groups == MXCHECK_ROWS ? Grouping::rows : v.groups == MXCHECK_DEPTH ? Grouping::depth : Grouping::none;
-  m.offsets = c.experts;
+  constexpr std::array kKinds{Grouping::none, Grouping::rows, Grouping::depth, Grouping::masked};  // mxcheck_grouping
+  m.grouping = kKinds.at(static_cast<std::size_t>(v.groups));
+  m.offsets = c.experts, m.counts = own.counts;
   m.row_index = index, m.gathers = c.gather != 0;
   // Where there is no C to start from, a sum starts from zero.
   if (!own.adds) m.contract.from_c = false;

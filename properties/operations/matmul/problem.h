@@ -27,6 +27,7 @@ class MatmulProblem final : public Problem {
   std::vector<std::byte> packed_a, packed_b;
   std::vector<std::int32_t> index;  // gather: row i of A is row index[i]
 
+  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ProblemInput> inputs() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   [[nodiscard]] ExpectedTensor answer(const MatmulContract& contract) const;
@@ -53,6 +54,8 @@ std::vector<std::byte> expand_c(const Case& c, std::int64_t count);
 //                                               of a, 1 or 128 of b, that promotion divides
 //   sm90_bf16+decode                            E4M3 with E8M0 scales of 1 x 32
 //   +from_c                                     where there is no C
+//
+// Of masked groups it knows nothing yet.
 //
 // C in FP32 alone, D in FP32 or BF16; groups along depth that start where blocks and intervals do. Of anything else (an
 // order of scales or intervals, another sum) nothing is known.

@@ -101,7 +101,7 @@ class Call:
             if "top_k" not in options and policy.own["top_k"] > 16:
                 return "a top_k above 16 is not taken"
         for name in keywords:
-            if name != "bias" and name not in options and not (name == "offsets" and op == "matmul"):
+            if name != "bias" and name not in options and not (name in ("offsets", "counts") and op == "matmul"):
                 return f"{name} is not taken"
         if "row_stride" not in options and "col_stride" not in options and words[3] == 2 and words[4] > 1 and words[5] > 0 and words[7] != words[5]:
             return "a row stride is not taken"
@@ -115,7 +115,8 @@ def _matmul_inputs(words: List[int], inputs: int, policy: Policy, options: Tuple
         keywords["c"] = at
         at += 1
     for i in range(at, inputs):
-        keywords["offsets" if words[i * _WIDTH + 2] == 64 else "row_index"] = i
+        integers = "counts" if own["grouping"] == "masked" else "offsets"
+        keywords[integers if words[i * _WIDTH + 2] == 64 else "row_index"] = i
     if "alpha" not in options and own["alpha"] != 1.0:
         return "alpha is not taken"
     if "any_depth" not in options and own["depth"] % 128 != 0:

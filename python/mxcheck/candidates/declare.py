@@ -138,8 +138,8 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
               name: Optional[str] = None) -> Callable[[Callable[..., Any]], Candidate]:
     """A decorator: the function implements `op` for these policies.
 
-    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, row_index, c
-    and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
+    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets,
+    counts (of masked groups), row_index, c and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
     of route, recipes are variants. roundings ("nearest", "stochastic"), transforms ("none", "16/butterfly/bf16") and directions ("rows",
     "both") are options of quantize_nvfp4; where one is given the others are "nearest", "none" and "rows". device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
     options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be

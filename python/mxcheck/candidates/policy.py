@@ -35,7 +35,7 @@ _LAYOUTS = ("compact", "tcgen05")
 _WORDS = {
     "nan": ("refuse", "last"),
     "scale_type": ("none", "e8m0", "fp32", "e4m3"),
-    "grouping": ("dense", "rows", "depth"),
+    "grouping": ("dense", "rows", "depth", "masked"),
     "rounding": ("nearest", "stochastic"),
     "hadamard_result": ("bf16", "fp32"),
     "directions": ("rows", "both"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "numerics/format/codec.h"
+#include "reference/matmul/operand.h"
 #include "tests/libraries/right/right_call.h"
 
 namespace {
@@ -56,12 +57,13 @@ bool has_blocks(const mxcheck_matmul_policy& p) {
          is(p.block_b_cols, 32, 128);
 }
 
-// The inputs after A, B, their scales and C: offsets, an index, each at most once.
+// The inputs after A, B, their scales and C: offsets or counts, an index, each at most once.
 struct Groups {
   const DLTensor* offsets = nullptr;
   const DLTensor* index = nullptr;
+  bool masked = false;
   [[nodiscard]] bool none() const { return offsets == nullptr || offsets->shape[0] == 0; }
-  [[nodiscard]] std::int64_t experts() const { return none() ? 1 : offsets->shape[0] - 1; }
+  [[nodiscard]] std::int64_t experts() const { return none() ? 1 : offsets->shape[0] - (masked ? 0 : 1); }
   // Columns of scales: blocks of k, of each group along k.
   [[nodiscard]] std::int64_t scale_columns(const mxcheck_matmul_policy& p) const {
     const std::int64_t block = p.policy.block_cols;
@@ -82,7 +84,7 @@ const char* problem_of_policy(const mxcheck_call& call, const mxcheck_matmul_pol
   const auto is = [](std::int64_t value, std::int64_t last) { return value >= 0 && value <= last; };
   const int needed = inputs_before_groups(p);
   const bool right = mxcheck::find_format(p.policy.format) && mxcheck::find_format(p.format_b) &&
-                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 2) && is(p.scale_type, 3) &&
+                     is(p.depth, INT32_MAX) && p.policy.layout == 0 && is(p.grouping, 3) && is(p.scale_type, 3) &&
                      call.num_outputs == 1 && call.num_inputs >= needed && call.num_inputs <= needed + 2 &&
                      has_blocks(p) && is(p.accumulate, 1);
   return right ? nullptr : "policy and tensors make no matmul";
@@ -95,6 +97,8 @@ const char* find_groups(const mxcheck_call& call, const mxcheck_matmul_policy& p
     if (t.ndim != 1 || t.dtype.code != kDLInt || one != nullptr) return "neither offsets nor index";
     if (t.dtype.bits == 32 || t.dtype.bits == 64) one = &t;
   }
+  groups.masked = p.grouping == MXCHECK_MASKED;
+  if (groups.masked && groups.index != nullptr) return "masked groups have no row index";
   return groups.none() == (p.grouping == 0) ? nullptr : "offsets go with groups";
 }
 
@@ -102,7 +106,7 @@ const char* problem_of_tensors(const mxcheck_call& call, const mxcheck_matmul_po
   const DLTensor* in = call.inputs;
   const std::int64_t m = p.policy.rows;
   const std::int64_t n = p.policy.cols;
-  const std::int64_t matrices = p.grouping == MXCHECK_ROWS ? groups.experts() : 1;
+  const std::int64_t matrices = p.grouping == MXCHECK_ROWS || groups.masked ? groups.experts() : 1;
   const std::int64_t results = p.grouping == MXCHECK_DEPTH ? groups.experts() : 1;
   if (groups.index == nullptr ? in[0].shape[0] != m : groups.index->shape[0] != m) return "rows differ";
   if (in[0].ndim != 2) return "a is no matrix";
@@ -228,6 +232,80 @@ void spoil_nvfp4(mxcheck::Matmul& x, const mxcheck_call& call, right::Nvfp4Opera
   }
 }
 
+// What a kernel takes the counts for.
+std::vector<std::int64_t> wrong_counts(const mxcheck::Matmul& x) {
+  std::vector<std::int64_t> counts(x.counts.begin(), x.counts.end());
+  const std::vector<std::int64_t> right = counts;
+  if (fault() == "masked_next_count") std::rotate(counts.begin(), counts.begin() + 1, counts.end());
+  for (std::size_t e = 1; e < counts.size() && fault() == "masked_counts_are_ends"; ++e)
+    counts[e] = std::max<std::int64_t>(0, right[e] - right[e - 1]);
+  for (std::int64_t& n : counts) {
+    if (fault() == "masked_whole_tiles_alone") n = n / 64 * 64;
+  }
+  return counts;
+}
+
+// Scales of A where those of groups without rows between them are.
+std::vector<std::byte> packed_scales(const mxcheck::Matmul& x) {
+  const std::size_t width = x.a.scale_format == Format::fp32 ? 4 : 1;
+  const std::int64_t line = x.a.scale_row_stride * static_cast<std::int64_t>(width);
+  const auto* from = static_cast<const std::byte*>(x.a.scales);
+  std::vector<std::byte> scales(from, from + line * x.a.rows);
+  std::int64_t packed = 0;
+  for (std::int64_t e = 0; e < x.experts(); ++e) {
+    const std::int64_t count = x.counts[static_cast<std::size_t>(e)];
+    for (std::int64_t i = 0; i < count && line > 0; ++i)
+      std::memcpy(scales.data() + (e * x.capacity() + i) * line, from + (packed + i) * line,
+                  static_cast<std::size_t>(line));
+    packed += count;
+  }
+  return scales;
+}
+
+// D of groups that follow one another, whatever their capacity.
+void write_packed(mxcheck::Matmul x, std::byte* d) {
+  std::vector<std::int64_t> offsets{0};
+  for (const std::int64_t n : x.counts) offsets.push_back(offsets.back() + n);
+  x.a.rows = offsets.back();
+  x.grouping = mxcheck::Grouping::rows, x.offsets = offsets, x.counts = {};
+  mxcheck::matmul(x, d);
+}
+
+// After the groups' rows, of this many bytes: rows that are another group's.
+void write_into_neighbours(const mxcheck::Matmul& x, std::byte* d, std::int64_t line) {
+  for (std::int64_t e = 0; e + 1 < x.experts() && x.capacity() > 0; ++e) {
+    const std::int64_t count = x.counts[static_cast<std::size_t>(e)];
+    const std::int64_t next = (e + 1) * x.capacity();
+    if (fault() == "masked_empty_writes_a_row" && count == 0)
+      std::memset(d + next * line, 0, static_cast<std::size_t>(line));
+    const std::int64_t past = (count + 63) / 64 * 64 - x.capacity();  // of the last tile
+    const std::int64_t rows = std::min(past, x.a.rows - next);
+    if (fault() == "masked_tile_past_capacity" && rows > 0)
+      std::memset(d + next * line, 0, static_cast<std::size_t>(rows * line));
+  }
+}
+
+// Faults of masked groups; a row of D has `line` bytes.
+void compute_masked(mxcheck::Matmul x, std::byte* d, std::int64_t line) {
+  std::vector<std::int64_t> asked(x.counts.begin(), x.counts.end());
+  for (std::int64_t& n : asked) {
+    if (fault() == "masked_counts_clamped") n = std::clamp<std::int64_t>(n, 0, x.capacity());
+  }
+  x.counts = asked;
+  check_matmul(x);
+  std::vector<std::byte> scales;
+  if (fault() == "masked_scales_packed" && x.a.scaled()) {
+    scales = packed_scales(x);
+    x.a.scales = scales.data();
+  }
+  if (fault() == "masked_capacity_ignored") return write_packed(x, d);
+  const std::vector<std::int64_t> counts = wrong_counts(x);
+  x.counts = counts;
+  mxcheck::matmul(x, d);
+  x.counts = asked;
+  write_into_neighbours(x, d, line);
+}
+
 // D in BF16, cut from FP32.
 void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
   std::vector<float> uncut(count);
@@ -287,6 +365,7 @@ void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::stri
   const std::int64_t line = p.policy.cols * out.dtype.bits / 8;
   const std::int64_t rows = out.shape[0];
   if (injected == "d_cleared_first") std::memset(d, 0, static_cast<std::size_t>(rows * line));
+  if (p.grouping == MXCHECK_MASKED && injected.starts_with("masked")) return compute_masked(x, d, line);
   if (injected == "output_cut" && out.dtype.bits == 16 && x.c == nullptr) {
     write_cut(x, static_cast<std::size_t>(rows * p.policy.cols), d);
   } else if (injected == "halves_in_bf16" && p.grouping != MXCHECK_DEPTH && k >= 256 && x.c == nullptr &&

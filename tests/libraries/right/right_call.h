@@ -118,7 +118,10 @@ inline mxcheck::Matmul matmul_of(const mxcheck_call& call, std::string_view cont
   if (p.accumulate != 0) x.c = data_of(in[next++]);
   for (; next < call.num_inputs; ++next) {
     const auto count = static_cast<std::size_t>(in[next].shape[0]);
-    if (in[next].dtype.bits == 64) x.offsets = {reinterpret_cast<const std::int64_t*>(data_of(in[next])), count};
+    if (in[next].dtype.bits == 64) {
+      (p.grouping == MXCHECK_MASKED ? x.counts : x.offsets) = {reinterpret_cast<const std::int64_t*>(data_of(in[next])),
+                                                               count};
+    }
     if (in[next].dtype.bits == 32) {
       x.row_index = {reinterpret_cast<const std::int32_t*>(data_of(in[next])), count};
       x.gathers = true;

@@ -39,10 +39,16 @@ mxcheck_edit(output_truncated ${output} [[__bfloat16_as_ushort(__float2bfloat16_
 mxcheck_edit(tail_row_of_the_next_expert ${output} [[at.rows = at.x < job.n ? tile.rows - row : 0;]]
   [[at.rows = at.x < job.n ? tile.rows - row + 1 : 0;]])
 mxcheck_edit(tails_are_stored_whole ${output}
-  [[job.d_tiled && (rows >= Shape::kConsumerM || job.kind != MatmulKind::rows || tile.row + tile.rows == job.m)]]
+  [[job.d_tiled && (rows >= Shape::kConsumerM || !has_matrices(job) || in_group || tile.row + tile.rows == job.m)]]
   [[job.d_tiled]])
-mxcheck_edit(weights_of_the_expert_before ${ring} [[job.kind == MatmulKind::rows ? tile.expert : 0]]
-  [[job.kind == MatmulKind::rows ? tile.expert & ~1 : 0]])
+mxcheck_edit(weights_of_the_expert_before ${ring} [[has_matrices(job) ? tile.expert : 0]]
+  [[has_matrices(job) ? tile.expert & ~1 : 0]])
+mxcheck_edit(masked_tails_reach_the_next_group ${output}
+  [[Shape::row_of(me.index) + Shape::kConsumerM <= job.capacity]] [[Shape::row_of(me.index) <= job.capacity]])
+mxcheck_edit(masked_groups_have_the_next_count ${tile} [[static_cast<int>(job_.offsets[expert]) : 0;
+    } else]] [[static_cast<int>(job_.offsets[FAULT ? (expert + 1) % job_.experts : expert]) : 0;
+    } else]])
+mxcheck_edit(counts_may_be_any ${check} [=[job.counts[e] < 0 || job.counts[e] > job.end]=] [[false]])
 mxcheck_edit(group_starts_one_block_late ${tile} [[tile.tail = depth % Shape::kColumns;]]
   [[tile.tail = depth % Shape::kColumns;
         if (tile.expert != 0 && tile.kblocks > 1) tile.k += Shape::kColumns, ++tile.kblock, --tile.kblocks;]])

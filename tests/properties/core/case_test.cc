@@ -297,6 +297,16 @@ TEST(InvalidCall, offsets_are_changed_at_every_place) {
   for (const InvalidCall& one : misplaced_offsets(0)) EXPECT_FALSE(one.make(without.call));
 }
 
+TEST(InvalidCall, counts_may_descend_and_are_as_many_as_there_are_groups) {
+  Good good(" experts=0,1,2,4");
+  const Operation& operation = operation_named(good.call.operation);
+  EXPECT_TRUE(tensor_places(good.call, operation)[1].may_have_any_cols);
+  good.call.inputs[1].is_counts = true;
+  EXPECT_FALSE(tensor_places(good.call, operation)[1].may_have_any_cols);
+  EXPECT_FALSE(misplaced_offsets(0)[0].make(good.call));
+  EXPECT_TRUE(misplaced_offsets(0)[1].make(good.call));
+}
+
 TEST(InvalidCall, offsets_are_added_or_replaced) {
   const std::vector<InvalidCall> all = invalid_offsets([](const Call&) { return 4; });
   const std::vector<std::vector<std::int64_t>> expected{{0, 4, 1, 4}, {0, 2, 5}, {1, 4}};

@@ -84,6 +84,15 @@ TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_out_of_bounds
   EXPECT_TRUE(untouched.outputs[0].empty());
   EXPECT_EQ(untouched.outputs[1], std::vector<std::byte>(7, std::byte{0x3C}));
 
+  Three open;
+  open.call.outputs[1].open = {{1, 3}, {6, 7}, {6, 90}};  // the last one is not of this output
+  Outcome closed;
+  SharedCall(open.call).read(memory.data(), closed);
+  const std::byte poison{0x3C}, none{0};
+  EXPECT_EQ(closed.outputs[1], (std::vector<std::byte>{poison, none, none, poison, poison, poison, none}));
+  EXPECT_EQ(SharedCall(open.call).message().open_outputs, 1);
+  EXPECT_EQ(shared.message().open_outputs, 0);
+
   struct Row {
     std::uint64_t at;
     const char* out_of_bounds;  // or none

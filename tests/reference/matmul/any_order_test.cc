@@ -307,6 +307,20 @@ TEST(AnyOrder, of_a_long_sum_is_wide_and_not_open) {
 }
 
 // The sum in long double, whose rounding is 2^-11 of a double's.
+TEST(AnyOrder, says_nothing_of_rows_past_the_counts_of_masked_groups) {
+  Owned o;
+  fill(o, "any_order", {2 * 3, 4, 64, 2}, {0, 0}, {0, 0}, Format::fp32, 5);
+  o.counts = {1, 3};
+  o.m.grouping = Grouping::masked, o.m.counts = o.counts;
+  const std::vector<OutputRange> ranges = any_order_ranges(o.m);
+  const std::vector<float> d = run(o.m);
+  for (std::int64_t i = 0; i < 24; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    EXPECT_EQ(ranges[at].unbounded, !o.m.writes_row(i / 4)) << i;
+    EXPECT_TRUE(ranges[at].holds(Format::fp32, std::bit_cast<std::uint32_t>(d[at]))) << i;
+  }
+}
+
 TEST(ExactOutput, is_the_sum_with_its_magnitude) {
   std::mt19937 random(21);
   std::normal_distribution<double> normal;

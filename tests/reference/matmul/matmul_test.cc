@@ -67,6 +67,44 @@ TEST(Matmul, groups_of_rows_meet_their_experts_matrix) {
   }
 }
 
+TEST(Matmul, masked_groups_write_the_rows_up_to_their_counts_alone) {
+  Owned o;
+  fill(o, "sm90_fp8+promote128", {4 * 20, 33, 256, 4}, {1, 128}, {128, 128}, Format::fp32, 2);
+  o.counts = {20, 0, 1, 13};
+  o.m.grouping = Grouping::masked, o.m.counts = o.counts;
+  EXPECT_EQ(o.m.capacity(), 20);
+  const std::vector<float> d = run(o.m);
+  for (std::int64_t row = 0; row < 80; ++row) {
+    const std::int64_t e = row / 20;
+    const bool inside = row % 20 < o.counts[static_cast<std::size_t>(e)];
+    EXPECT_EQ(o.m.writes_row(row), inside);
+    for (std::int64_t j = 0; j < 33; ++j) {
+      const float expected = inside ? promoted(o.m, row, e * 33 + j, 0, 256, e + j / 128, 0) : -77;
+      ASSERT_EQ(d[static_cast<std::size_t>(row * 33 + j)], expected) << row << " " << j;
+    }
+  }
+  const ExplainedOutput one = explain_output(o.m, 0, 3 * 20 + 12, 5);
+  EXPECT_EQ(one.word, std::bit_cast<std::uint32_t>(d[static_cast<std::size_t>(72 * 33 + 5)]));
+  EXPECT_TRUE(explain_output(o.m, 0, 25, 5).lines.empty());  // of no group
+}
+
+TEST(Matmul, counts_that_no_masked_group_can_have_are_refused) {
+  Owned o;
+  fill(o, "sm90_fp8+promote128", {12, 8, 128, 3}, {1, 128}, {1, 128}, Format::fp32, 2);
+  o.m.grouping = Grouping::masked;
+  const auto refused = [&](std::vector<std::int64_t> counts) {
+    o.counts = std::move(counts), o.m.counts = o.counts;
+    return thrown_by([&] { check_matmul(o.m); }).text;
+  };
+  EXPECT_EQ(refused({4, 0, 4}), "nothing thrown");
+  EXPECT_EQ(refused({4, 5, 4}), "masked group 1 has 5 rows: 0 to its capacity, 4, are possible");
+  EXPECT_EQ(refused({4, 0, -1}), "masked group 2 has -1 rows: 0 to its capacity, 4, are possible");
+  EXPECT_EQ(refused({1, 1, 1, 1, 1}), "masked groups divide rows into equal parts: 12 rows, 5 counts");
+  EXPECT_EQ(refused({}), "masked groups divide rows into equal parts: 12 rows, 0 counts");
+  o.counts = {4, 4, 4}, o.m.counts = o.counts, o.m.gathers = true, o.index.assign(12, 0), o.m.row_index = o.index;
+  EXPECT_EQ(thrown_by([&] { check_matmul(o.m); }).text, "masked groups have no row index");
+}
+
 TEST(Matmul, groups_of_depth_sum_over_their_own_k) {
   Owned o;
   fill(o, "sm90_fp8+promote128", {20, 33, 600}, {1, 128}, {1, 128}, Format::e8m0, 3);

@@ -15,6 +15,7 @@ struct Owned {
   std::vector<float> floats_a, floats_b;
   std::vector<float> c;
   std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> counts;
   std::vector<std::int32_t> index;
 };
 

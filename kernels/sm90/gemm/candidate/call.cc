@@ -33,7 +33,24 @@ Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::i
   return checked;
 }
 
+// Of masked groups, which stand where offsets do: no other tensor of int64 is theirs.
+void read_counts(MatmulTensors& x, const DLTensor* counts) {
+  if (counts == nullptr) invalid("counts of masked groups are missing");
+  x.offsets = check_tensor("counts", *counts, kInt64Type, 1, Strides::contiguous);
+  const std::int64_t groups = x.offsets.cols;
+  if (groups < 1 || groups > 65536) {
+    invalid("counts are of " + std::to_string(groups) + " groups: must be 1 to 65536");
+  }
+  const std::int64_t rows = x.policy->policy.rows;
+  if (rows % groups != 0) {
+    invalid("policy.rows is " + std::to_string(rows) + ": must be a multiple of the masked groups, " +
+            std::to_string(groups));
+  }
+  x.experts = groups;
+}
+
 void read_groups(MatmulTensors& x, const DLTensor* offsets) {
+  if (x.policy->grouping == MXCHECK_MASKED) return read_counts(x, offsets);
   const bool grouped = x.policy->grouping != MXCHECK_DENSE;
   if ((offsets != nullptr) != grouped) {
     invalid(grouped ? "offsets of groups are missing" : "offsets are given, and policy.grouping is 0");
@@ -49,6 +66,7 @@ void read_groups(MatmulTensors& x, const DLTensor* offsets) {
 
 // Returns the rows of a, which are as many as the caller says.
 std::int64_t read_index(MatmulTensors& x, const mxcheck_call& call, const DLTensor& index) {
+  if (x.policy->grouping == MXCHECK_MASKED) invalid("masked groups have no row index");
   if (x.policy->grouping == MXCHECK_DEPTH) unsupported("a row index is not offered with groups along depth");
   x.index = check_tensor("row index", index, kInt32Type, 1, Strides::contiguous);
   require_shape("row index", x.index, 1, x.policy->policy.rows);
@@ -93,8 +111,9 @@ const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
   const mxcheck_matmul_policy& p = policy_of<mxcheck_matmul_policy>(policy, ", that of mxcheck_matmul_policy");
   if (policy->format == nullptr || p.format_b == nullptr) invalid("policy.format or format_b is null");
   if (policy->layout != MXCHECK_COMPACT) unsupported("scales of a matmul are compact: layout must be 0");
-  if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
-    invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
+  if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_MASKED) {
+    invalid("policy.grouping is " + std::to_string(p.grouping) +
+            ": must be 0 (none), 1 (rows), 2 (depth) or 3 (masked)");
   }
   if (p.scale_type != MXCHECK_NO_SCALES) scale_type_of(p.scale_type);
   require_flag("accumulate", p.accumulate);
@@ -151,9 +170,8 @@ void fill_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call&
     unsupported("a and b are offered at multiples of 16 bytes");
   }
   matmul.alpha = p.alpha;
-  matmul.kind = p.grouping == MXCHECK_ROWS    ? MatmulKind::rows
-                : p.grouping == MXCHECK_DEPTH ? MatmulKind::depth
-                                              : MatmulKind::dense;
+  constexpr std::array kKinds{MatmulKind::dense, MatmulKind::rows, MatmulKind::depth, MatmulKind::masked};
+  matmul.kind = kKinds[static_cast<std::size_t>(p.grouping)];
   matmul.output = is_bf16(output_type(call)) ? MatmulOutput::bf16 : MatmulOutput::fp32;
   matmul.accumulate = x.adds;
   matmul.a = x.a.data, matmul.b = x.b.data;
@@ -169,7 +187,11 @@ void check_matmul(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call
   const bool grouped = x.offsets.cols != 0;
   if (!grouped && matmul.row_index == nullptr) return;
   CheckJob job;
-  if (grouped) {
+  if (matmul.kind == MatmulKind::masked) {
+    job.counts = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
+    job.end = matmul.m / x.experts;
+    matmul.offsets = job.counts;
+  } else if (grouped) {
     job.offsets = static_cast<const std::int64_t*>(x.offsets.data), job.experts = x.experts;
     job.end = matmul.kind == MatmulKind::rows ? matmul.m : x.policy->depth;
     if (matmul.kind == MatmulKind::depth) job.multiple = multiple;

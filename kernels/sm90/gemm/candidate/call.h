@@ -29,7 +29,9 @@ struct MatmulTensors {
   std::int64_t experts = 1;
 
   // The number of matrices of b, one below the other.
-  [[nodiscard]] std::int64_t matrices() const { return policy->grouping == MXCHECK_ROWS ? experts : 1; }
+  [[nodiscard]] std::int64_t matrices() const {
+    return policy->grouping == MXCHECK_ROWS || policy->grouping == MXCHECK_MASKED ? experts : 1;
+  }
 };
 
 // Tensors by the shapes that the policy gives them; codes and D of these types.
@@ -79,6 +81,7 @@ void pad_operands(MatmulCall& matmul, const MatmulTensors& x, const mxcheck_call
 
 struct CheckJob {
   const std::int64_t* offsets = nullptr;  // experts + 1, from 0 to end, none descending; null: none
+  const std::int64_t* counts = nullptr;   // in their place: experts, each 0 to end
   std::int64_t experts = 0;
   std::int64_t end = 0;
   std::int64_t multiple = 1;  // that every group's beginning must be of

@@ -8,13 +8,21 @@ namespace {
 constexpr int kThreads = 256;
 constexpr unsigned long long kNone = ~0ULL;
 
+// The numbers of errors: offsets or counts, the number of blocks, then the row index.
+__device__ std::int64_t list_size(const CheckJob& job) {
+  return job.counts != nullptr ? job.experts : job.offsets != nullptr ? job.experts + 1 : 0;
+}
+
 // Every bit set but the status: nothing found yet.
 __global__ void look(const __grid_constant__ CheckJob job, CheckResult* result) {
   const std::int64_t me = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   unsigned long long bad = kNone;
-  const std::int64_t offsets = job.offsets == nullptr ? 0 : job.experts + 1;
-  for (std::int64_t e = me; e < offsets; e += stride) {
+  const std::int64_t offsets = list_size(job);
+  for (std::int64_t e = me; e < offsets && job.counts != nullptr; e += stride) {
+    if (job.counts[e] < 0 || job.counts[e] > job.end) bad = min(bad, static_cast<unsigned long long>(e));
+  }
+  for (std::int64_t e = me; e < offsets && job.offsets != nullptr; e += stride) {
     const std::int64_t o = job.offsets[e];
     const bool last = e == job.experts;
     const bool wrong =
@@ -55,12 +63,15 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
   const unsigned long long first = result->first;
   result->status = first == kNone ? MXCHECK_OK : MXCHECK_INVALID;
   if (first == kNone) return;
-  const std::int64_t offsets = job.offsets == nullptr ? 0 : job.experts + 1;
+  const std::int64_t offsets = list_size(job);
   const auto at = static_cast<std::int64_t>(first);
   const char* message = "row index[index] must be a row of a: 0 or more, and less than there are";
   std::int64_t index = at - offsets - 1;
   std::int64_t value = 0;
-  if (at < offsets) {
+  if (job.counts != nullptr) {
+    index = at, value = job.counts[at];
+    message = "counts[index] must be 0 to the capacity of a group: policy.rows divided by the number of groups";
+  } else if (at < offsets) {
     index = at, value = job.offsets[at];
     message = "offsets[index] must be at least the one before it";
     if (at == job.experts)

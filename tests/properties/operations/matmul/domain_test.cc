@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include "properties/core/layers/layers.h"
 #include "properties/core/limits.h"
 #include "properties/operations/matmul/layers.h"
+#include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/operation.h"
 #include "reference/common/matrix.h"
 #include "tests/properties/drawn.h"
@@ -182,6 +184,70 @@ TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
             "d=fp32 rows=13 cols=7 depth=129 experts=0,13 data=zeros seed=1");
 }
 
+TEST(SimplerMatmuls, shrinks_masked_groups_to_the_one_that_fails) {
+  const Case c = parse_case(
+      "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 groups=masked "
+      "d=fp32 rows=300 cols=90 depth=1280 counts=9,0,60,1,30 data=normal seed=9");
+  const auto fails = [](const Case& n) { return std::ranges::max(matmul_case(n).counts) >= 13; };
+  EXPECT_EQ(to_text(test::shrunk(c, fails)),
+            "op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 "
+            "groups=masked d=fp32 rows=13 cols=1 depth=1 counts=13 data=zeros seed=1");
+}
+
+}  // namespace
+
+// Masked groups: how many rows they have.
+
+namespace {
+
+TEST(MaskedGroups, have_the_first_kind_that_holds) {
+  EXPECT_EQ(kind_of_counts({0, 0}, 4), Masked::none_has_rows);
+  EXPECT_EQ(kind_of_counts({4, 4}, 4), Masked::all_full);
+  EXPECT_EQ(kind_of_counts({1, 1}, 1), Masked::all_full);
+  EXPECT_EQ(kind_of_counts({1, 1}, 4), Masked::one_row_each);
+  EXPECT_EQ(kind_of_counts({4, 0, 1}, 4), Masked::some_empty);
+  EXPECT_EQ(kind_of_counts({4, 3, 1}, 4), Masked::some_full);
+  EXPECT_EQ(kind_of_counts({2, 3, 1}, 4), Masked::any);
+}
+
+TEST(MaskedGroups, of_every_kind_are_drawn_where_there_are_some) {
+  Draw draw(1);
+  for (int kind = 0; kind < kMaskedKinds; ++kind) {
+    int drawn = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto counts = draw_counts(static_cast<Masked>(kind), 5, 130, draw);
+      if (!counts) continue;
+      ++drawn;
+      EXPECT_EQ(kind_of_counts(*counts, 130), static_cast<Masked>(kind));
+      EXPECT_LE(std::ranges::max(*counts), 130);
+    }
+    EXPECT_GE(drawn, 100) << masked_labels()[static_cast<std::size_t>(kind)];
+  }
+  EXPECT_FALSE(draw_counts(Masked::any, 3, 1, draw));
+  EXPECT_EQ(draw_counts(Masked::all_full, 3, 1, draw), (std::vector<std::int64_t>{1, 1, 1}));
+}
+
+TEST(MaskedGroups, without_room_have_no_rows) {
+  Draw draw(1);
+  for (int kind = 0; kind < kMaskedKinds; ++kind) {
+    for (int i = 0; i < 200; ++i) {
+      const auto counts = draw_counts(static_cast<Masked>(kind), 7, 0, draw);
+      if (counts) EXPECT_EQ(*counts, std::vector<std::int64_t>(7)) << masked_labels()[static_cast<std::size_t>(kind)];
+    }
+  }
+}
+
+TEST(MaskedGroups, rows_past_their_counts_are_open) {
+  Case c = parse_case(
+      "op=matmul:exact format=e4m3 format_b=e4m3 block=none block_b=none scales=none groups=masked d=bf16 rows=24 "
+      "cols=5 depth=32 counts=3,0,8 data=codes seed=1");
+  EXPECT_EQ(open_rows(c, 10), (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{30, 80}, {80, 160}}));
+  c.rows = 13;
+  fit_counts(c);
+  EXPECT_EQ(c.rows, 12);
+  EXPECT_EQ(matmul_case(std::as_const(c)).counts, (std::vector<std::int64_t>{3, 0, 4}));
+}
+
 }  // namespace
 
 // Variants that a matmul under a contract can be asked for, and its corners.
@@ -189,13 +255,13 @@ TEST(SimplerMatmuls, shrinks_to_the_threshold_from_which_a_case_fails) {
 namespace {
 
 TEST(MatmulVariants, are_as_many_as_formats_scales_groups_and_types_of_d) {
-  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16").size(), 3U * 2);
-  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+from_c").size(), 3U);  // C is what the sum starts from: D is FP32
-  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8").size(), 4U * 3 * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16").size(), 4U * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+from_c").size(), 4U);  // C is what the sum starts from: D is FP32
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8").size(), 4U * 4 * 2);
   // None, and 2 types of scales on 2 pairs of blocks: 32 is no multiple of 128.
-  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote128").size(), 4U * (1 + 2 * 2) * 3 * 2);
-  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote32").size(), 4U * (1 + 2 * 3) * 3 * 2);
-  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+decode").size(), (4U * (2 * 3) + 1) * 3 * 2);  // 1: NVFP4
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote128").size(), 4U * (1 + 2 * 2) * 4 * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_fp8+promote32").size(), 4U * (1 + 2 * 3) * 4 * 2);
+  EXPECT_EQ(askable_matmuls("matmul:sm90_bf16+decode").size(), (4U * (2 * 3) + 1) * 4 * 2);  // 1: NVFP4
 }
 
 TEST(MatmulVariants, scales_are_there_where_the_contract_has_them) {
@@ -214,7 +280,9 @@ TEST(MatmulVariants, corners_can_be_posed_and_have_an_empty_group) {
       const Case c = matmul_corner(v, 90, 7, depth, Data::normal, 3);
       ASSERT_EQ(parse_case(to_text(c)), c) << to_text(c);
       EXPECT_EQ(matmul_case(c).depth, depth);
-      EXPECT_EQ(c.experts.empty(), matmul_of(v).groups == MXCHECK_DENSE);
+      EXPECT_EQ(c.experts.empty(), matmul_of(v).groups == MXCHECK_DENSE || is_masked(v));
+      const std::vector<std::int64_t> counts{30, 0, 1, 90};
+      EXPECT_EQ(matmul_case(c).counts, is_masked(v) ? counts : std::vector<std::int64_t>());
       if (c.experts.empty()) continue;
       EXPECT_NE(std::adjacent_find(c.experts.begin(), c.experts.end()), c.experts.end());
       EXPECT_EQ(c.experts.back(), matmul_of(v).groups == MXCHECK_DEPTH ? depth : 90);

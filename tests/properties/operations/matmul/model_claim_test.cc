@@ -71,6 +71,8 @@ TEST(ModelClaim, nothing_is_claimed_of_what_the_model_lacks) {
            "sm90_fp8+promote128+descending format=e4m3 format_b=e4m3" + scaled,
            "sm90_fp8+promote256 format=e4m3 format_b=e4m3" + scaled,
            "exact format=e4m3 format_b=e4m3" + scaled,
+           std::string("sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 block_b=1x128 scales=fp32 ") +
+               "groups=masked d=fp32 rows=6 cols=4 depth=50 counts=1,3",
            "ieee_fp32 format=e4m3 format_b=e4m3" + scaled,
            "sm90_bf16+decode format=e4m3 format_b=e4m3" + scaled,
            "sm90_bf16+decode format=e5m2 format_b=e4m3 block=1x32 block_b=1x32 scales=e8m0" + shape,

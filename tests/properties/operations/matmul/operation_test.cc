@@ -33,6 +33,15 @@ TEST(MatmulOperation, every_field_survives_the_way_to_text_and_back) {
   EXPECT_EQ(matmul_case(c).alpha, 0.5F);
 }
 
+TEST(MatmulOperation, masked_groups_are_read_back_and_halved) {
+  const std::string text =
+      kPromotedByE8m0 + "groups=masked d=bf16 rows=24 cols=33 depth=256 counts=3,0,8 data=normal seed=7 adds=1";
+  Case c = parse_case(text);
+  EXPECT_EQ(to_text(c), text);
+  find_operation("matmul")->halve_rows(c);
+  EXPECT_NE(to_text(c).find("rows=12 cols=33 depth=256 counts=3,0,4 "), std::string::npos) << to_text(c);
+}
+
 TEST(MatmulOperation, refuses_what_no_call_can_pose) {
   test::expect_refused({
       {kPromotedByE8m0 + "groups=rows rows=3 cols=4 depth=128", "experts goes with groups=rows and groups=depth"},
@@ -43,7 +52,18 @@ TEST(MatmulOperation, refuses_what_no_call_can_pose) {
       {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=128 stride=9", "neither plants nor a stride"},
       {kPromotedByE8m0 + "groups=none rows=3 cols=4 depth=128 plant=0,0:0", "neither plants nor a stride"},
       {kPromotedByE8m0 + "groups=both rows=3 cols=4 depth=128",
-       "case field groups=both is not one of none, rows, depth"},
+       "case field groups=both is not one of none, rows, depth, masked"},
+      {kPromotedByE8m0 + "groups=masked rows=4 cols=4 depth=128", "counts goes with groups=masked"},
+      {kPromotedByE8m0 + "groups=rows rows=4 cols=4 depth=128 experts=0,4 counts=4", "counts goes with groups=masked"},
+      {kPromotedByE8m0 + "groups=masked rows=5 cols=4 depth=128 counts=1,1",
+       "2 masked groups of 5 rows in all: rows is a multiple of their number"},
+      {kPromotedByE8m0 + "groups=masked rows=4 cols=4 depth=128 counts=1,3",
+       "case field counts has 3: 0 to the groups' capacity, 2, is possible"},
+      {kPromotedByE8m0 + "groups=masked rows=4 cols=4 depth=128 counts=-1,2", "case field counts has -1"},
+      {kPromotedByE8m0 + "groups=masked rows=4 cols=4 depth=128 counts=1,2 gather=7",
+       "masked groups have no row index"},
+      {kPromotedByE8m0 + "groups=masked rows=4 cols=4 depth=128 counts=1,2 experts=0,4",
+       "experts goes with groups=rows"},
       {kPromotedByE8m0 + "groups=none scales=int8 rows=3 cols=4",
        "case field scales=int8 is not one of none, e8m0, fp32"},
       {kPromotedByE8m0 + "groups=none rows=3 cols=4 tile=8", "case field tile=8"},

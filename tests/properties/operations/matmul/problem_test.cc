@@ -150,8 +150,8 @@ TEST(MatmulVariants, nvfp4_is_asked_for_where_a_contract_has_it) {
     const std::vector<Variant> all = askable_matmuls(operation);
     return std::ranges::count_if(all, [](const Variant& v) { return matmul_of(v).scales == MXCHECK_E4M3; });
   };
-  EXPECT_EQ(count("matmul:sm90_bf16+decode"), 6);  // dense, two kinds of groups; BF16, FP32
-  EXPECT_EQ(count("matmul:sm100_nvf4"), 6);
+  EXPECT_EQ(count("matmul:sm90_bf16+decode"), 8);  // dense, three kinds of groups; BF16, FP32
+  EXPECT_EQ(count("matmul:sm100_nvf4"), 8);
   EXPECT_EQ(count("matmul:sm100_mxf4"), 0);
   EXPECT_EQ(count("matmul:sm90_fp8+promote128"), 0);
 }

@@ -17,7 +17,8 @@ inline std::vector<Case> some_matmuls() {
     for (std::size_t i = 0; i < all.size(); i += step, ++seed) {
       Case c = matmul_corner(all[i], 3 + static_cast<std::int64_t>(seed % 9), 5, 256, Data::normal, seed);
       matmul_case(c).adds = seed % 2 == 0;
-      if (seed % 3 == 0 && matmul_of(all[i]).groups != MXCHECK_DEPTH) c.gather = 7;
+      const int groups = matmul_of(all[i]).groups;
+      if (seed % 3 == 0 && (groups == MXCHECK_DENSE || groups == MXCHECK_ROWS)) c.gather = 7;
       cases.push_back(c);
     }
   }
