@@ -39,10 +39,10 @@
  * Stochastic rounding by bytes. One call of Philox has the words of 16 elements, one word for four. n is as above; the
  * counter is (n' mod 2^32, n' / 2^32, counter[0], counter[1]) with n' = n / 16, the quotient without its fraction.
  * Output (n mod 16) / 4 is the word of the element's four, and byte k of it the element's: k is 0, 2, 1, 3 where n mod
- * 4 is 0, 1, 2, 3, and byte 0 is bits 7..0. The byte is added to the first eight bits of the discarded fraction: byte *
- * 2^24 is the element's word in the sense above. An element so rounds away from zero under floor(256 f) of the 256
- * bytes, f the discarded fraction. The order of the bytes is that in which PTX's cvt.rs.satfinite.e2m1x4.f32 takes its
- * random bits, as its documentation reads with element 0 in the lowest nibble; no card has confirmed it.
+ * 4 is 0, 1, 2, 3, and byte 0 is bits 7..0. The byte is added to the first eight bits of the discarded fraction: 2^24
+ * times the byte is the element's word in the sense above. An element so rounds away from zero under floor(256 f) of
+ * the 256 bytes, f the discarded fraction. The order of the bytes is that in which PTX's cvt.rs.satfinite.e2m1x4.f32
+ * takes its random bits, as its documentation reads with element 0 in the lowest nibble; no card has confirmed it.
  *
  * Hadamard transform. Before anything else each group of `hadamard` consecutive elements of a row becomes y_j = c * sum
  * of (-1)^popcount(i & j) * s_i * x_i, c = 1 / sqrt(hadamard), rounded to `hadamard_result`; s_i is -1 where bit i % 32

@@ -12,6 +12,7 @@
 
 #include "benchmarks/host/benchmarks.h"
 #include "kernels/candidate.h"
+#include "kernels/candidate_nvfp4.h"
 #include "numerics/error.h"
 #include "reference/quantize/quantize.h"
 #include "reference/router/router.h"
@@ -46,6 +47,7 @@ struct Request {
   std::int32_t threads = 1;
   std::int64_t rows = 8192;
   std::int64_t cols = 7168;
+  mxcheck_rounding rounding = MXCHECK_NEAREST;  // of quantize_nvfp4
 
   [[nodiscard]] std::string text() const;
 };
@@ -67,7 +69,8 @@ class BoundCall {
 
   const mxcheck_operation& operation_;
   Request request_;
-  mxcheck_policy policy_{};
+  mxcheck_nvfp4_policy options_{};
+  mxcheck_policy& policy_ = options_.base;
   std::vector<std::unique_ptr<Buffer>> memory_;
   std::vector<std::unique_ptr<std::int64_t[]>> shapes_;
   std::vector<DLTensor> inputs_;
@@ -155,6 +158,11 @@ void register_cpu_benchmarks(const std::string& library) {
 }
 
 void register_nvfp4_benchmarks(const std::string& library) {
+  Request words{"quantize_nvfp4", false, 1, 16, MXCHECK_COMPACT};
+  words.rounding = MXCHECK_STOCHASTIC;
+  Request bytes = words;
+  bytes.rounding = MXCHECK_STOCHASTIC_BYTES;
+  register_calls(library, {words, bytes});
   register_calls(library, {{"quantize_nvfp4", false, 1, 16, MXCHECK_COMPACT},
                            {"quantize_nvfp4", false, 1, 16, MXCHECK_TCGEN05},
                            {"quantize_nvfp4", false, 16, 16, MXCHECK_COMPACT},
@@ -261,6 +269,9 @@ std::string Request::text() const {
           : fp32                      ? "fp32/"
                                       : "bf16/") +
          cols + "/" + (layout == MXCHECK_TCGEN05 ? "tcgen05" : "compact") + "/" +
+         (rounding == MXCHECK_NEAREST      ? ""
+          : rounding == MXCHECK_STOCHASTIC ? "stochastic/"
+                                           : "stochastic_bytes/") +
          (threads == 1 ? "1_thread" : "all_cores");
 }
 
@@ -268,6 +279,7 @@ BoundCall::BoundCall(const std::string& library, const Request& request)
     : operation_(mxcheck::operation(load_candidate(library), request.operation)), request_(request) {
   const Request& r = request_;
   policy_.size = sizeof policy_;
+  if (r.rounding != MXCHECK_NEAREST) policy_.size = sizeof options_, options_.rounding = r.rounding, options_.seed = 5;
   policy_.layout = r.layout;
   const bool is_nvfp4 = r.operation.ends_with("quantize_nvfp4");
   policy_.format = is_nvfp4 ? "e2m1" : "e4m3";

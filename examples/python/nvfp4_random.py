@@ -1,7 +1,8 @@
 """Stochastic rounding and a random Hadamard transform of 16 in NumPy: mxcheck gate --candidate python:nvfp4_random.py:quantize
 
-The arithmetic of codes and scales is that of nvfp4_te.py; what is added is the transform before it, and the words: element number i has
-the first output of Philox4x32-10 under the seed and the counter (i + offset, counter).
+The arithmetic of codes and scales is that of nvfp4_te.py; what is added is the transform before it, and the words. Let n be an element's
+number plus the offset. "stochastic": its word is the first output of Philox4x32-10 under the seed and the counter (n, counter).
+"stochastic_bytes": one call, of the counter (n // 16, counter), has the words of 16 elements, and four elements share a word.
 """
 
 import numpy as np
@@ -20,7 +21,16 @@ def philox(seed, numbers, counter):
         p0, p1 = U64(0xD2511F53) * c[0], U64(0xCD9E8D57) * c[2]
         c = [p1 >> U64(32) ^ c[1] ^ U64(key[0]), p1 & U64(0xFFFFFFFF), p0 >> U64(32) ^ c[3] ^ U64(key[1]), p0 & U64(0xFFFFFFFF)]
         key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return c[0]
+    return c
+
+
+def random_words(shape, policy):
+    n = np.arange(shape[0] * shape[1], dtype=U64).reshape(shape) + U64(policy.offset)
+    if policy.rounding == "stochastic":
+        return philox(policy.seed, n, policy.counter)[0]
+    word = np.choose((n % U64(16) // U64(4)).astype(np.intp), philox(policy.seed, n // U64(16), policy.counter))
+    byte = np.array([0, 2, 1, 3], U64)[(n % U64(4)).astype(np.intp)]
+    return (word >> byte * U64(8) & U64(0xFF)) << U64(24)
 
 
 def hadamard(x, signs):
@@ -43,7 +53,7 @@ def stochastic(magnitudes, words):
 
 
 @mxcheck.candidate("quantize_nvfp4", recipes=["nvfp4_te"], formats=["e2m1"], blocks=["1x16"], types=["fp32"],
-                   roundings=["nearest", "stochastic"], transforms=["none", "16/butterfly/fp32"])
+                   roundings=["nearest", "stochastic", "stochastic_bytes"], transforms=["none", "16/butterfly/fp32"])
 def quantize(x, amax, codes, scales, policy):
     rows, cols = x.shape
     with np.errstate(all="ignore"):
@@ -60,12 +70,11 @@ def quantize(x, amax, codes, scales, policy):
         factor = np.fmin(np.float32(1) / (E4M3[scales] * (np.float32(1) / encode)), LARGEST)
         values = (blocks * factor[:, :, None]).reshape(rows, -1)[:, :cols]
         magnitudes = np.abs(values)
-        if policy.rounding == "stochastic":
-            number = np.arange(rows * cols, dtype=U64).reshape(rows, cols) + U64(policy.offset)
-            code = stochastic(magnitudes, philox(policy.seed, number, policy.counter))
-            code[np.isnan(values)] = 7
-        else:
+        if policy.rounding == "nearest":
             code = nearest(magnitudes, np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32))
+        else:
+            code = stochastic(magnitudes, random_words((rows, cols), policy))
+            code[np.isnan(values)] = 7
     nibbles = code | (np.signbit(values) & ~np.isnan(values)).astype(np.uint8) << 3
     even, odd = nibbles[:, 0::2], nibbles[:, 1::2]
     codes[...] = even

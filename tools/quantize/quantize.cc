@@ -19,7 +19,6 @@
 #include "goldens/format/offsets.h"
 #include "goldens/format/quantized_file.h"
 #include "goldens/io/row_reader.h"
-#include "numerics/elementary/elementary.h"
 #include "numerics/error.h"
 #include "numerics/scale/recipe_words.h"
 #include "numerics/text.h"
@@ -36,6 +35,7 @@ namespace {
 
 constexpr const char* kDefaultRecipe = "rceil";
 constexpr const char* kMsEden = "ms_eden";
+constexpr const char* kStochasticBytes = "stochastic_bytes";
 
 struct Options {
   std::string input, output;
@@ -121,9 +121,14 @@ Recipe recipe_of(const Options& o) {
     if (!std::isfinite(*o.amax_min) || *o.amax_min < 0) refuse_usage("--amax-min must be finite and at least 0");
     r.amax_min = *o.amax_min;
   }
-  if (!o.rounding.empty()) r.rounding = value_in(kRoundings, o.rounding).value();
+  if (o.rounding == kStochasticBytes) {
+    r.rounding = Rounding::stochastic;
+  } else if (!o.rounding.empty()) {
+    r.rounding = value_in(kRoundings, o.rounding).value();
+  }
   if ((r.rounding == Rounding::stochastic) != o.seed.has_value()) {
-    refuse_usage(o.seed ? "--seed is of --rounding stochastic and ms_eden" : "--rounding stochastic needs --seed");
+    refuse_usage(o.seed ? "--seed is of --rounding stochastic, stochastic_bytes and ms_eden"
+                        : "--rounding " + o.rounding + " needs --seed");
   }
   if (!o.overflow.empty()) r.overflow = value_in(kOverflows, o.overflow).value();
   if (!o.op.empty()) {
@@ -202,7 +207,7 @@ std::string report(const Options& o, const QuantizedFile& file, const Recipe& re
 // What is quantized, and how; the transform waits for the matrix's type.
 QuantizeRequest request_of(const Options& o) {
   QuantizeRequest request;
-  request.seed = o.seed;
+  request.seed = o.seed, request.has_bytes = o.rounding == kStochasticBytes;
   if (o.rounding == kMsEden) {
     take_ms_eden(o, request);
     return request;
@@ -248,9 +253,12 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
       "An infinity makes its block NaN (byte 255), or gives byte 254 and saturates");
   sub.option("--amax-min", o->amax_min, "Raise every block's amax to at least this (1e-4)").in_group(group);
   std::vector<std::string> roundings = names_in(kRoundings);
+  roundings.emplace_back(kStochasticBytes);
   roundings.emplace_back(kMsEden);
   add("--rounding", o->rounding, roundings,
-      "Rounding of the elements; stochastic takes words from --seed. ms_eden: a recipe, whose scales are rounded so");
+      "Rounding of the elements; stochastic takes words from --seed, stochastic_bytes a byte of a word for four "
+      "elements. "
+      "ms_eden: a recipe, whose scales are rounded so");
   sub.option("--seed", o->seed,
              "Stochastic rounding: the key of Philox4x32-10, whose word i is element i's; of ms_eden block i's")
       .in_group(group);
@@ -383,14 +391,13 @@ class Stream {
   std::future<void> written_;  // last: it uses all the others
 };
 
-// Word i of a seed, for each element, or for each block of MS-EDEN.
+// Word i of a seed, for each element, or for each block of MS-EDEN; or an element's byte on top of zeros.
 std::vector<std::uint32_t> random_words(const QuantizeRequest& request, const MatrixView& view) {
   if (!request.seed) return {};
   const std::int64_t each = request.ms_eden ? request.block.cols : 1;
   std::vector<std::uint32_t> words(static_cast<std::size_t>(view.rows * view.cols / each));
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    words[i] = philox_word(*request.seed, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0);
-  }
+  const auto word = request.has_bytes ? element_byte_word : element_word;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = word(*request.seed, i, {0, 0});
   return words;
 }
 
@@ -399,6 +406,7 @@ std::vector<std::pair<std::string, std::string>> made_with(const QuantizeRequest
   std::vector<std::pair<std::string, std::string>> found;
   if (request.hadamard) found = described(*request.hadamard);
   if (request.seed) found.emplace_back("seed", std::to_string(*request.seed));
+  if (request.has_bytes) found.emplace_back("random_bits", "8");
   if (request.ms_eden) {
     found.emplace_back("scale_rounding", "stochastic");
     found.emplace_back("code_max", hexfloat(request.ms_eden->code_max));

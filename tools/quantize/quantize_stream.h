@@ -28,6 +28,7 @@ struct QuantizeRequest {
   bool outer_of_rows = false;
   std::vector<float> outer;
   std::optional<std::uint64_t> seed;  // of the random words
+  bool has_bytes = false;             // stochastic rounding by bytes
   std::optional<MsEden> ms_eden;      // in place of the recipe, which then is what the file's metadata says
   std::optional<Hadamard> hadamard;   // of the matrix, along its rows, before all else
 };

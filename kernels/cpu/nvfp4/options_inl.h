@@ -109,7 +109,7 @@ HWY_INLINE const std::uint8_t* random_bytes(const Nvfp4Words& words, std::uint64
                                             std::uint32_t* to) {
   const hn::CappedTag<std::uint32_t, 8> d;
   constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
-  const std::uint64_t number = element + words.offset;
+  const std::uint64_t number = words.offset + element;
   const auto before = static_cast<std::int64_t>(number % kElementsOfCall);
   for (std::int64_t i = 0; i < before + count; i += kLanes * kElementsOfCall) {
     hn::VFromD<decltype(d)> c0, c1, c2, c3;

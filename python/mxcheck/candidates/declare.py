@@ -138,10 +138,11 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
               name: Optional[str] = None) -> Callable[[Callable[..., Any]], Candidate]:
     """A decorator: the function implements `op` for these policies.
 
-    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets,
-    counts (of masked groups), row_index, c and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...: lists of names, None for any;
-    of route, recipes are variants. roundings ("nearest", "stochastic"), transforms ("none", "16/butterfly/bf16") and directions ("rows",
-    "both") are options of quantize_nvfp4; where one is given the others are "nearest", "none" and "rows". device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
+    The function gets the operation's inputs, then its outputs, then the Policy; optional inputs are the keywords offsets, counts (of
+    masked groups), row_index, c and bias. It writes into the outputs, or returns what is to be in them. recipes, formats, blocks ...:
+    lists of names, None for any; of route, recipes are variants. roundings ("nearest", "stochastic", "stochastic_bytes"), transforms
+    ("none", "16/butterfly/bf16") and directions ("rows", "both") are options of quantize_nvfp4; where one is given the others are
+    "nearest", "none" and "rows". device: "cpu" or "cuda"; tensors: "numpy", "torch" or "bytes" (memoryviews of bytes with a shape).
     options: what of OPTIONS it takes. empty: it is called when its outputs have no elements. captures, waits: of a device: it can be
     captured in a graph; it waits for its stream. static_shapes: it compiles for each shape. UsageError for names that are not known.
     """
@@ -174,7 +175,7 @@ def candidate(op: str, *, recipes: Any = None, formats: Any = None, blocks: Any 
         contract = NVFP4_OPTIONS
         for (field_name, given), plain in zip(options_of_nvfp4.items(), ("nearest", "none", "rows")):
             offers[field_name] = (plain,) if given is None else _tuple(given, field_name)
-        _require_known(offers["rounding"], ("nearest", "stochastic"), "rounding")
+        _require_known(offers["rounding"], ("nearest", "stochastic", "stochastic_bytes"), "rounding")
         _require_known(offers["directions"], ("rows", "both"), "directions")
         for one in offers["transform"] or ():
             if not isinstance(one, str) or not (one == "none" or re.fullmatch(r"(16|32|64|128)/\w+/(bf16|fp32)", one)):

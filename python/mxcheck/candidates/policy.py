@@ -36,7 +36,7 @@ _WORDS = {
     "nan": ("refuse", "last"),
     "scale_type": ("none", "e8m0", "fp32", "e4m3"),
     "grouping": ("dense", "rows", "depth", "masked"),
-    "rounding": ("nearest", "stochastic"),
+    "rounding": ("nearest", "stochastic", "stochastic_bytes"),
     "hadamard_result": ("bf16", "fp32"),
     "directions": ("rows", "both"),
 }

@@ -146,7 +146,8 @@ set(OWN_WORD [[return nvfp4_four_words(words, element + words.offset).w[0];]])
 set(KEY [[k1 = static_cast<std::uint32_t>(words.seed >> 32);]])
 
 mxcheck_edit(sr_words_of_the_row ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]]
-  ${quantize} [[number + static_cast<std::uint64_t>(c), p.codes]] [[number / static_cast<std::uint64_t>(FAULT ? job_.cols : 1) + static_cast<std::uint64_t>(FAULT ? 0 : c), p.codes]])
+  ${quantize} [[number + static_cast<std::uint64_t>(c), bytes != nullptr]]
+  [[number / static_cast<std::uint64_t>(FAULT ? job_.cols : 1) + static_cast<std::uint64_t>(FAULT ? 0 : c), bytes != nullptr]])
 mxcheck_edit(sr_one_word_for_a_block ${options} "${BLOCK_WORDS}" [[hn::Set(du, nvfp4_word(words, element))]])
 mxcheck_edit(sr_one_word_for_two ${options} "${LAST_WORD}" [[return hn::DupEven(c0);]])
 mxcheck_edit(sr_low_byte_of_the_word ${options} "${LAST_WORD}" [[return hn::ShiftLeft<24>(c0);]]
@@ -157,7 +158,8 @@ mxcheck_edit(sr_counter_words_exchanged ${options} [[hn::Set(d, words.counter[0]
   ${options} [[hn::Set(d, words.counter[1])]] [[hn::Set(d, words.counter[0])]])
 mxcheck_edit(sr_seed_of_32_bits ${options} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]]
   ${words} "${KEY}" [[k1 = FAULT ? 0 : static_cast<std::uint32_t>(words.seed >> 32);]])
-mxcheck_edit(sr_offset_ignored ${options} [[element + words.offset]] [[element]]
+mxcheck_edit(sr_offset_ignored ${options} [[philox_from(d, words, element + words.offset, ~0U, c0, c1, c2, c3);]]
+  [[philox_from(d, words, element, ~0U, c0, c1, c2, c3);]]
   ${words} "${OWN_WORD}" [[return nvfp4_four_words(words, element).w[0];]])
 mxcheck_edit(sr_number_does_not_carry ${options} [[hn::Sub(hn::Set(d, static_cast<std::uint32_t>(first >> 32)), carry)]]
   [[hn::Set(d, static_cast<std::uint32_t>(first >> 32))]])
@@ -188,6 +190,56 @@ mxcheck_edit(sr_tail_to_nearest ${quantize} [[HWY_ALIGN float x[kBlockCols];]] [
 mxcheck_edit(sr_of_halves_by_twice_the_fraction ${options} [[hn::ShiftLeft<9>(significand)]] [[hn::ShiftLeft<8>(significand)]])
 mxcheck_edit(sr_does_not_saturate ${options} [[hn::Min(hn::Sub(hn::ShiftRight<22>(sum), hn::Set(d, 252U)), hn::Set(d, 7U))]]
   [[hn::Sub(hn::ShiftRight<22>(sum), hn::Set(d, 252U))]])
+
+# ---- bytes of stochastic rounding ------------------------------------------------------------------------------------
+
+set(STORE [[hn::StoreInterleaved4(bytes_in_order(d, c0), bytes_in_order(d, c1), bytes_in_order(d, c2), bytes_in_order(d, c3), d,
+                          to + i / 4);]])
+set(BYTE [[(place & 1U) << 1 | place >> 1]])
+set(NUMBER [[words.offset + element]])
+set(CALL [[number / kElementsOfCall + static_cast<std::uint64_t>(i / kElementsOfCall)]])
+set(SCALAR_CALL [[nvfp4_four_words(words, number / 16)]])
+
+mxcheck_edit(srb_bytes_in_their_own_order ${options} [[bytes_in_order(D d, V word) {]] [[UNCHANGED
+  if (FAULT) return word;]]
+  ${words} "${BYTE}" [[place]])
+mxcheck_edit(srb_output_of_the_place_in_four ${options} "${STORE}" [[{
+      const auto byte = [&](auto c, std::uint32_t mask) { return hn::And(bytes_in_order(d, c), hn::Set(d, mask)); };
+      const auto mixed = hn::Or(hn::Or(byte(c0, 0xFFU), byte(c1, 0xFF00U)), hn::Or(byte(c2, 0xFF0000U), byte(c3, 0xFF000000U)));
+      hn::StoreInterleaved4(mixed, mixed, mixed, mixed, d, to + i / 4);
+    }]]
+  ${words} [=[four.w[number / 4 % 4]]=] [=[four.w[number % 4]]=])
+mxcheck_edit(srb_a_call_for_each_element ${options} [[const auto before = static_cast<std::int64_t>(number % kElementsOfCall);]]
+  [[UNCHANGED
+  if (FAULT) {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(to);
+    for (std::uint64_t n = number; n != number + static_cast<std::uint64_t>(count); ++n) {
+      const Nvfp4FourWords four = nvfp4_four_words(words, n);
+      bytes[n - number] = static_cast<std::uint8_t>(nvfp4_byte_word(four.w[n / 4 % 4], static_cast<std::uint32_t>(n % 4)) >> 24);
+    }
+    return bytes;
+  }]]
+  ${words} "${SCALAR_CALL}" [[nvfp4_four_words(words, number)]])
+mxcheck_edit(srb_added_to_the_lowest_eight_bits ${options} [[hn::ShiftLeft<24>(hn::PromoteTo(d, hn::LoadU(narrow, bytes)))]]
+  [[hn::PromoteTo(d, hn::LoadU(narrow, bytes))]]
+  ${words} [[word_of_four >> 8 * byte << 24]] [[word_of_four >> 8 * byte & 0xFFU]])
+mxcheck_edit(srb_top_byte_for_four ${options} "${STORE}" [[{
+      const auto all = [&](auto c) {
+        const auto top = hn::ShiftRight<24>(c);
+        const auto two = hn::Or(top, hn::ShiftLeft<8>(top));
+        return hn::Or(two, hn::ShiftLeft<16>(two));
+      };
+      hn::StoreInterleaved4(all(c0), all(c1), all(c2), all(c3), d, to + i / 4);
+    }]]
+  ${words} "${BYTE}" [[3U]])
+mxcheck_edit(srb_offset_ignored ${options} "${NUMBER}" [[element]] ${words} "${NUMBER}" [[element]])
+mxcheck_edit(srb_offset_in_calls ${options} "${NUMBER}" [[element]] ${options} "${CALL}" [[UNCHANGED + (FAULT ? words.offset : 0)]]
+  ${words} "${NUMBER}" [[element]] ${words} "${SCALAR_CALL}" [[nvfp4_four_words(words, number / 16 + words.offset)]])
+mxcheck_edit(srb_rows_begin_a_call ${options} [[return reinterpret_cast<const std::uint8_t*>(to) + before;]]
+  [[return reinterpret_cast<const std::uint8_t*>(to);]])
+mxcheck_edit(srb_goes_on_beyond_the_last_number ${options} [[0x0FFFFFFFU]] [[~0U]])
+mxcheck_edit(srb_a_word_for_each_element ${quantize} [[job_.words.bytes ? random_bytes(job_.words, number, padded, random_) : nullptr]] [[nullptr]]
+  ${words} [[if (!words.bytes) return nvfp4_word(words, element);]] [[return nvfp4_word(words, element);]])
 
 # ---- the Hadamard transform --------------------------------------------------------------------------------------------
 

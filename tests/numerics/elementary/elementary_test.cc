@@ -233,6 +233,8 @@ TEST(Philox, known_answers) {
   for (const PhiloxVector& v : kPhilox) {
     EXPECT_EQ(philox_by_division(v.counter, v.key), v.words);
     EXPECT_EQ(word_of(v), v.words[0]);
+    const auto& c = v.counter;
+    EXPECT_EQ(philox_words(std::uint64_t{v.key[1]} << 32 | v.key[0], c[0], c[1], c[2], c[3]), v.words);
   }
 }
 

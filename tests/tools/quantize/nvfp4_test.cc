@@ -81,6 +81,18 @@ TEST_F(Nvfp4Tool, stochastic_rounding_takes_a_seed) {
   }
 }
 
+TEST_F(Nvfp4Tool, stochastic_rounding_by_bytes_is_that_of_the_reference) {
+  const Tensor matrix = x();
+  const SafetensorsFile file = quantized("--preset nvfp4 --rounding stochastic_bytes --seed 5");
+  Recipe recipe = any_recipe_named("nvfp4");
+  recipe.rounding = Rounding::stochastic;
+  std::vector<std::uint32_t> words;
+  for (std::size_t i = 0; i < matrix.size(); ++i) words.push_back(element_byte_word(5, i, {0, 0}));
+  const QuantizedTensor q = quantize(view(matrix), Format::e2m1, {1, 16}, recipe, {.words = words});
+  EXPECT_EQ(part(file, "codes").data, q.codes.data);
+  EXPECT_NE(part(quantized("--preset nvfp4 --rounding stochastic --seed 5"), "codes").data, q.codes.data);
+}
+
 TEST_F(Nvfp4Tool, refuses_what_contradicts_itself) {
   const auto refused = [&](const std::string& arguments, const std::string& text) {
     expect_contains(mxcheck("quantize real.safetensors:layer0.x -o r.safetensors " + arguments).err, text);
@@ -95,6 +107,7 @@ TEST_F(Nvfp4Tool, refuses_what_contradicts_itself) {
   refused("--preset nvfp4 --layout deepgemm", "E4M3 scales need layout compact or tcgen05");
   refused("--preset nvfp4 --block 16x16 --layout tcgen05", "blocks of one row or one column");
   refused("--rounding stochastic", "needs --seed");
+  refused("--rounding stochastic_bytes", "--rounding stochastic_bytes needs --seed");
   refused("--seed 3", "--seed is of --rounding stochastic");
   refused("--preset nvfp5", "nvfp4");
 }

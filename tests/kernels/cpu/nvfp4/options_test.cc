@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/candidate_nvfp4.h"
 #include "kernels/common/nvfp4/options.h"
+#include "kernels/common/refusal.h"
 #include "kernels/cpu/nvfp4/quantize.h"
 #include "numerics/elementary/elementary.h"
 #include "numerics/format/codec.h"
@@ -57,6 +59,35 @@ TEST(CpuNvfp4Options, bytes_are_those_of_the_definition) {
   }
   const Nvfp4Words own{5, 6, {7, 8}};
   EXPECT_EQ(nvfp4_element_word(own, 9), nvfp4_word(own, 9));
+}
+
+// A library says whether it offers them; no library knows a fourth rounding.
+TEST(CpuNvfp4Options, bytes_are_read_where_they_are_offered_and_refused_elsewhere) {
+  const std::array groups{16};
+  const auto read = [&](int rounding, bool bytes_offered, mxcheck_status* status) {
+    mxcheck_nvfp4_policy p{};
+    p.base.size = sizeof p, p.rounding = rounding, p.seed = 9;
+    try {
+      *status = MXCHECK_OK;
+      return mxcheck_kernels::read_nvfp4_options(&p.base, {.groups = groups, .both = false, .bytes = bytes_offered});
+    } catch (const mxcheck_kernels::Refusal& refusal) {
+      *status = refusal.status();
+      return Nvfp4Options{};
+    }
+  };
+  mxcheck_status status = MXCHECK_FAILED;
+  const Nvfp4Options bytes = read(MXCHECK_STOCHASTIC_BYTES, true, &status);
+  EXPECT_EQ(status, MXCHECK_OK);
+  EXPECT_TRUE(bytes.stochastic && bytes.words.bytes && bytes.any());
+  read(MXCHECK_STOCHASTIC_BYTES, false, &status);
+  EXPECT_EQ(status, MXCHECK_UNSUPPORTED);
+  const Nvfp4Options words = read(MXCHECK_STOCHASTIC, false, &status);
+  EXPECT_EQ(status, MXCHECK_OK);
+  EXPECT_TRUE(words.stochastic && !words.words.bytes);
+  for (const int unknown : {-1, 3}) {
+    read(unknown, true, &status);
+    EXPECT_EQ(status, MXCHECK_INVALID) << unknown;
+  }
 }
 
 TEST(CpuNvfp4Options, codes_by_words_are_those_of_the_codec) {
