@@ -25,9 +25,9 @@ void for_each_line(std::string_view text, F f) {
   }
 }
 
-constexpr std::array<std::string_view, 12> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
-                                                    "kernels/",  "properties/", "benchmarks/", "examples/",
-                                                    "tools/",    "tests/",      "fuzz/",       "pages/"};
+constexpr std::array<std::string_view, 13> kFolders{"bindings/",   "numerics/",   "reference/", "goldens/", "kernels/",
+                                                    "properties/", "benchmarks/", "examples/",  "tools/",   "tests/",
+                                                    "fuzz/",       "pages/",      "cost/"};
 
 struct WordRule {
   const char* pattern;
@@ -38,7 +38,7 @@ struct WordRule {
 
 const std::vector<WordRule>& word_rules() {
   static const std::vector<std::string_view> libraries{"bindings/",   "numerics/", "reference/", "goldens/",
-                                                       "properties/", "kernels/",  "pages/"};
+                                                       "properties/", "kernels/",  "pages/",     "cost/"};
   static const std::vector<std::string_view> all{kFolders.begin(), kFolders.end()};
   static const std::vector<WordRule> rules{
       {R"(\b(printf|puts|putchar|perror)\s*\(|\bstd::(cout|cerr|clog|print)\b)",
@@ -442,6 +442,7 @@ const std::vector<Arrow>& folder_arrows() {
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
       {"emulation/", {"emulation/", "numerics/"}},
+      {"cost/", {"cost/", "numerics/", "reference/"}},
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
       // The SIMD library as any candidate, for large tensors: the tool and the C interface call it.
       {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
