@@ -15,6 +15,7 @@ constexpr std::string_view kB200Sheet = "NVIDIA DGX B200 data sheet, an eighth o
 constexpr std::string_view kBlackwellBrief = "NVIDIA Blackwell architecture technical brief, HGX B200 at 1000 W, dense";
 constexpr std::string_view kDgx = "NVIDIA DGX data sheet: one 400 Gb/s adapter a GPU";
 constexpr std::string_view kGemms = "docs/performance.md, Hopper GEMMs: groups of 4096 rows; weight gradients";
+constexpr std::string_view kLinesGemms = "docs/performance.md, Hopper GEMMs: 32768x7168x2048; weight gradients";
 constexpr std::string_view kValuesGemms =
     "docs/performance.md, BF16 GEMMs, and docs/performance_log.md: values that went through E4M3 are 6 to 9 % faster";
 constexpr std::string_view kQuantizers = "docs/performance.md, Hopper quantization kernels";
@@ -26,7 +27,7 @@ constexpr std::string_view kEmptyKernel = "docs/performance.md: an empty kernel 
 constexpr std::string_view kCursor = "Cursor, 1.5x faster MoE training with MXFP8 kernels built from scratch (2025)";
 constexpr std::string_view kThunderKittens = "ThunderKittens 2.0's BF16 GEMM on a B200: 1540 TFLOPS";
 constexpr std::string_view kTirx =
-    "TIRx (mlc-ai), baselines on a B200: DeepGEMM 2068 of 4500 along tokens, NVFP4 6092 of 9000";
+    "mlc-ai/tirx-kernels, baselines on a B200: DeepGEMM 2068 of 4500 along tokens, NVFP4 6092 of 9000";
 constexpr std::string_view kDeepEp1 = "DeepEP docs/legacy.md: 153 GB/s on an H800, whose NVLink has 200";
 constexpr std::string_view kDeepEp2 = "DeepEP README.md: 726 GB/s of 900 on SM100";
 constexpr std::string_view kDeepEpNetwork = "DeepEP docs/legacy.md: 43 GB/s of 50 over two nodes";
@@ -45,7 +46,7 @@ constexpr std::array<EngineRate, kEngineCount> hopper_engines(std::string_view s
   return {{{Engine::bf16, {989, sheet}, {0.70, kGemms}, {0.58, kGemms}},
            {Engine::values, {989, sheet}, {0.753, kValuesGemms}, {0.624, kValuesGemms}},
            {Engine::fp8, {1979, sheet}, {0.643, kGemms}, assumed(0.533, kAsBf16)},
-           {Engine::fp8_lines, {1979, sheet}, {0.457, kGemms}, {0.387, kGemms}},
+           {Engine::fp8_lines, {1979, sheet}, {0.457, kLinesGemms}, {0.387, kLinesGemms}},
            {Engine::fp8_tensor, {1979, sheet}, {0.643, kGemms}, assumed(0.533, kAsBf16)},
            kNoMx,
            kNoNvfp4}};

@@ -19,7 +19,7 @@ void check_spec(const ClusterSpec& spec, const LayerShape& shape) {
   if (!spec.expert_parallel) return;
   const std::int64_t p = *spec.expert_parallel;
   if (p < 1 || spec.gpus % p != 0 || shape.experts % p != 0)
-    refuse_usage("expert parallel: " + std::to_string(p) + " divides not both " + std::to_string(spec.gpus) +
+    refuse_usage("expert parallel: " + std::to_string(p) + " does not divide both " + std::to_string(spec.gpus) +
                  " GPUs and " + std::to_string(shape.experts) + " experts; " +
                  std::to_string(std::gcd(spec.gpus, shape.experts)) + " does");
 }

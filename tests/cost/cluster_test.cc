@@ -109,8 +109,8 @@ TEST(Cluster, says_which_number_cannot_be) {
   refused({.gpus = std::int64_t{1} << 62}, "1 to 1000000 can be estimated");
   refused({.gpus = 8, .node = 0}, "GPUs of a node: 0: 1 or more are needed");
   refused({.gpus = 8, .network = 0}, "network: a rate above 0 GB/s is needed");
-  refused({.gpus = 12, .expert_parallel = 8}, "expert parallel: 8 divides not both 12 GPUs and 8 experts; 4 does");
-  refused({.gpus = 12, .expert_parallel = -1}, "expert parallel: -1 divides not both");
+  refused({.gpus = 12, .expert_parallel = 8}, "expert parallel: 8 does not divide both 12 GPUs and 8 experts; 4 does");
+  refused({.gpus = 12, .expert_parallel = -1}, "expert parallel: -1 does not divide both");
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cost/measured.h"
 #include "goldens/io/atomic_file.h"
@@ -20,6 +22,7 @@ namespace mxcheck {
 namespace {
 
 constexpr std::uint64_t kMostCountBytes = std::uint64_t{1} << 25;
+constexpr std::int64_t kMostSize = std::int64_t{1} << 62;  // longer numbers are not read as 2^63 - 1
 
 struct CostOptions {
   std::optional<std::int64_t> tokens, d_model, d_expert, experts, top_k;
@@ -63,6 +66,21 @@ LayerShape shape_of(const CostOptions& o) {
   return shape;
 }
 
+std::vector<std::int64_t> counts_in(const std::string& path) {
+  std::string text;
+  try {
+    const FileSource file(path);
+    if (file.size() > kMostCountBytes)
+      throw Error(ErrorKind::input,
+                  path + ": has " + std::to_string(file.size()) + " bytes; counts have at most 32 MiB");
+    text = file.text();
+  } catch (const Error& e) {
+    throw Error(e.kind(), "--load: not random, balanced or zipf:S, and as a file of counts " + std::string(e.what()) +
+                              did_you_mean(path, {"random", "balanced", "zipf:1"}));
+  }
+  return parse_counts(text, path);
+}
+
 LoadSpec load_spec_of(const std::string& text) {
   if (text == "random") return {LoadKind::random};
   if (text == "balanced") return {LoadKind::balanced};
@@ -73,10 +91,7 @@ LoadSpec load_spec_of(const std::string& text) {
       refuse_usage("--load " + one_line(text) + ": zipf:S needs an exponent S from 0 to 10");
     return {LoadKind::zipf, *exponent};
   }
-  const FileSource file(text);
-  if (file.size() > kMostCountBytes)
-    throw Error(ErrorKind::input, text + ": has " + std::to_string(file.size()) + " bytes; counts have at most 32 MiB");
-  return {LoadKind::counts, 0, parse_counts(file.text(), text)};
+  return {LoadKind::counts, 0, counts_in(text)};
 }
 
 std::vector<LayerRecipe> recipes_of(const CostOptions& o) {
@@ -134,18 +149,18 @@ int run(const CostOptions& o) {
 
 void add_layer_options(Command& sub, CostOptions& o) {
   const std::string group = "Layer";
-  sub.option("--tokens", o.tokens, "Tokens of a microbatch on a GPU").in_group(group);
+  sub.option("--tokens", o.tokens, "Tokens of a microbatch on a GPU").between(1, kMostSize).in_group(group);
   std::vector<std::string> models;
   for (const ProductionLayer& layer : production_layers()) models.push_back(layer.model);
   sub.option("--model", o.model, "The other numbers, of a layer of docs/layers.md: Qwen3-235B-A22B")
       .completes(models)
       .not_empty()
       .in_group(group);
-  sub.option("--d-model", o.d_model, "Hidden width, d").in_group(group);
+  sub.option("--d-model", o.d_model, "Hidden width, d").between(1, kMostSize).in_group(group);
   sub.option("--d-expert", o.d_expert, "An expert's inner width, n; gate and up projection together have 2n")
       .in_group(group);
-  sub.option("--experts", o.experts, "Experts, of which each token has --top-k").in_group(group);
-  sub.option("--top-k", o.top_k, "Experts of a token").in_group(group);
+  sub.option("--experts", o.experts, "Experts, of which each token has --top-k").between(1, kMostSize).in_group(group);
+  sub.option("--top-k", o.top_k, "Experts of a token").between(1, kMostSize).in_group(group);
   sub.option("--load", o.load,
              "Rows of the experts: random (each token chooses at random), balanced, zipf:S (expert i in proportion to "
              "i^-S), or FILE with a number an expert")
@@ -181,8 +196,8 @@ void add_cost(Command& app) {
       .shows_default();
   add_cluster_options(sub, *o);
   sub.option("--svg", o->svg, "Write a picture to OUT.svg: speed over BF16 by rows an expert").not_empty();
-  sub.flag("--cards", o->cards, "The numbers of every card, each with its source");
-  sub.flag("--measured", o->measured, "Every measured layer beside its estimate");
+  const CommandOption cards = sub.flag("--cards", o->cards, "The numbers of every card, each with its source");
+  sub.flag("--measured", o->measured, "Every measured layer beside its estimate").excludes(cards);
   sub.flag("--json", o->json, "Print JSON");
   sub.footer(
       "docs/cost.md defines the steps and the network, and compares with measurements.\n\n"

@@ -146,12 +146,12 @@ std::string memory_text(const CostQuestion& q, const Estimate& e) {
   const Card& card = *q.card;
   double operations = 0;
   double bytes = 0;
+  const EngineRate* rate = card.engine(Engine::bf16);
   for (const Step& step : e.forward.steps) {
     if (step.kind != StepKind::gemm) continue;
     operations += step.operations, bytes += step.bytes;
+    rate = card.engine(step.engine);
   }
-  const EngineRate* first = card.engine(e.forward.steps.front().engine);
-  for (const Step& step : e.forward.steps) first = step.kind == StepKind::gemm ? card.engine(step.engine) : first;
   std::string text = fmt::format(
       "kept        X {:.3f} + H {:.3f} = {:.3f} GiB for the backward pass; in BF16 {:.3f} (SonicMoE's 2Td + 4TKn)\n",
       e.kept.x / kGib, e.kept.h / kGib, e.kept.bytes() / kGib, sonicmoe_kept(q.shape) / kGib);
@@ -159,8 +159,8 @@ std::string memory_text(const CostQuestion& q, const Estimate& e) {
       "intensity   {:.0f} flop/B by SonicMoE's formula for BF16, 3 / ((2 + 2G)/d + 3/(T rho)); of the forward GEMMs "
       "here "
       "{:.0f};\n            memory and tensor cores ({}) balance at {:.0f}\n",
-      sonicmoe_intensity(q.shape), operations / bytes, name_of(first->engine),
-      first->peak.value * kTera / (card.bandwidth.value * kGiga));
+      sonicmoe_intensity(q.shape), operations / bytes, name_of(rate->engine),
+      rate->peak.value * kTera / (card.bandwidth.value * kGiga));
   return text;
 }
 
@@ -175,10 +175,11 @@ std::string clusters_text(const CostQuestion& q, const LayerRecipe& recipe) {
       "are "
       "chosen uniformly\n\n",
       first.node, card.nvlink.value * card.nvlink_share.value, network, kNvlinkLatency, kNetworkLatency);
-  static constexpr std::string_view kLine = "{:>7} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}";
-  text += row(kLine, "", "expert", "", "rows an", "compute", "dispatch", "combine", "gradients", "step, us", "step, us",
-              "weights", "tokens/s");
-  text += row(kLine, "GPUs", "parallel", "replicas", "expert", "us", "us", "us", "us", "in turns", "overlaps",
+  static constexpr std::string_view kLine =
+      "{:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}";
+  text += row(kLine, "", "expert", "", "rows an", "busiest", "compute", "dispatch", "combine", "gradients", "step, us",
+              "step, us", "weights", "tokens/s");
+  text += row(kLine, "GPUs", "parallel", "replicas", "expert", "GPU", "us", "us", "us", "us", "in turns", "overlaps",
               "GB a GPU", "of 1 GPU");
   const double alone = estimate_cluster(q.shape, recipe, card, ClusterSpec{}, q.options).step_us();
   for (const ClusterSpec& spec : q.clusters) {
@@ -186,8 +187,8 @@ std::string clusters_text(const CostQuestion& q, const LayerRecipe& recipe) {
     const auto us = [](double value) { return fmt::format("{:.0f}", value); };
     text += row(
         kLine, c.gpus, c.expert_parallel, c.replicas, us(c.layer.load.rows / static_cast<double>(q.shape.experts)),
-        us(c.compute_us()), us(c.dispatch.us + c.backward_dispatch.us), us(c.combine.us + c.backward_combine.us),
-        us(c.gradients.us), us(c.step_us()), us(c.overlapped_us()),
+        fmt::format("{:.3f}", c.layer.load.imbalance), us(c.compute_us()), us(c.dispatch.us + c.backward_dispatch.us),
+        us(c.combine.us + c.backward_combine.us), us(c.gradients.us), us(c.step_us()), us(c.overlapped_us()),
         fmt::format("{:.2f}", (c.weight_bytes + c.gradient_bytes) / 1e9), fmt::format("{:.2f}", alone / c.step_us()));
   }
   return text;
