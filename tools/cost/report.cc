@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "cost/measured.h"
 #include "numerics/text.h"
@@ -252,18 +254,23 @@ std::string cards_text() {
 }
 
 std::string measured_text() {
-  std::string text =
-      fmt::format("{:<12} {:<5} {:<24} {:>8} {:>8} {:>8}   {:>8} {:>8} {:>8}   {}\n", "recipe", "card", "T, d, n, E, K",
-                  "forward", "measured", "off by", "backward", "measured", "off by", "measured in");
+  static constexpr std::string_view kLine = "{:<18} {:<5} {:<26} {:>8} {:>8} {:>8}   {:>8} {:>8} {:>8}   {}";
+  std::string text = row(kLine, "recipe", "card", "T, d, n, E, K", "forward", "measured", "off by", "backward",
+                         "measured", "off by", "measured in");
+  double most = 0;
+  const auto us = [](double value) { return fmt::format("{:.0f}", value); };
   for (const MeasuredLayer& m : measured_layers()) {
     const Estimate e = estimate(m.shape, layer_recipe_named(m.recipe), card_named(m.card));
     const LayerShape& s = m.shape;
-    text += fmt::format("{:<12} {:<5} {:<24} {:>8.0f} {:>8.0f} {:>8}   {:>8.0f} {:>8.0f} {:>8}   {}\n", m.recipe,
-                        m.card, fmt::format("{}, {}, {}, {}, {}", s.tokens, s.d_model, s.d_expert, s.experts, s.top_k),
-                        e.forward.us(), m.forward_us, difference(e.forward.us(), m.forward_us), e.backward.us(),
-                        m.backward_us, difference(e.backward.us(), m.backward_us), m.source);
+    text += row(kLine, m.recipe, m.card,
+                fmt::format("{}, {}, {}, {}, {}", s.tokens, s.d_model, s.d_expert, s.experts, s.top_k),
+                us(e.forward.us()), us(m.forward_us), difference(e.forward.us(), m.forward_us), us(e.backward.us()),
+                us(m.backward_us), difference(e.backward.us(), m.backward_us), m.source);
+    for (const double ratio : {e.forward.us() / m.forward_us, e.backward.us() / m.backward_us})
+      most = std::max(most, std::abs(ratio - 1));
   }
-  return text;
+  return text + fmt::format("\n{} layers, both passes: no estimate is off by more than {}\n", measured_layers().size(),
+                            percent_of(most));
 }
 
 // ---- JSON ----

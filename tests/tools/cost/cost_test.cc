@@ -82,7 +82,9 @@ TEST_F(CostTool, prints_cards_with_sources_and_measured_layers) {
       "cost --cards", 0,
       {"H100\n", "\nB200\n", "mx, peak                             4500 TFLOPS     NVIDIA DGX B200", "assumed: "});
   EXPECT_EQ(cost("--cards").size(), all_cards().size());
-  expect_output("cost --measured", 0, {"dsv3_pow2", "docs/performance.md, Layers in NVFP4"});
+  expect_output("cost --measured", 0,
+                {"dsv3_pow2", "docs/performance.md, Layers in NVFP4",
+                 "32 layers, both passes: no estimate is off by more than "});
   EXPECT_EQ(cost("--measured").size(), 3 * 9 + 5U);
 }
 
