@@ -34,15 +34,11 @@ Binomial binomial(std::int64_t tokens, double share) {
     of.steps = of.mean + 0.5 * (kTokenStep - 1);
     return of;
   }
-  if (share >= 1) {
-    of.tiles = whole(tokens, kTileRows), of.steps = whole(tokens, kTokenStep);
-    return of;
-  }
   const double reach = 12 * of.deviation + 40;
   const auto mode = std::min(tokens, static_cast<std::int64_t>(std::floor((n + 1) * share)));
   const auto least = static_cast<std::int64_t>(std::max(0.0, std::floor(static_cast<double>(mode) - reach)));
   const auto most = static_cast<std::int64_t>(std::min(n, std::ceil(static_cast<double>(mode) + reach)));
-  const double odds = share / (1 - share);
+  const double odds = share / (1 - share);  // of share 1 infinite: then the mode, all tokens, has the only weight
   double total = 0;
   const auto add = [&](std::int64_t rows, double weight) {
     total += weight;
@@ -107,7 +103,8 @@ std::vector<std::int64_t> even_counts(std::int64_t rows, std::int64_t experts) {
   return counts;
 }
 
-// Expert i has a share of i^-exponent of what the experts before it left, which have at most a row of each token.
+// An expert takes its weight's share, by i^-exponent, of the rows that the experts before it left, at most one of each
+// token. Weights fall, so that the experts after it have room for the rest.
 std::vector<std::int64_t> zipf_counts(std::int64_t tokens, std::int64_t experts, std::int64_t rows, double exponent) {
   std::vector<double> weights(static_cast<std::size_t>(experts));
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = std::pow(static_cast<double>(i + 1), -exponent);
@@ -116,13 +113,9 @@ std::vector<std::int64_t> zipf_counts(std::int64_t tokens, std::int64_t experts,
   std::vector<std::int64_t> counts(weights.size());
   std::int64_t left = rows;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double share = rest[i] > 0 ? weights[i] / rest[i] : 1 / static_cast<double>(weights.size() - i);
-    const auto given = std::min(left, static_cast<std::int64_t>(std::llround(share * static_cast<double>(left))));
-    // The experts after it cannot take more than a row of each token either.
-    const auto after = static_cast<std::int64_t>(weights.size() - i - 1);
-    std::int64_t room = 0;
-    const bool boundless = __builtin_mul_overflow(after, tokens, &room);
-    counts[i] = std::min(tokens, boundless ? given : std::max(given, left - room));
+    const bool is_last = i + 1 == weights.size();
+    const double share = weights[i] / rest[i] * static_cast<double>(left);
+    counts[i] = is_last ? left : std::min({left, tokens, static_cast<std::int64_t>(std::llround(share))});
     left -= counts[i];
   }
   return counts;

@@ -100,6 +100,14 @@ TEST(Estimate, a_scale_of_the_tensor_and_a_rotation_take_passes_more) {
             256 * 128 * (2 + 2 + 0.5 + 1.0 / 16));
 }
 
+TEST(Estimate, h_is_written_and_read_as_it_is_kept) {
+  const double h = 256 * 2 * 64 * (12.0 / 8 + 1.0 / 128);  // E5M6 under a byte for 128
+  EXPECT_EQ(step_of(small("dsv3_pow2").forward, "swiglu").bytes, 256 * 64 * 6 + h);
+  EXPECT_EQ(step_of(small("dsv3_pow2").backward, "swiglu_backward").bytes, 256 * 64 * 10 + h);
+  EXPECT_EQ(small("dsv3_pow2").kept.h, h);
+  EXPECT_EQ(small("dsv3_pow2").kept.x, 256 * 128 * (1 + 1.0 / 128));
+}
+
 TEST(Estimate, weights_are_quantized_once_for_the_microbatches) {
   EstimateOptions options = test::kBalanced;
   options.microbatches = 4;
@@ -159,6 +167,12 @@ TEST(Estimate, of_every_recipe_on_every_card_is_finite) {
       EXPECT_LE(e.forward.us_of(StepKind::quantize), e.forward.us());
     }
   }
+}
+
+TEST(Estimate, says_whether_it_used_an_assumed_rate) {
+  EXPECT_FALSE(estimate(kSmall, layer_recipe_named("dsv3_pow2"), card_named("H200")).assumes);
+  EXPECT_TRUE(estimate(kSmall, layer_recipe_named("fp8_tensor"), card_named("H200")).assumes);
+  EXPECT_TRUE(estimate(kSmall, layer_recipe_named("bf16"), card_named("B200")).assumes);
 }
 
 TEST(Estimate, kept_bytes_are_those_of_the_page_of_layers) {

@@ -41,6 +41,11 @@ TEST(Load, zipf_is_balanced_at_zero_and_never_above_a_row_of_each_token) {
   const Load steep = load_of({LoadKind::zipf, 10}, 1024, 8, 2);
   EXPECT_EQ(steep.busiest, 1024);
   EXPECT_EQ(steep.rows, 2048);
+  for (const double exponent : {0.1, 0.9, 2.5}) {
+    const Load most = load_of({LoadKind::zipf, exponent}, 100, 64, 63);  // room for 64 rows more in all
+    EXPECT_EQ(most.rows, 6300) << exponent;
+    EXPECT_EQ(most.busiest, 100) << exponent;
+  }
   const Load all = load_of({LoadKind::zipf, 3}, 1024, 8, 8);  // every token has every expert
   EXPECT_EQ(all.rows, 8192);
   EXPECT_EQ(all.busiest, 1024);
