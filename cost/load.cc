@@ -113,9 +113,8 @@ std::vector<std::int64_t> zipf_counts(std::int64_t tokens, std::int64_t experts,
   std::vector<std::int64_t> counts(weights.size());
   std::int64_t left = rows;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const bool is_last = i + 1 == weights.size();
     const double share = weights[i] / rest[i] * static_cast<double>(left);
-    counts[i] = is_last ? left : std::min({left, tokens, static_cast<std::int64_t>(std::llround(share))});
+    counts[i] = std::min({left, tokens, static_cast<std::int64_t>(std::llround(share))});
     left -= counts[i];
   }
   return counts;

@@ -2,6 +2,7 @@
 
 #include "tools/cost/cost.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,7 @@ namespace mxcheck {
 namespace {
 
 constexpr std::uint64_t kMostCountBytes = std::uint64_t{1} << 25;
-constexpr std::int64_t kMostSize = std::int64_t{1} << 62;  // longer numbers are not read as 2^63 - 1
+constexpr std::int64_t kMostSize = std::numeric_limits<std::int64_t>::max();  // products are checked later
 
 struct CostOptions {
   std::optional<std::int64_t> tokens, d_model, d_expert, experts, top_k;
