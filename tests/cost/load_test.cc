@@ -74,7 +74,10 @@ TEST(Load, random_agrees_with_drawn_routes) {
       if (second >= first) ++second;
       ++rows[first], ++rows[second];
     }
-    for (const int of : rows) tiles += (of + 127) / 128 * 128;
+    for (const int of : rows) {
+      const int whole = (of + 127) / 128 * 128;
+      tiles += whole;
+    }
   }
   EXPECT_NEAR(load_of({}, kTokens, kExperts, 2).tile_rows / (tiles / kDraws), 1, 0.003);
 }
