@@ -82,7 +82,7 @@ struct Estimate {
 struct EstimateOptions {
   LoadSpec load;
   double microbatches = 1;  // weights are quantized once for so many
-  // Of a GPU of several: it holds experts / gpus of them, and rows of all GPUs' tokens come to them.
+  // GPUs that share the layer: each holds experts / gpus of them, to which rows of all GPUs' tokens come.
   std::int64_t gpus = 1;
 };
 

@@ -28,7 +28,7 @@ struct LoadSpec {
 
 inline constexpr std::int64_t kTileRows = 128;  // rows of a tile of a GEMM
 inline constexpr std::int64_t kTokenStep = 64;  // tokens of a step of a weight's gradient
-inline constexpr std::int64_t kMostExperts = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMostExperts = std::int64_t{1} << 16;
 
 struct Load {
   double rows = 0;       // of all experts

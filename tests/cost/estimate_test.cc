@@ -198,7 +198,7 @@ TEST(Estimate, says_which_number_of_a_layer_cannot_be) {
   refused({1, 1, 1, 0, 1}, "layer: experts is 0");
   refused({1, 1, 1, 1, 0}, "layer: top_k is 0");
   refused({1, 1, 1, 4, 5}, "layer: top_k is 5, and there are 4 experts: a token has each expert at most once");
-  refused({1, 1, 1, kMostExperts + 1, 1}, "experts: at most 1048576 can be estimated");
+  refused({1, 1, 1, kMostExperts + 1, 1}, "experts: at most 65536 can be estimated");
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   refused({kHuge, 1, 1, 1, 1}, "beyond 2^63 - 1; use smaller dimensions");
   refused({1, kHuge, 1, 1, 1}, "beyond 2^63 - 1");
@@ -228,7 +228,7 @@ TEST(PaysFrom, is_the_smallest_size_from_which_on_the_recipe_is_faster) {
   EXPECT_EQ(pays_from(Dimension::d_expert, s, recipe, card), 1);
   EXPECT_GT(pays_from(Dimension::d_expert, s, layer_recipe_named("fp8_tensor"), card), 1);
   // Sizes that overflow are not looked at; counts are those of one number of tokens.
-  EXPECT_NO_THROW(pays_from(Dimension::d_expert, {1, std::int64_t{1} << 30, 64, 1 << 20, 1}, recipe, card));
+  EXPECT_NO_THROW(pays_from(Dimension::d_expert, {1, std::int64_t{1} << 30, 64, 1 << 16, 1}, recipe, card));
   const EstimateOptions counts{.load = {LoadKind::counts, 0, std::vector<std::int64_t>(128, 2048)}};
   EXPECT_EQ(pays_from(Dimension::tokens, s, recipe, card, counts), from);
 }

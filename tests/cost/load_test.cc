@@ -112,7 +112,7 @@ TEST(Counts, are_numbers_between_spaces_and_commas) {
   EXPECT_TRUE(parse_counts("", "f").empty());
   for (const char* text : {"1 x", "1.5", "-1", "9223372036854775808", "0x10"})
     expect_error(ErrorKind::input, "f: '", [&] { parse_counts(text, "f"); });
-  expect_error(ErrorKind::input, "f: more than 1048576 counts", [] {
+  expect_error(ErrorKind::input, "f: more than 65536 counts", [] {
     std::string many;
     for (std::int64_t i = 0; i <= kMostExperts; ++i) many += "1 ";
     parse_counts(many, "f");

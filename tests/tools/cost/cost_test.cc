@@ -110,7 +110,7 @@ TEST_F(CostTool, says_what_is_wrong_and_what_would_be_right) {
             "--tokens 4611686018427387904" + four},
            {"layer: top_k is 5, and there are 4 experts: a token has each expert at most once",
             "--tokens 8 --d-model 8 --d-expert 8 --experts 4 --top-k 5"},
-           {"layer: 2000000 experts: at most 1048576 can be estimated",
+           {"layer: 2000000 experts: at most 65536 can be estimated",
             "--tokens 8 --d-model 8 --d-expert 8 --experts 2000000 --top-k 5"},
            {"unknown card 'H20'; known are H100, H200, B200; did you mean 'H200'?", "--tokens 8 --card H20" + four},
            {"unknown layer recipe 'mxpf8'", "--model DeepSeek-V3 --tokens 8 --recipe mxpf8"},
