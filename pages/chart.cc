@@ -196,7 +196,7 @@ void Chart::draw_axes(Drawing& d) const {
   d.text(0, 0, label(spec_.y), {.attributes = turned, .anchor = "middle"});
 }
 
-std::string Chart::picture() const {
+Drawing Chart::drawing() const {
   const auto room = static_cast<std::size_t>((spec_.width - 2 * kTitleLeft) / kBoldLetter);
   const std::string& title = spec_.title;
   Drawing d;
@@ -205,7 +205,11 @@ std::string Chart::picture() const {
   draw_axes(d);
   d.inset(kLeft, kTop, spec_.width - kLeft - kRight, spec_.height - kTop - kBottom, body_);
   d.add(labels_);
-  return d.picture({.title = title, .width = 1.0 * spec_.width, .height = 1.0 * spec_.height});
+  return d;
+}
+
+std::string Chart::picture() const {
+  return drawing().picture({.title = spec_.title, .width = 1.0 * spec_.width, .height = 1.0 * spec_.height});
 }
 
 namespace {

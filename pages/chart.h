@@ -61,7 +61,8 @@ class Chart {
   // A dashed horizontal line; its label is left out where it would cover another level's.
   void level(double y, std::string_view label);
 
-  [[nodiscard]] std::string picture() const;
+  [[nodiscard]] std::string picture() const;  // for a page
+  [[nodiscard]] Drawing drawing() const;      // the same, for a picture of several charts
 
  private:
   [[nodiscard]] double at_x(double value) const;  // pixels, inside of the plot's area

@@ -19,6 +19,8 @@ void add_commands(Command& app) {
       "  mxcheck route logits.npy --top-k 8              experts, weights, rows, loads, padding\n"
       "  mxcheck layer --list                            recipes of a mixture-of-experts layer; and the layer "
       "itself\n"
+      "  mxcheck cost --model Qwen3-235B-A22B --tokens 32768   what a layer costs under each recipe: time, bytes, "
+      "memory\n"
       "  mxcheck parity run --recipe mxfp8 -o run.h5     train, every step recorded; parity audit computes it again\n\n"
       "Every refusal is one line on standard error, and leaves no output file.");
   add_gate(app);
@@ -34,6 +36,7 @@ void add_commands(Command& app) {
   add_recipes(app);
   add_route(app);
   add_layer(app);
+  add_cost(app);
   add_golden(app);
   add_parity(app);
   add_terminal(app);

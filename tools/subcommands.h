@@ -16,6 +16,7 @@ void add_matmul(Command& app);
 void add_identify(Command& app);
 void add_route(Command& app);
 void add_layer(Command& app);
+void add_cost(Command& app);
 void add_golden(Command& app);
 void add_parity(Command& app);
 void add_gate(Command& app);

@@ -25,9 +25,9 @@ void for_each_line(std::string_view text, F f) {
   }
 }
 
-constexpr std::array<std::string_view, 12> kFolders{"bindings/", "numerics/",   "reference/",  "goldens/",
-                                                    "kernels/",  "properties/", "benchmarks/", "examples/",
-                                                    "tools/",    "tests/",      "fuzz/",       "pages/"};
+constexpr std::array<std::string_view, 13> kFolders{"bindings/",   "numerics/",   "reference/", "goldens/", "kernels/",
+                                                    "properties/", "benchmarks/", "examples/",  "tools/",   "tests/",
+                                                    "fuzz/",       "pages/",      "cost/"};
 
 struct WordRule {
   const char* pattern;
@@ -38,7 +38,7 @@ struct WordRule {
 
 const std::vector<WordRule>& word_rules() {
   static const std::vector<std::string_view> libraries{"bindings/",   "numerics/", "reference/", "goldens/",
-                                                       "properties/", "kernels/",  "pages/"};
+                                                       "properties/", "kernels/",  "pages/",     "cost/"};
   static const std::vector<std::string_view> all{kFolders.begin(), kFolders.end()};
   static const std::vector<WordRule> rules{
       {R"(\b(printf|puts|putchar|perror)\s*\(|\bstd::(cout|cerr|clog|print)\b)",
@@ -442,6 +442,7 @@ const std::vector<Arrow>& folder_arrows() {
       {"numerics/", {"numerics/"}},
       {"reference/", {"reference/", "numerics/"}},
       {"emulation/", {"emulation/", "numerics/"}},
+      {"cost/", {"cost/", "numerics/", "reference/"}},
       {"bindings/", {"bindings/", "numerics/", "reference/", "mxcheck_version.h"}},
       // The SIMD library as any candidate, for large tensors: the tool and the C interface call it.
       {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
@@ -537,9 +538,9 @@ const std::vector<Arrow>& property_arrows() {
 }
 
 std::vector<Finding> forbidden_includes(std::string_view path, std::string_view text) {
-  static constexpr std::array<std::string_view, 13> kOurs{
+  static constexpr std::array<std::string_view, 14> kOurs{
       "bindings/", "numerics/", "reference/", "goldens/", "kernels/", "properties/", "benchmarks/",
-      "examples/", "tools/",    "tests/",     "fuzz/",    "mxcheck/", "pages/"};
+      "examples/", "tools/",    "tests/",     "fuzz/",    "mxcheck/", "pages/",      "cost/"};
   return findings_of(path, text, folder_arrows(), [](const Include& include) {
     // A name without a folder is a neighbour, which this tree does not use, or generated; of others come "hwy/..." too.
     const bool bare = include.quoted && include.name.find('/') == std::string::npos;
@@ -570,7 +571,7 @@ const std::vector<Source>& sources() {
     static const std::set<std::string> kinds{".h", ".cc", ".c", ".cu", ".cuh"};
     std::vector<Source> found;
     for (const char* folder : {"bindings", "numerics", "emulation", "reference", "goldens", "kernels", "properties",
-                               "tools", "trainer", "tests", "benchmarks", "examples", "fuzz", "pages"}) {
+                               "tools", "trainer", "tests", "benchmarks", "examples", "fuzz", "pages", "cost"}) {
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root() / folder)) {
         if (!entry.is_regular_file() || !kinds.contains(entry.path().extension())) continue;
         found.push_back({fs::relative(entry.path(), root()).generic_string(), contents(entry.path())});
