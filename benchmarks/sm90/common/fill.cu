@@ -86,6 +86,20 @@ __global__ void squares_kernel(const __nv_bfloat16* x, const __nv_bfloat16* y, s
   if (threadIdx.x % 32 == 0) atomicAdd(&sums[0], difference), atomicAdd(&sums[1], size);
 }
 
+constexpr int kWordsOfThread = 4;
+
+__global__ void widening_kernel(const std::uint32_t* from, uint4* to, std::int64_t count) {
+  const std::int64_t begin = std::int64_t{blockIdx.x} * kThreads * kWordsOfThread + threadIdx.x;
+  std::uint32_t words[kWordsOfThread];
+#pragma unroll
+  for (int i = 0; i < kWordsOfThread; ++i)
+    words[i] = begin + i * kThreads < count ? __ldcs(from + begin + i * kThreads) : 0;
+#pragma unroll
+  for (int i = 0; i < kWordsOfThread; ++i) {
+    if (begin + i * kThreads < count) __stcs(to + begin + i * kThreads, make_uint4(words[i], 1, 2, 3));
+  }
+}
+
 }  // namespace
 
 void fill(void* to, std::int64_t count, Filling filling, std::uint32_t seed, cudaStream_t stream) {
@@ -138,6 +152,13 @@ void fill_normal(void* to, std::int64_t rows, std::int64_t cols, bool fp32, std:
     training_kernel<<<4096, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(to), rows, cols, seed);
   }
   check_cuda(cudaGetLastError(), "fill");
+}
+
+void launch_widening(const void* from, void* to, std::int64_t count, cudaStream_t stream) {
+  constexpr std::int64_t kEach = kThreads * kWordsOfThread;
+  widening_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kThreads, 0, stream>>>(
+      static_cast<const std::uint32_t*>(from), static_cast<uint4*>(to), count);
+  check_cuda(cudaGetLastError(), "widening");
 }
 
 void launch_nothing(cudaStream_t stream) {

@@ -34,6 +34,9 @@ void fill_normal(void* to, std::int64_t rows, std::int64_t cols, bool fp32, std:
 // Kernels that do nothing, for what a launch alone takes.
 void launch_nothing(cudaStream_t stream);
 
+// Reads `count` words of 4 bytes, and writes 16 bytes for each: as a decoder of 4 bits to 16 must, and nothing else.
+void launch_widening(const void* from, void* to, std::int64_t count, cudaStream_t stream);
+
 // --- a layer's inputs
 
 // BF16 of nearly normal numbers of this standard deviation, within 3.5 of it; element i depends on seed and i alone.

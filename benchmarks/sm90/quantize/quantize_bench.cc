@@ -295,17 +295,33 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
   return all;
 }
 
+// Bytes per second of a kernel that reads 4 bytes for 16 that it writes, with as many as the large cases of 4 bits.
+double widening_rate(Timer& timer, int samples, bool quick) {
+  const std::int64_t words = (quick ? 131 : 32768) * std::int64_t{7168} / 8;
+  const DeviceBuffer from(static_cast<std::uint64_t>(4 * words)), to(static_cast<std::uint64_t>(16 * words));
+  check_cuda(cudaMemset(from.data(), 0x3C, from.bytes()), "fill");
+  check_cuda(cudaDeviceSynchronize(), "fill");
+  const Spread t = timer.time(samples, 4, [&] { launch_widening(from.data(), to.data(), words, timer.stream()); });
+  return 20e6 * static_cast<double>(words) / t.median;
+}
+
 int run(const Options& options) {
   Timer timer;
   int wrong = 0;
   const Spread nothing = timer.time(options.samples, 20, [&] { launch_nothing(timer.stream()); });
   const double large_copy = timer.large_copy_rate(options.quick ? 1 : options.samples);
+  const double widening = widening_rate(timer, options.samples, options.quick);
   if (!options.json) {
-    fmt::print("{}\nan empty kernel: {:.2f} us\n{:<66} {:>7} {:>9} {:>17} {:>6} {:>9} {:>6}\n", to_text(current_card()),
-               nothing.median, "case", "MB", "us", "least-most", "GB/s", "copy GB/s", "ratio");
+    fmt::print(
+        "{}\nan empty kernel: {:.2f} us; of 4 bytes read and 16 written: {:.0f} GB/s, {:.3f} of the copy\n{:<66} {:>7} "
+        "{:>9} {:>17} {:>6} {:>9} {:>6}\n",
+        to_text(current_card()), nothing.median, widening / 1e9, widening / large_copy, "case", "MB", "us",
+        "least-most", "GB/s", "copy GB/s", "ratio");
   } else {
-    fmt::print("{{\"card\": {}, \"empty_kernel_us\": {:.3f}, \"large_copy_bytes_per_s\": {:.4e}, \"cases\": [",
-               to_line(current_card()), nothing.median, large_copy);
+    fmt::print(
+        "{{\"card\": {}, \"empty_kernel_us\": {:.3f}, \"large_copy_bytes_per_s\": {:.4e}, "
+        "\"widening_bytes_per_s\": {:.4e}, \"cases\": [",
+        to_line(current_card()), nothing.median, large_copy, widening);
   }
   bool first = true;
   const mxcheck_candidate_table& table = load_candidate(options.library);
