@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/gate/gate.h"
 #include "properties/records/replay.h"
+#include "reference/common/parallel.h"
 
 namespace mxcheck {
 namespace {
@@ -40,7 +43,7 @@ void require_same_run(const ShardReport& a, const ShardReport& b) {
   require_same(a, b, "seed", std::to_string(x.seed), std::to_string(y.seed));
   require_same(a, b, "arguments", x.arguments, y.arguments);
   require_same(a, b, "number of shards", std::to_string(x.shard.count), std::to_string(y.shard.count));
-  if (x.variants != y.variants)
+  if (!b.has_variants_of_first && x.variants != y.variants)
     refuse_input(fmt::format("{} and {} are not of one run: other variants are offered", a.name, b.name));
 }
 
@@ -113,15 +116,29 @@ class Merging {
     mine->checked += v.checked, mine->refused += v.refused, mine->not_applicable += v.not_applicable;
   }
 
-  // A statement that is about nothing that is offered, or was not begun, has no states.
+  // A shard has the states of the operations that it has cases of.
   void add_parts(const StatementResult& r) {
-    if (r.states.empty() && r.coverage.empty()) return;
-    if (r.states.size() != parts_.size() || r.coverage.size() != parts_.size())
-      refuse_input(std::string(result_.statement->name) + ": what was met is of other operations");
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (r.states[i].operation != parts_[i].operation())
-        refuse_input(std::string(result_.statement->name) + ": what was met is of " + r.states[i].operation);
-      add_states(parts_[i], r.states[i], r.coverage[i]);
+    if (r.states.size() != r.coverage.size())
+      refuse_input(std::string(result_.statement->name) + ": what was met is of other operations than its states");
+    auto part = parts_.begin();
+    for (std::size_t i = 0; i < r.states.size(); ++i, ++part) {  // in the order of the parts, some of them left out
+      const std::string& operation = r.states[i].operation;
+      part = std::find_if(part, parts_.end(), [&](const Part& p) { return p.operation() == operation; });
+      if (part == parts_.end() || r.coverage[i].operation != operation)
+        refuse_input(std::string(result_.statement->name) + ": what was met is of " + operation);
+      add_states(*part, r.states[i], r.coverage[i]);
+    }
+    if (!parts_.empty()) require_states(r);
+  }
+
+  // No operation that a case was about may be left out.
+  void require_states(const StatementResult& r) const {
+    for (const VariantCount& v : r.by_variant) {
+      const std::string& operation = run_.variants.at(v.variant).operation;
+      if (v.checked + v.refused + v.not_applicable == 0 ||
+          std::ranges::find(r.states, operation, &PartStates::operation) != r.states.end())
+        continue;
+      refuse_input(std::string(result_.statement->name) + ": what was met of " + operation + " is not there");
     }
   }
 
@@ -150,12 +167,18 @@ void add_machine(GateReport& run, const GateReport& shard) {
 
 }  // namespace
 
+void require_same_shard(const ShardReport& a, const ShardReport& b) {
+  require_same_run(a, b);
+  require_same(a, b, "shard", to_text(a.report.shard), to_text(b.report.shard));
+}
+
 GateReport merged(std::vector<ShardReport> shards) {
   if (shards.empty()) refuse_input("no report to merge");
   for (const ShardReport& s : shards) {
     if (s.report.shard.is_whole()) refuse_input(s.name + " is the report of a whole run, not of a shard of one");
     require_same_run(shards.front(), s);
   }
+  std::vector<Variant> variants = std::move(shards.front().report.variants);
   std::stable_sort(shards.begin(), shards.end(), [](const ShardReport& a, const ShardReport& b) {
     return a.report.shard.index < b.report.shard.index;
   });
@@ -166,7 +189,7 @@ GateReport merged(std::vector<ShardReport> shards) {
   }
   GateReport run = shards.front().report;  // what all have in common
   const Suite suite = suite_of(run.suite, shards.front().name);
-  run.statements.clear(), run.ends.clear();
+  run.variants = std::move(variants), run.statements.clear(), run.ends.clear();
   std::map<const Statement*, Merging> statements;
   for (std::size_t i = 0, next = 0; i < static_cast<std::size_t>(run.shard.count); ++i) {
     if (next == shards.size() || shards[next].report.shard.index != static_cast<int>(i)) {
@@ -175,8 +198,7 @@ GateReport merged(std::vector<ShardReport> shards) {
     }
     const GateReport& shard = shards[next++].report;
     for (const StatementResult& r : shard.statements)
-      statements.try_emplace(r.statement, *r.statement, shards.front().report, suite)
-          .first->second.add(r, static_cast<int>(i));
+      statements.try_emplace(r.statement, *r.statement, run, suite).first->second.add(r, static_cast<int>(i));
     for (const std::string& end : shard.ends) run.ends.push_back("shard " + to_text(shard.shard) + ": " + end);
     run.interrupted = run.interrupted || shard.interrupted;
     run.seconds = std::max(run.seconds, shard.seconds);
@@ -496,25 +518,70 @@ void read_run(JsonObject& o, GateReport& r, const std::string& where) {
 
 }  // namespace
 
-GateReport report_from_json(std::string_view text, const std::string& where) {
+namespace {
+
+// The report, and in `variants` its variants as text. known: those of the first report, or null; where they are the
+// same, the report is without.
+ShardReport report_from(std::string_view text, const std::string& where, const std::vector<std::string>* known,
+                        std::vector<std::string>& variants) {
   const Json json = parse_json(text, where, kMaxDepth, ErrorKind::input);
   try {
     JsonObject o(json, where);
     if (any_text(o, "schema") != "mxcheck.gate/1")
       o.refuse("schema", "is not mxcheck.gate/1: no report of mxcheck gate --json");
     if (o.has("soak")) o.refuse("soak", "belongs to a run without shards");
-    GateReport r;
+    ShardReport shard{where, {}, false};
+    GateReport& r = shard.report;
     read_run(o, r, where);
     r.candidate = candidate_from(o.required("candidate"), where);
-    for (const std::string& variant : texts(o, "variants")) r.variants.push_back(parse_variant(variant));
+    variants = texts(o, "variants");
+    shard.has_variants_of_first = known != nullptr && variants == *known;
+    if (!shard.has_variants_of_first) {
+      for (const std::string& variant : variants) r.variants.push_back(parse_variant(variant));
+    }
     for (const Json& statement : o.list("statements", kMostEntries))
-      r.statements.push_back(statement_from(statement, r.variants.size(), where));
+      r.statements.push_back(statement_from(statement, variants.size(), where));
     o.finish();
-    return r;
+    return shard;
   } catch (const Error& e) {
     const std::string what = e.what();
     throw Error(ErrorKind::input, what.starts_with(where) ? what : where + ": " + what);
   }
+}
+
+ShardReport report_in(const std::string& file, const std::vector<std::string>* known,
+                      std::vector<std::string>& variants) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+  const FileSource source(file);
+  if (source.size() > kMostBytes) refuse_input(file + ": larger than any report, 1 GiB");
+  return report_from(source.text(), file, known, variants);
+}
+
+}  // namespace
+
+GateReport report_from_json(std::string_view text, const std::string& where) {
+  std::vector<std::string> variants;
+  return report_from(text, where, nullptr, variants).report;
+}
+
+ShardReport read_report(const std::string& file) {
+  std::vector<std::string> variants;
+  return report_in(file, nullptr, variants);
+}
+
+std::vector<ShardReport> read_reports(const std::vector<std::string>& files) {
+  std::vector<ShardReport> reports(files.size());
+  if (files.empty()) return reports;
+  std::vector<std::string> variants;
+  reports.front() = report_in(files.front(), nullptr, variants);
+  constexpr std::int64_t kWorkOfReport = 1'000'000;
+  const std::int64_t others = std::ssize(files) - 1;
+  parallel_ranges(others, others * kWorkOfReport, 0, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::string> own;
+    for (auto i = static_cast<std::size_t>(begin) + 1; i <= static_cast<std::size_t>(end); ++i)
+      reports[i] = report_in(files[i], &variants, own);
+  });
+  return reports;
 }
 
 }  // namespace mxcheck

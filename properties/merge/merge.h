@@ -13,6 +13,7 @@ namespace mxcheck {
 struct ShardReport {
   std::string name;  // of its file
   GateReport report;
+  bool has_variants_of_first = false;  // and none in report: of a thousand reports, one keeps them
 };
 
 // Counts are added; the coverage of a domain is the union of the shards', and is judged here alone. A statement that
@@ -22,6 +23,9 @@ struct ShardReport {
 // selection, another number of shards, the same shard twice; or where a report is of this machine's run as a whole. A
 // shard that is missing is no error: it is in missing_shards, and the run is inconclusive.
 GateReport merged(std::vector<ShardReport> shards);
+
+// Error{input} that names both where they are not the same part of one run, or of one run both as a whole.
+void require_same_shard(const ShardReport& a, const ShardReport& b);
 
 // The counterexample of a report in JSON.
 
@@ -40,5 +44,11 @@ Counterexample counterexample_from(const Json& json, const Statement& statement,
 // operations, or holds a number that cannot be.
 
 GateReport report_from_json(std::string_view text, const std::string& where);
+
+// The report in a file, which its errors name. Error{input} also for more than 1 GiB.
+ShardReport read_report(const std::string& file);
+// Those in several files, side by side, in their order: the variants, which fill most of a small shard's report, are
+// the first report's wherever they are the same.
+std::vector<ShardReport> read_reports(const std::vector<std::string>& files);
 
 }  // namespace mxcheck
