@@ -520,10 +520,22 @@ void read_run(JsonObject& o, GateReport& r, const std::string& where) {
 
 namespace {
 
-// The report, and in `variants` its variants as text. known: those of the first report, or null; where they are the
-// same, the report is without.
-ShardReport report_from(std::string_view text, const std::string& where, const std::vector<std::string>* known,
-                        std::vector<std::string>& variants) {
+// The variants of a report as its writer lays them out: a string of JSON has no line breaks, so that this can be the
+// member alone. They are most of a small shard's text.
+struct VariantsText {
+  std::string text;  // from its key to its bracket; empty: laid out otherwise
+  std::size_t count = 0;
+};
+constexpr std::string_view kVariantsBegin = "\n  \"variants\": [", kVariantsEnd = "\n  ]";
+
+std::string_view variants_in(std::string_view text) {
+  const std::size_t begin = text.find(kVariantsBegin);
+  const std::size_t end = begin == std::string_view::npos ? begin : text.find(kVariantsEnd, begin);
+  return end == std::string_view::npos ? std::string_view{} : text.substr(begin, end + kVariantsEnd.size() - begin);
+}
+
+// known: the variants of a text that had them taken out, or null.
+ShardReport report_from(std::string_view text, const std::string& where, const VariantsText* known) {
   const Json json = parse_json(text, where, kMaxDepth, ErrorKind::input);
   try {
     JsonObject o(json, where);
@@ -534,13 +546,11 @@ ShardReport report_from(std::string_view text, const std::string& where, const s
     GateReport& r = shard.report;
     read_run(o, r, where);
     r.candidate = candidate_from(o.required("candidate"), where);
-    variants = texts(o, "variants");
-    shard.has_variants_of_first = known != nullptr && variants == *known;
-    if (!shard.has_variants_of_first) {
-      for (const std::string& variant : variants) r.variants.push_back(parse_variant(variant));
-    }
+    for (const std::string& variant : texts(o, "variants")) r.variants.push_back(parse_variant(variant));
+    shard.has_variants_of_first = known != nullptr;
+    const std::size_t variants = known != nullptr ? known->count : r.variants.size();
     for (const Json& statement : o.list("statements", kMostEntries))
-      r.statements.push_back(statement_from(statement, variants.size(), where));
+      r.statements.push_back(statement_from(statement, variants, where));
     o.finish();
     return shard;
   } catch (const Error& e) {
@@ -549,37 +559,45 @@ ShardReport report_from(std::string_view text, const std::string& where, const s
   }
 }
 
-ShardReport report_in(const std::string& file, const std::vector<std::string>* known,
-                      std::vector<std::string>& variants) {
+// first: to be set where it is empty, or to be left out of the text where that has the same.
+ShardReport report_in(const std::string& file, VariantsText& first) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   const FileSource source(file);
   if (source.size() > kMostBytes) refuse_input(file + ": larger than any report, 1 GiB");
-  return report_from(source.text(), file, known, variants);
+  std::string text = source.text();
+  const std::string_view variants = variants_in(text);
+  if (first.text.empty() || variants != first.text) {
+    ShardReport report = report_from(text, file, nullptr);
+    if (first.text.empty()) first = {std::string(variants), report.report.variants.size()};
+    return report;
+  }
+  text.replace(static_cast<std::size_t>(variants.data() - text.data()), variants.size(),
+               std::string(kVariantsBegin) + "]");
+  return report_from(text, file, &first);
 }
 
 }  // namespace
 
 GateReport report_from_json(std::string_view text, const std::string& where) {
-  std::vector<std::string> variants;
-  return report_from(text, where, nullptr, variants).report;
+  return report_from(text, where, nullptr).report;
 }
 
 ShardReport read_report(const std::string& file) {
-  std::vector<std::string> variants;
-  return report_in(file, nullptr, variants);
+  VariantsText none;
+  return report_in(file, none);
 }
 
 std::vector<ShardReport> read_reports(const std::vector<std::string>& files) {
   std::vector<ShardReport> reports(files.size());
   if (files.empty()) return reports;
-  std::vector<std::string> variants;
-  reports.front() = report_in(files.front(), nullptr, variants);
+  VariantsText first;
+  reports.front() = report_in(files.front(), first);
   constexpr std::int64_t kWorkOfReport = 1'000'000;
   const std::int64_t others = std::ssize(files) - 1;
   parallel_ranges(others, others * kWorkOfReport, 0, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::string> own;
+    VariantsText variants = first;
     for (auto i = static_cast<std::size_t>(begin) + 1; i <= static_cast<std::size_t>(end); ++i)
-      reports[i] = report_in(files[i], &variants, own);
+      reports[i] = report_in(files[i], variants);
   });
   return reports;
 }
