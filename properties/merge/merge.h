@@ -1,11 +1,16 @@
 #pragma once
 // The reports of a run's shards as the report of the run.
 
+//
+//   const GateReport run = merged(read_reports({"1.json", "2.json"}));
+//   exit_code(run)
+//
+// The same bytes but for times as the report of one run without shards, in whatever order the files are given.
+
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "goldens/json/json.h"
 #include "properties/gate/gate.h"
 
 namespace mxcheck {
@@ -27,26 +32,20 @@ GateReport merged(std::vector<ShardReport> shards);
 // Error{input} that names both where they are not the same part of one run, or of one run both as a whole.
 void require_same_shard(const ShardReport& a, const ShardReport& b);
 
-// The counterexample of a report in JSON.
-
-// Texts of any length; what strict_json's text() refuses too is a text with line breaks.
-std::string any_text(JsonObject& o, const char* key);
-std::vector<std::string> texts(JsonObject& o, const char* key);
-
-Counterexample counterexample_from(const Json& json, const Statement& statement, const std::string& place);
-
-// The output of mxcheck gate --json, read back as a report.
+// The output of mxcheck gate --json, read back as a report (report_reader.cc).
 //
 // Does not read soaks. Of a counterexample all comes back that a report prints, not the words of the elements that
 // differ.
 //
-// Errors: Error{input} that begins with `where`, for whatever is no such report, is of another mxcheck's statements or
-// operations, or holds a number that cannot be.
+// Errors: Error{input} that begins with the file's name, for whatever is no such report, is of another mxcheck's
+// statements or operations, or holds a number that cannot be.
 
+// where: what errors begin with.
 GateReport report_from_json(std::string_view text, const std::string& where);
 
-// The report in a file, which its errors name. Error{input} also for more than 1 GiB.
+// Error{input} also for more than 1 GiB.
 ShardReport read_report(const std::string& file);
+
 // Those in several files, side by side, in their order: the variants, which fill most of a small shard's report, are
 // the first report's wherever they are the same.
 std::vector<ShardReport> read_reports(const std::vector<std::string>& files);
