@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <queue>
-#include <set>
 
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -15,6 +14,8 @@ namespace mxcheck {
 namespace {
 
 constexpr double kMicroseconds = 1e6;
+// Each variant has corners of its own; where there are very many, those of most are small.
+constexpr int kMostVariants = 256;
 constexpr std::uint64_t kDealing = 0x6465616c696e67;  // "dealing": other words than those that cases are drawn from
 
 std::int64_t microseconds(double seconds) {
@@ -41,12 +42,12 @@ Dealing::Dealing(const Shard& shard, Suite suite, int cases, const std::vector<c
                  const std::vector<Variant>& offered)
     : shard_(shard), of_groups_(static_cast<std::size_t>(shard.count)) {
   if (shard.is_whole()) return;
-  std::vector<std::pair<const Statement*, std::set<std::string>>> planned;  // with the operations that each is about
+  std::vector<std::pair<const Statement*, std::map<std::string, int>>> planned;  // with its variants by operation
   std::vector<const Statement*> statements;
   for (const Statement* s : selected) {
-    std::set<std::string> operations;
+    std::map<std::string, int> operations;
     for (const Variant& v : offered) {
-      if (!operations.contains(v.operation) && s->applies(v, offered)) operations.insert(v.operation);
+      if (s->applies(v, offered)) ++operations[v.operation];
     }
     if (!operations.empty()) planned.emplace_back(s, std::move(operations)), statements.push_back(s);
   }
@@ -62,10 +63,10 @@ Dealing::Dealing(const Shard& shard, Suite suite, int cases, const std::vector<c
     const double together = works.together(*s);
     alone += microseconds(seconds - together);
     if (s->data.empty()) continue;
-    double weights = 0;
-    for (const std::string& operation : operations) weights += UsualWorks::weight(operation);
-    for (const std::string& operation : operations)
-      groups.push_back({microseconds(together * UsualWorks::weight(operation) / weights), {s->name, operation}});
+    int weights = 0;
+    for (const auto& [operation, variants] : operations) weights += std::min(variants, kMostVariants);
+    for (const auto& [operation, variants] : operations)
+      groups.push_back({microseconds(together * std::min(variants, kMostVariants) / weights), {s->name, operation}});
   }
   deal_groups(std::move(groups));
   deal_cases(alone);

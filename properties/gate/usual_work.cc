@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <utility>
 
 namespace mxcheck {
 namespace {
@@ -58,10 +56,6 @@ struct Together {
 };
 constexpr Together kTogetherQuick{0.95, 0.4}, kTogetherFull{0.92, 0.12};
 
-// Operations that statements about all of them spend most of their time with, in the full suite, where it is most.
-constexpr std::pair<std::string_view, double> kWeights[] = {
-    {"quantize", 16}, {"route_round", 14}, {"quantize_dual", 4}, {"dequantize", 2}};
-
 }  // namespace
 
 std::span<const UsualWork> usual_works() { return kUsual; }
@@ -102,11 +96,6 @@ double UsualWorks::together(const Statement& s) const {
   const UsualWork::Amount& amount = of_suite(s);            // the exhaustive suite has more random cases alone
   const double share = amount.together >= 0 ? amount.together : s.covers_pairs ? shares.of_pairs : shares.of_others;
   return share * amount.seconds;
-}
-
-double UsualWorks::weight(std::string_view operation) {
-  const auto* const found = std::ranges::find(kWeights, operation, &std::pair<std::string_view, double>::first);
-  return found == std::end(kWeights) ? 1 : found->second;
 }
 
 }  // namespace mxcheck

@@ -35,8 +35,6 @@ class UsualWorks {
   [[nodiscard]] UsualWork::Amount of(const Statement& s) const;
   // Seconds of its corners, covering cases, triples and layers, of all operations; 0 where every case stands alone.
   [[nodiscard]] double together(const Statement& s) const;
-  // How these are distributed over operations, where there are several.
-  [[nodiscard]] static double weight(std::string_view operation);
 
  private:
   [[nodiscard]] const UsualWork* find(const Statement& s) const;
