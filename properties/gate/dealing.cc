@@ -42,13 +42,16 @@ Dealing::Dealing(const Shard& shard, Suite suite, int cases, const std::vector<c
                  const std::vector<Variant>& offered)
     : shard_(shard), of_groups_(static_cast<std::size_t>(shard.count)) {
   if (shard.is_whole()) return;
-  std::vector<std::pair<const Statement*, std::map<std::string, int>>> planned;  // with its variants by operation
+  std::vector<std::pair<const Statement*, std::map<std::string, int>>>
+      planned;  // with its variants by operation, up to a number
   std::vector<const Statement*> statements;
   for (const Statement* s : selected) {
     std::map<std::string, int> operations;
     for (const Variant& v : offered) {
-      if (s->applies(v, offered)) ++operations[v.operation];
+      int& variants = operations[v.operation];
+      if (variants < kMostVariants && s->applies(v, offered)) ++variants;
     }
+    std::erase_if(operations, [](const auto& one) { return one.second == 0; });
     if (!operations.empty()) planned.emplace_back(s, std::move(operations)), statements.push_back(s);
   }
   const UsualWorks works(statements, suite, cases);
@@ -64,9 +67,9 @@ Dealing::Dealing(const Shard& shard, Suite suite, int cases, const std::vector<c
     alone += microseconds(seconds - together);
     if (s->data.empty()) continue;
     int weights = 0;
-    for (const auto& [operation, variants] : operations) weights += std::min(variants, kMostVariants);
+    for (const auto& [operation, variants] : operations) weights += variants;
     for (const auto& [operation, variants] : operations)
-      groups.push_back({microseconds(together * std::min(variants, kMostVariants) / weights), {s->name, operation}});
+      groups.push_back({microseconds(together * variants / weights), {s->name, operation}});
   }
   deal_groups(std::move(groups));
   deal_cases(alone);
