@@ -52,7 +52,12 @@ class Statements {
  public:
   Statements(const GateOptions& options, const std::vector<const Statement*>& selected,
              const std::vector<Variant>& variants, const StatementWatch& watch)
-      : options_(options), variants_(variants), watch_(watch), selected_(selected), results_(selected.size()) {}
+      : options_(options),
+        variants_(variants),
+        watch_(watch),
+        selected_(selected),
+        dealing_(options.shard, options.suite, options.cases, selected, variants),
+        results_(selected.size()) {}
 
   void run(CandidateProcess& process) {
     std::vector<std::thread> others;
@@ -137,7 +142,7 @@ class Statements {
       const Statement& s = *selected_[*i];
       const bool records = recording != nullptr && s.recorded;
       StatementRun run(s, options_, records ? static_cast<CandidateRunner&>(*recording) : process, cpu.get(), variants_,
-                       records ? recording : nullptr, &history);
+                       records ? recording : nullptr, &history, &dealing_);
       {
         const std::lock_guard lock(mutex_);
         watch_(run.result(), false);
@@ -183,6 +188,7 @@ class Statements {
   const std::vector<Variant>& variants_;
   const StatementWatch& watch_;
   std::vector<const Statement*> selected_;
+  Dealing dealing_;
   std::vector<std::optional<StatementResult>> results_;
   std::optional<Record> record_;
   std::vector<std::string> ends_;
@@ -432,26 +438,6 @@ GateReport begin_report(const GateOptions& options, CandidateProcess& process, s
   if (options.begun) options.begun(report);
   return report;
 }
-
-bool Shard::owns(std::string_view text) const {
-  constexpr std::uint64_t kDealing = 0x6465616c696e67;  // "dealing": other words than those that cases are drawn from
-  return count == 1 ||
-         derived_seed(kDealing, text) % static_cast<std::uint64_t>(count) == static_cast<std::uint64_t>(index);
-}
-
-Shard parse_shard(const std::string& text, const std::string& what) {
-  const std::size_t slash = text.find('/');
-  if (slash != std::string::npos) {
-    const auto index = parse_number<int>(std::string_view(text).substr(0, slash));
-    const auto count = parse_number<int>(std::string_view(text).substr(slash + 1));
-    if (index && count && *count >= 1 && *count <= kMostShards && *index >= 1 && *index <= *count)
-      return {*index - 1, *count, false};
-  }
-  throw Error(ErrorKind::usage,
-              what + " '" + text + "' is not I/N, the shard I of 1 to N, with N to " + std::to_string(kMostShards));
-}
-
-std::string to_text(const Shard& shard) { return std::to_string(shard.index + 1) + "/" + std::to_string(shard.count); }
 
 namespace {
 

@@ -54,9 +54,10 @@ SearchResult search(const std::string& name, std::uint64_t seed, const SearchLim
 
 class StatementRun {
  public:
-  // cpu, recording, history: may be null. All but the statement's name is borrowed.
+  // cpu, recording, history: may be null; dealing: null for a whole run. All but the statement's name is borrowed.
   StatementRun(const Statement& s, const GateOptions& options, CandidateRunner& process, CandidateRunner* cpu,
-               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr, History* history = nullptr);
+               const std::vector<Variant>& offered, RecordingRunner* recording = nullptr, History* history = nullptr,
+               const Dealing* dealing = nullptr);
 
   StatementResult& result() { return result_; }
 
@@ -127,6 +128,7 @@ class StatementRun {
   CheckContext context_;
   RecordingRunner* recording_;
   History* history_;
+  const Dealing* dealing_;
   std::vector<Variant> variants_;
   std::map<std::string, std::size_t> numbers_;  // of variants by their text, in result_.by_variant
   std::vector<Part> parts_;

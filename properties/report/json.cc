@@ -89,9 +89,11 @@ OrderedJson to_json(const GateReport& report, const StatementResult& r) {
   return j;
 }
 
-OrderedJson bins_json(const AxisCount& axis) {
+// met_alone: of a shard, which says nothing of the bins that others have met.
+OrderedJson bins_json(const AxisCount& axis, bool met_alone) {
   OrderedJson bins = OrderedJson::array();
   for (const BinCount& bin : axis.bins) {
+    if (met_alone && bin.checked + bin.refused + bin.not_applicable == 0) continue;
     bins.push_back({{"bin", bin.label},
                     {"checked", bin.checked},
                     {"refused", bin.refused},
@@ -124,21 +126,21 @@ OrderedJson to_merge_json(const StatementResult& r) {
   return j;
 }
 
-}  // namespace
-
-OrderedJson to_json(const CoverageReport& r) {
+OrderedJson to_json(const CoverageReport& r, bool met_alone) {
   OrderedJson j;
   j["operation"] = r.operation;
   j["axes"] = OrderedJson::array();
-  for (const AxisCount& axis : r.axes) j["axes"].push_back({{"axis", axis.name}, {"bins", bins_json(axis)}});
+  for (const AxisCount& axis : r.axes) j["axes"].push_back({{"axis", axis.name}, {"bins", bins_json(axis, met_alone)}});
   j["pairs"] = counts_json(r.pairs);
   j["triples"] = counts_json(r.triples);
-  j["layers"] = bins_json(r.layers);
+  j["layers"] = bins_json(r.layers, met_alone);
   j["layer_uses"] = counts_json(r.layer_uses);
   j["missed"] = r.missed;
   j["without_case"] = r.without_case;
   return j;
 }
+
+}  // namespace
 
 std::string report_json(const GateReport& report) {
   OrderedJson j;
@@ -188,7 +190,8 @@ std::string report_json(const GateReport& report) {
     s["not_offered"] = not_offered(r);
     if (report.soak) s["calls"] = r.calls, s["failures"] = r.failures;
     s["coverage"] = OrderedJson::array();
-    for (const CoverageReport& coverage : r.coverage) s["coverage"].push_back(to_json(coverage));
+    for (const CoverageReport& coverage : r.coverage)
+      s["coverage"].push_back(to_json(coverage, !report.shard.is_whole()));
     if (!report.shard.is_whole()) s["to_merge"] = to_merge_json(r);
     if (r.counterexample) s["counterexample"] = to_json(report, r);
     j["statements"].push_back(std::move(s));

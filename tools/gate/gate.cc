@@ -30,9 +30,11 @@
 #include "numerics/text.h"
 #include "properties/core/operation.h"
 #include "properties/gate/gate.h"
+#include "properties/merge/merge.h"
 #include "properties/report/report.h"
 #include "tools/common/process_limits.h"
 #include "tools/common/progress.h"
+#include "tools/gate/shard_choice.h"
 #include "tools/gate/workload.h"
 #include "tools/subcommands.h"
 
@@ -50,6 +52,7 @@ struct Options {
   OutputOptions outputs;
   std::string shard;
   bool allow_empty_shard = false;
+  bool resume = false;
   bool timings = false;
   std::string reproduce;
   std::vector<std::string> after;
@@ -159,6 +162,10 @@ void check_options(const Options& o) {
          "--shard splits the cases of a suite: it does not go with --soak or --reproduce");
   refuse(!o.shard.empty() && !o.record.empty(), "--record keeps a whole run, not a shard of one");
   refuse(!o.shard.empty() && o.seed.empty(), "--shard needs --seed: all shards of a run must use the same seed");
+  refuse(o.resume && (o.outputs.report.empty() || o.seed.empty()),
+         "--resume looks for the finished result of this run in the file of --report: give both, and --seed");
+  refuse(o.resume && (!o.record.empty() || !o.reproduce.empty() || o.soaks() || o.timings),
+         "--resume keeps a suite's result: it does not go with --record, --reproduce, --soak or --timings");
   if (!o.soaks()) return;
   refuse(!(o.soak >= 0.001 && o.soak <= 10'080), "--soak must be from 0.001 to 10080 minutes");
   refuse(!o.reproduce.empty(), "--soak repeats cases that it draws; --reproduce runs a given one: one of the two");
@@ -295,6 +302,34 @@ void keep_record(const Options& o, GateReport& report) {
   }
 }
 
+// With --resume: the result of this run that the file of --report has; none where there is no file, or its run was
+// interrupted.
+std::optional<GateReport> finished_result(const Options& o, const GateOptions& options) {
+  if (!o.resume || !path_exists(o.outputs.report)) return std::nullopt;
+  ShardReport kept = read_report(o.outputs.report);
+  CandidateProcess process(options.tool, options.library, options.time_limit, options.gpu_model, options.claims);
+  GateOptions quiet = options;
+  quiet.begun = nullptr;
+  try {
+    require_same_shard(kept, {"this run", begin_report(quiet, process)});
+  } catch (const Error& e) {
+    throw Error(ErrorKind::usage,
+                std::string("--resume: ") + e.what() + "; name another file for --report, or remove it");
+  }
+  if (kept.report.interrupted) return std::nullopt;
+  return std::move(kept.report);
+}
+
+int show_finished_result(const Options& o, GateReport report) {
+  OutputOptions outputs = o.outputs;
+  outputs.report.clear();  // it is as it was
+  if (!outputs.json)
+    std::fputs((o.outputs.report + " has the finished result of this run: nothing runs again\n").c_str(), stdout);
+  print_results(outputs, report);
+  write_outputs(outputs, report, {});
+  return end_code(report);
+}
+
 int run_gate_command(const Options& o) {
   if (o.list) return list_statements(o.only, o.outputs.json);
   check_options(o);
@@ -302,6 +337,8 @@ int run_gate_command(const Options& o) {
   if (!o.record.empty()) AtomicFile probe(o.record);
   GateOptions options = gate_options(o);
   options.shard = dealt_shard(o).shard;
+  if (std::optional<GateReport> result = finished_result(o, options))
+    return show_finished_result(o, *std::move(result));
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
   std::optional<Display> display(std::in_place, o);
@@ -354,10 +391,12 @@ void add_gate(Command& app) {
   gate.option("--reproduce", options->reproduce, "run one case: 'STATEMENT: CASE' as a report prints it").not_empty();
   gate.option("--after", options->after, "a case that is called before that one, as its report prints it; in order");
   gate.option("--shard", options->shard,
-              "one of several machines' parts of the run: I/N, or slurm, gtest, bazel, gitlab for what they set in the "
-              "environment")
+              "one of several machines' parts of the run: I/N, or slurm, slurm/N, kubernetes/N, gtest, bazel, gitlab "
+              "for what they set in the environment")
       .not_empty();
   gate.flag("--allow-empty-shard", options->allow_empty_shard, "exit with 0 where no case falls to this shard");
+  gate.flag("--resume", options->resume,
+            "run nothing where the file of --report has this run's finished result: for jobs that are started again");
   add_outputs(gate, options->outputs);
   gate.flag("--timings", options->timings,
             "print where the time went: phases, and the statements that took longest (with --json on standard error)");
@@ -388,79 +427,6 @@ void add_gate(Command& app) {
       "  mxcheck gate --soak 10                                ten minutes of repeated calls\n"
       "  mxcheck gate --only 'quantize*' --seed 7              some statements, a fixed seed");
   gate.runs([options] { return run_gate_command(*options); });
-}
-
-namespace {
-
-[[noreturn]] void shard_options_refuse(const std::string& what) { throw Error(ErrorKind::usage, "--shard " + what); }
-
-std::optional<long long> number(const Environment& environment, const std::string& word, const char* name) {
-  const char* text = environment(name);
-  if (text == nullptr || text[0] == '\0') return std::nullopt;
-  const auto value = parse_number<long long>(text);
-  if (!value || *value < 0) shard_options_refuse(word + ": " + name + " is '" + text + "', which is no number from 0");
-  return value;
-}
-
-long long required(const Environment& environment, const std::string& word, const char* name) {
-  const auto value = number(environment, word, name);
-  if (!value) shard_options_refuse(word + ": " + name + " is not set");
-  return *value;
-}
-
-Shard checked(const std::string& word, long long index, long long count) {
-  if (count < 1 || count > kMostShards || index < 0 || index >= count)
-    shard_options_refuse(word + ": shard " + std::to_string(index) + ", from 0, of " + std::to_string(count) +
-                         " cannot be");
-  return {static_cast<int>(index), static_cast<int>(count), false};
-}
-
-// Tasks ID = MIN, MIN + STEP, ...
-Shard of_slurm(const Environment& environment) {
-  const long long id = required(environment, "slurm", "SLURM_ARRAY_TASK_ID");
-  const long long count = required(environment, "slurm", "SLURM_ARRAY_TASK_COUNT");
-  const long long first = required(environment, "slurm", "SLURM_ARRAY_TASK_MIN");
-  const long long step = number(environment, "slurm", "SLURM_ARRAY_TASK_STEP").value_or(1);
-  if (step < 1 || id < first || (id - first) % step != 0)
-    shard_options_refuse("slurm: SLURM_ARRAY_TASK_ID " + std::to_string(id) + " is no task from " +
-                         std::to_string(first) + " in steps of " + std::to_string(step));
-  return checked("slurm", (id - first) / step, count);
-}
-
-ShardChoice of_test_runner(const Environment& environment, const std::string& word, const std::string& prefix) {
-  ShardChoice choice;
-  const auto count = number(environment, word, (prefix + "TOTAL_SHARDS").c_str());
-  if (count) choice.shard = checked(word, required(environment, word, (prefix + "SHARD_INDEX").c_str()), *count);
-  const char* file = environment((prefix + "SHARD_STATUS_FILE").c_str());
-  if (file != nullptr) choice.status_file = file;
-  choice.shard.may_be_empty = !choice.status_file.empty();
-  return choice;
-}
-
-// CI_NODE_INDEX counts from 1, and is not set in jobs without `parallel`.
-Shard of_gitlab(const Environment& environment) {
-  const long long count = required(environment, "gitlab", "CI_NODE_TOTAL");
-  const auto index = number(environment, "gitlab", "CI_NODE_INDEX");
-  if (count == 1 && !index) return {};
-  return checked("gitlab", required(environment, "gitlab", "CI_NODE_INDEX") - 1, count);
-}
-
-}  // namespace
-
-ShardChoice shard_choice(const std::string& text, const Environment& environment) {
-  if (text.empty()) return {};
-  if (text == "slurm") return {of_slurm(environment), ""};
-  if (text == "gtest") return of_test_runner(environment, text, "GTEST_");
-  if (text == "bazel") return of_test_runner(environment, text, "TEST_");
-  if (text == "gitlab") return {of_gitlab(environment), ""};
-  if (text.find('/') == std::string::npos)
-    shard_options_refuse("'" + text + "' is none of I/N, slurm, gtest, bazel, gitlab");
-  return {parse_shard(text, "--shard"), ""};
-}
-
-void touch(const std::string& path) {
-  std::ofstream file(path, std::ios::app);
-  if (!file) throw Error(ErrorKind::usage, "shard status file " + path + " cannot be written");
 }
 
 namespace {
@@ -543,6 +509,15 @@ void write_outputs(const OutputOptions& o, GateReport& report, const std::map<st
   std::fputs((machine_text(report) + (o.coverage ? coverage_text(report) : "") + report_summary(report)).c_str(),
              stdout);
   if (o.github) std::fputs(github_annotations(report).c_str(), stdout);
+}
+
+void print_results(const OutputOptions& o, const GateReport& report) {
+  if (o.json) return;
+  std::string text = report_header(report);
+  for (const StatementResult& r : report.statements) {
+    if (r.verdict != Verdict::not_offered) text += statement_line(r);
+  }
+  std::fputs((text + not_offered_text(report)).c_str(), stdout);
 }
 
 int end_code(const GateReport& report) {

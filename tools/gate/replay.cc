@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "goldens/io/byte_source.h"
 #include "numerics/error.h"
 #include "properties/merge/merge.h"
 #include "properties/records/replay.h"
@@ -167,8 +166,6 @@ void add_replay(Command& app) {
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
-
 struct MergeOptions {
   std::vector<std::string> files;
   OutputOptions outputs;
@@ -176,20 +173,8 @@ struct MergeOptions {
 
 int run_merge(const MergeOptions& o) {
   check_outputs(o.outputs);
-  std::vector<ShardReport> shards;
-  for (const std::string& file : o.files) {
-    const FileSource source(file);
-    if (source.size() > kMostBytes) throw Error(ErrorKind::input, file + ": larger than any report, 1 GiB");
-    shards.push_back({file, report_from_json(source.text(), file)});
-  }
-  GateReport report = merged(std::move(shards));
-  if (!o.outputs.json) {
-    std::fputs(report_header(report).c_str(), stdout);
-    for (const StatementResult& r : report.statements) {
-      if (r.verdict != Verdict::not_offered) std::fputs(statement_line(r).c_str(), stdout);
-    }
-    std::fputs(not_offered_text(report).c_str(), stdout);
-  }
+  GateReport report = merged(read_reports(o.files));
+  print_results(o.outputs, report);
   write_outputs(o.outputs, report, {});
   return end_code(report);
 }

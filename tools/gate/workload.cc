@@ -6,82 +6,15 @@
 #include <utility>
 
 namespace mxcheck {
-namespace {
-
-// Statements that take more than a hundredth of the CPU time of the quick or the full suite, of cpu, cpu_layer and
-// cpu_nvfp4.
-constexpr std::array kUsual{
-    UsualWork{"route_round_equals_the_reference", {11, 61}, {34, 330}},
-    UsualWork{"quantize_dual_equals_the_reference", {5, 185}, {17, 615}},
-    UsualWork{"quantize_equals_the_reference", {3.9, 198}, {14.4, 690}},
-    UsualWork{"cast_equals_the_reference", {3.8, 139}, {15, 515}},
-    UsualWork{"dequantize_equals_the_reference", {3.7, 212}, {12.4, 690}},
-    UsualWork{"route_equals_the_reference", {3, 52}, {11.7, 220}},
-    UsualWork{"route_backward_equals_the_reference", {2.2, 41}, {8.5, 180}},
-    UsualWork{"large_tensors_equal_the_reference", {2, 101}, {6.3, 358}},
-    UsualWork{"every_bf16_value_at_every_scale_is_cast_as_the_reference", {1.6, 67}, {5.7, 235}},
-    UsualWork{"the_thread_count_changes_nothing", {1.5, 90}, {30, 1060}},
-    UsualWork{"a_refused_call_changes_nothing_after_it", {1.5, 9.5}, {7.1, 36}},
-    UsualWork{"bad_arguments_are_refused_and_nothing_is_written", {0.8, 8}, {4.1, 34}},
-    UsualWork{"route_metadata_equals_the_reference", {0.6, 370}, {5.8, 5400}},
-    UsualWork{"scores_far_below_or_above_by_their_bias_are_routed_as_the_reference", {0.5, 10}, {9.1, 109}},
-    UsualWork{"every_row_of_a_small_alphabet_is_routed_as_the_reference", {0.1, 1}, {7.5, 112}},
-    UsualWork{"token_rounding_keeps_whole_tiles", {0.4, 3}, {5.9, 76.5}},
-    UsualWork{"every_logit_is_scored_as_the_reference", {0.1, 1}, {1.2, 7.5}},
-    UsualWork{"swiglu_backward_equals_the_reference", {13, 81}, {31, 200}},
-    UsualWork{"swiglu_equals_the_reference", {5.9, 81}, {12.7, 206}},
-    UsualWork{"quantize_transposed_equals_the_reference", {5.1, 140}, {22, 610}},
-    UsualWork{"aggregate_equals_the_reference", {1.2, 61}, {4.6, 280}},
-    UsualWork{"special_gates_values_gradients_and_weights_meet_as_in_the_reference", {0.15, 0.7}, {3.1, 14}},
-    UsualWork{"quantize_nvfp4_equals_the_reference", {11, 154}, {45, 665}},
-    UsualWork{"dequantize_nvfp4_equals_the_reference", {3.5, 163}, {15, 646}}};
-
-// In their place, of libraries that quantize no MXFP8: cpu_layer and cpu_nvfp4.
-constexpr std::array kUsualOfFewer{UsualWork{"the_thread_count_changes_nothing", {1.5, 90}, {9.3, 150}},
-                                   UsualWork{"large_tensors_equal_the_reference", {2, 101}, {1.9, 42}},
-                                   UsualWork{"a_refused_call_changes_nothing_after_it", {1.5, 9.5}, {10.6, 27}}};
-
-// Statements that are not among them. Those of pairs of sizes compare with the reference.
-constexpr UsualWork kOther{"", {0.2, 4}, {1, 36}};
-constexpr UsualWork kOtherOfPairs{"", {4, 120}, {15, 400}};
-
-// A random case has at most 2^16 elements, mostly far fewer.
-constexpr double kCostOfRandomCase = 0.008;
-constexpr int kRandomCasesOfFullSuite = 4000;
-
-const UsualWork* usual_work(std::string_view statement, bool quantizes) {
-  const auto in = [&](std::span<const UsualWork> works) {
-    const auto found = std::ranges::find(works, statement, &UsualWork::statement);
-    return found == works.end() ? nullptr : &*found;
-  };
-  const UsualWork* const of_fewer = quantizes ? nullptr : in(kUsualOfFewer);
-  return of_fewer != nullptr ? of_fewer : in(kUsual);
-}
-
-UsualWork::Amount usual_amount(const Statement& s, const UsualWork& work, const Workload::Run& run) {
-  UsualWork::Amount amount = run.suite == Suite::quick ? work.quick : work.full;
-  double cost = amount.cost;
-  if (run.cases > 0 && !s.data.empty()) cost = kCostOfRandomCase * run.cases;
-  // The exhaustive suite is the full one with ten times the random cases.
-  if (run.cases == 0 && run.suite == Suite::exhaustive) cost += 9 * kCostOfRandomCase * kRandomCasesOfFullSuite;
-  return {amount.seconds * cost / amount.cost / run.shards, cost / run.shards};
-}
-
-}  // namespace
-
-std::span<const UsualWork> usual_works() { return kUsual; }
 
 Workload::Workload(const std::vector<const Statement*>& planned, const Run& run) : run_(run) {
-  const bool quantizes = std::ranges::any_of(
-      planned, [](const Statement* s) { return s->name == std::string_view("quantize_equals_the_reference"); });
+  const UsualWorks works(planned, run.suite, run.cases);
   for (const Statement* s : planned) {
-    const UsualWork* const found = usual_work(s->name, quantizes);
     Item item;
-    item.is_known = found != nullptr;
+    item.is_known = works.knows(*s);
     item.sets_pace = item.is_known && s->covers_pairs;
-    const UsualWork& other = s->covers_pairs ? kOtherOfPairs : kOther;
-    const UsualWork::Amount usual = usual_amount(*s, item.is_known ? *found : other, run);
-    item.seconds = usual.seconds, item.cost = 1e6 * usual.cost;
+    const UsualWork::Amount usual = works.of(*s);
+    item.seconds = usual.seconds / run.shards, item.cost = 1e6 * usual.cost / run.shards;
     numbers_[s] = items_.size();
     items_.push_back(item);
   }

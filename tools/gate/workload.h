@@ -19,23 +19,13 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "properties/core/statement.h"
+#include "properties/gate/usual_work.h"
 
 namespace mxcheck {
-
-// A statement's seconds and the cost of its cases in millions, in two suites, as `mxcheck gate --timings` prints them.
-struct UsualWork {
-  struct Amount {
-    double seconds, cost;
-  };
-  std::string_view statement;
-  Amount quick, full;
-};
-std::span<const UsualWork> usual_works();  // of those that take longer than most
 
 class Workload {
  public:

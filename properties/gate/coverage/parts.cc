@@ -11,6 +11,7 @@
 namespace mxcheck {
 
 void Part::count(const Case& c, CaseFate fate) {
+  is_met = true;
   covering->count(c, fate);
   if (triples) triples->count(c, fate);
   if (layers) layers->count(c, fate);

@@ -109,6 +109,7 @@ struct Part {
   std::unique_ptr<Covering> covering;
   std::unique_ptr<TripleCovering> triples;  // of the full suite and beyond
   std::unique_ptr<LayerCovering> layers;
+  bool is_met = false;  // by a case that was counted
 
   [[nodiscard]] const std::string& operation() const { return variants.front().operation; }
   void count(const Case& c, CaseFate fate);

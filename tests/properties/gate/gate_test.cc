@@ -621,41 +621,6 @@ TEST(Search, the_seed_decides_the_cases) {
 
 using test::expect_error;
 
-TEST(Shard, is_written_from_1) {
-  const Shard shard = parse_shard("2/4", "--shard");
-  EXPECT_EQ(shard.index, 1);
-  EXPECT_EQ(shard.count, 4);
-  EXPECT_EQ(to_text(shard), "2/4");
-  EXPECT_TRUE(parse_shard("1/1", "--shard").is_whole());
-}
-
-TEST(Shard, refuses_what_is_none) {
-  for (const char* text : {"", "2", "/", "0/4", "5/4", "-1/4", "1/0", "1/-1", "1/10001", "1/4/4", " 1/4", "1/4x",
-                           "+1/4", "1.0/4", "99999999999/99999999999"}) {
-    expect_error(ErrorKind::usage, "--shard '" + std::string(text) + "' is not I/N",
-                 [&] { (void)parse_shard(text, "--shard"); });
-  }
-}
-
-TEST(Shard, every_text_has_one_owner_and_each_owner_its_share) {
-  constexpr int kTexts = 3000;
-  for (const int count : {1, 2, 3, 16}) {
-    std::vector<int> owned(static_cast<std::size_t>(count));
-    for (int i = 0; i < kTexts; ++i) {
-      int owners = 0;
-      for (int index = 0; index < count; ++index) {
-        if (!Shard{index, count}.owns("case " + std::to_string(i))) continue;
-        ++owners, ++owned[static_cast<std::size_t>(index)];
-      }
-      ASSERT_EQ(owners, 1);
-    }
-    for (const int n : owned) {
-      EXPECT_GT(n, kTexts / count * 3 / 4);
-      EXPECT_LT(n, kTexts / count * 5 / 4);
-    }
-  }
-}
-
 // Every case that a run checks, with how often it is checked.
 std::map<std::string, int> cases_of(const char* mode, Suite suite, Shard shard, const std::string& only) {
   const test::Toy toy(mode);

@@ -152,6 +152,8 @@ TEST(Merge, what_is_not_of_one_run_is_refused) {
       {"states where this mxcheck has", [](GateReport& r) { r.statements[0].states[0].covering = "?3"; }},
       {"what was met is of", [](GateReport& r) { r.statements[0].states[0].operation = "cast"; }},
       {"what was met is of other operations", [](GateReport& r) { r.statements[0].states.clear(); }},
+      {"what was met of quantize is not there",
+       [](GateReport& r) { r.statements[0].states.clear(), r.statements[0].coverage.clear(); }},
   };
   for (const Row& row : rows) {
     std::vector<ShardReport> spoilt = shards;

@@ -80,8 +80,85 @@ TEST_F(Shards, merge_refuses_what_is_not_one_run) {
   EXPECT_EQ(
       toy("right", "--only quantize_equals_the_reference --seed 8 --cases 60 --shard 2/2 --report other.json").code, 0);
   expect_refused(2, "1.json and other.json are not of one run: seed '7' and '8'", "merge 1.json other.json");
+  // The variants of the first report are taken for the others' only where they are the same.
+  nlohmann::ordered_json more = nlohmann::ordered_json::parse(read_file(dir / "2.json"));
+  more["variants"].push_back(more["variants"][0]);
+  write_file(dir / "more.json", more.dump(2) + "\n");
+  expect_refused(2, "1.json and more.json are not of one run: other variants are offered", "merge 1.json more.json");
+  write_file(dir / "compact.json", nlohmann::ordered_json::parse(read_file(dir / "2.json")).dump());
+  EXPECT_EQ(mxcheck("merge 1.json compact.json").code, 0);
+  EXPECT_EQ(mxcheck("merge compact.json 1.json").code, 0);
   EXPECT_EQ(toy("right", std::string(kRun) + "--report whole.json").code, 0);
   expect_refused(2, "whole.json is the report of a whole run", "merge whole.json");
+}
+
+// A job that is started again after its result was written: it says the same, and runs nothing.
+TEST_F(Shards, that_are_finished_are_not_run_again) {
+  make("right", 2);
+  const std::string first = read_file(dir / "1.json");
+  const std::string again = std::string(kRun) + "--shard 1/2 --report 1.json --resume ";
+  const Answer a = toy("column_33_is_wrong", again + "--junit 1.xml");  // a run would find it
+  EXPECT_EQ(a.code, 0) << a.err;
+  expect_contains(a.out, {"1.json has the finished result of this run: nothing runs again\n",
+                          "held          quantize_equals_the_reference", "exit code 0"});
+  EXPECT_EQ(cases(a.out), cases(answers[0].out));
+  EXPECT_EQ(read_file(dir / "1.json"), first);
+  expect_contains(read_file(dir / "1.xml"), "<property name=\"shard\" value=\"1/2\"/>");
+  EXPECT_EQ(nlohmann::json::parse(toy("right", again + "--json").out), nlohmann::json::parse(first));
+}
+
+TEST_F(Shards, that_were_interrupted_or_are_not_there_are_run) {
+  make("right", 1, std::string(kRun) + "--resume ");
+  EXPECT_EQ(answers[0].code, 0) << answers[0].err;
+  make("right", 2);
+  nlohmann::ordered_json kept = nlohmann::ordered_json::parse(read_file(dir / "2.json"));
+  kept["interrupted"] = true;
+  write_file(dir / "2.json", kept.dump());
+  EXPECT_EQ(mxcheck("merge 1.json 2.json").code, 4);
+  const Answer a = toy("right", std::string(kRun) + "--shard 2/2 --report 2.json --resume");
+  EXPECT_EQ(a.out.find("nothing runs again"), std::string::npos);
+  EXPECT_EQ(mxcheck("merge 1.json 2.json").code, 0);
+}
+
+TEST_F(Shards, that_fail_fail_again_without_a_run) {
+  make("column_33_is_wrong", 2);
+  const int failed = answers[0].code == 1 ? 1 : 2;
+  const std::string n = std::to_string(failed);
+  const Answer a = toy("right", std::string(kRun) + "--shard " + n + "/2 --report " + n + ".json --resume");
+  EXPECT_EQ(a.code, 1);
+  expect_contains(a.out, {"nothing runs again", "  found     codes differ from the reference\n"});
+}
+
+TEST_F(Shards, of_another_run_are_not_taken_for_this_one) {
+  make("right", 2);
+  const std::string gate = "gate --candidate '" MXCHECK_TOY "' ";
+  const std::string run = gate + kRun + "--resume --report 1.json ";
+  expect_refused(
+      2,
+      "--resume: 1.json and this run are not of one run: number of shards '2' and '3'; name another file for "
+      "--report, or remove it",
+      run + "--shard 1/3");
+  expect_refused(2, "shard '1/2' and '2/2'", run + "--shard 2/2");
+  expect_refused(2, "number of shards '2' and '1'", run);
+  expect_refused(2, "arguments", run + "--shard 1/2 --jobs 1");
+  expect_refused(2, "seed '7' and '8'",
+                 gate +
+                     "--only quantize_equals_the_reference --seed 8 --cases 60 --shard 1/2 "
+                     "--resume --report 1.json");
+  nlohmann::ordered_json other = nlohmann::ordered_json::parse(read_file(dir / "1.json"));
+  other["candidate"]["digest"] = "0123456789abcdef";
+  write_file(dir / "1.json", other.dump());
+  expect_refused(2, "candidate digest '0123456789abcdef'", run + "--shard 1/2");
+  other = nlohmann::ordered_json::parse(read_file(dir / "2.json"));
+  other["machine"]["mxcheck"] = "0.0.1";
+  write_file(dir / "2.json", other.dump());
+  expect_refused(2, "mxcheck '0.0.1'", gate + kRun + "--resume --report 2.json --shard 2/2");
+  write_file(dir / "1.json", "{}");
+  expect_refused(2, "1.json", run + "--shard 1/2");
+  expect_refused(2, "--resume looks for the finished result of this run in the file of --report",
+                 gate + "--resume --seed 1");
+  expect_refused(2, "--resume looks for", gate + "--resume --report x.json");
+  expect_refused(2, "--resume keeps a suite's result", gate + "--resume --report x.json --seed 1 --soak 1");
 }
 
 TEST_F(Shards, of_what_cannot_be_dealt_are_refused) {
