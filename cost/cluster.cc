@@ -120,7 +120,9 @@ ClusterEstimate estimate_cluster(const LayerShape& shape, const LayerRecipe& rec
       3 * product({shape.experts, shape.d_model, shape.d_expert}) / static_cast<double>(c.expert_parallel);
   c.weight_bytes = 2 * parameters;
   c.gradient_bytes = 4 * parameters;
-  c.gradients = sum_of_gradients(c.replicas, c.gradient_bytes / options.microbatches, spec.gpus > spec.node, links);
+  c.gradients = sum_of_gradients(c.replicas, c.gradient_bytes, spec.gpus > spec.node, links);
+  for (double* part : {&c.gradients.nvlink_bytes, &c.gradients.network_bytes, &c.gradients.us})
+    *part /= options.microbatches;
   return c;
 }
 

@@ -290,6 +290,15 @@ Engine engine_of(const Card& card, const GemmRule& rule) {
   return card.architecture == Architecture::hopper ? hopper_engine(rule) : blackwell_engine(rule);
 }
 
+bool has_engines(const Card& card, const LayerRecipe& recipe) {
+  try {
+    for (const GemmRule& rule : recipe.gemms) engine_of(card, rule);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
 double dequantize_seconds(double operations, double block, const Card& card) {
   return operations / block / (card.fp32.value * kTera);
 }
@@ -339,6 +348,8 @@ LayerShape with(Dimension dimension, LayerShape shape, std::int64_t value) {
   return shape;
 }
 
+}  // namespace
+
 bool is_possible(const LayerShape& shape) {
   try {
     check(shape);
@@ -347,8 +358,6 @@ bool is_possible(const LayerShape& shape) {
   }
   return true;
 }
-
-}  // namespace
 
 std::int64_t pays_from(Dimension dimension, const LayerShape& shape, const LayerRecipe& recipe, const Card& card,
                        const EstimateOptions& options) {

@@ -33,10 +33,15 @@ struct LayerShape {
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
-// True if the layer can be: every number 1 or more, top_k at most the experts, and no tensor beyond 2^63 - 1 bytes.
+// Error{usage} unless every number is 1 or more, top_k is at most the experts, and no tensor has more than 2^63 - 1
+// bytes.
 void check(const LayerShape& shape);
+// False where check() throws.
+bool is_possible(const LayerShape& shape);
+// False where a GEMM of the recipe is of tensor cores that the card lacks: estimate() then throws.
+bool has_engines(const Card& card, const LayerRecipe& recipe);
 
-// The product as a double, which no shape that check takes is beyond.
+// The product as a double; finite for the numbers of a shape that check() accepts.
 double product(std::initializer_list<std::int64_t> factors);
 
 enum class StepKind : std::uint8_t { gemm, quantize, move };

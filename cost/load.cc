@@ -29,6 +29,10 @@ Binomial binomial(std::int64_t tokens, double share) {
   const auto n = static_cast<double>(tokens);
   of.mean = n * share;
   of.deviation = std::sqrt(of.mean * (1 - share));
+  if (share >= 1) {  // every token has the expert
+    of.tiles = whole(tokens, kTileRows), of.steps = whole(tokens, kTokenStep);
+    return of;
+  }
   if (of.deviation > 4096) {  // the last tile is then as often of any height
     of.tiles = of.mean + 0.5 * (kTileRows - 1);
     of.steps = of.mean + 0.5 * (kTokenStep - 1);
@@ -38,7 +42,7 @@ Binomial binomial(std::int64_t tokens, double share) {
   const auto mode = std::min(tokens, static_cast<std::int64_t>(std::floor((n + 1) * share)));
   const auto least = static_cast<std::int64_t>(std::max(0.0, std::floor(static_cast<double>(mode) - reach)));
   const auto most = static_cast<std::int64_t>(std::min(n, std::ceil(static_cast<double>(mode) + reach)));
-  const double odds = share / (1 - share);  // of share 1 infinite: then the mode, all tokens, has the only weight
+  const double odds = share / (1 - share);
   double total = 0;
   const auto add = [&](std::int64_t rows, double weight) {
     total += weight;

@@ -30,9 +30,9 @@
  *
  * Masked groups, as inference has them: a, c and d are [experts * capacity, ...], policy.rows is experts * capacity,
  * and group e is the first counts[e] rows from row e * capacity on; b and its scales are those of groups along rows,
- * a's scales those of single rows. Counts are on the device, each 0 to capacity in any order; of int64, in place of
- * offsets, so that no other integer tensor is of a call with masked groups. Rows of d past a group's count may hold
- * anything afterwards; those of c and a may hold anything before, and reach no row up to a count.
+ * a's scales those of single rows. Counts are int64 on the device, each 0 to capacity, in any order. They take the
+ * place of offsets, so a call with masked groups has no other tensor of integers. Rows of d past a group's count may
+ * hold anything afterwards; those of c and a may hold anything before, and reach no row up to a count.
  *
  * c.data may equal d.data, with the same offset: D is then updated in place. No other tensors may overlap.
  *

@@ -5,7 +5,7 @@
 // [offsets[e], offsets[e + 1]) of A are multiplied by expert e's B. Groups along depth: D is experts x m x n, and D_e
 // sums over k in [offsets[e], offsets[e + 1]) alone; an empty one is alpha * 0 + C. Masked groups: B is experts x n x
 // k, A, C and D are experts x capacity rows, of which the first counts[e] of expert e are multiplied; those of D past
-// them are left as they are.
+// them are not computed: zeros here, any bytes from a kernel.
 //
 // A contract as text is the name of a sum (numerics/accumulate/contract.h), then, in any order, what is done on top:
 //   +promoteN   every N elements of k the sum is added to an FP32 sum and starts again from +0:
@@ -116,7 +116,7 @@ struct Matmul {
   }
   // Rows of a masked group, those past its count included.
   [[nodiscard]] std::int64_t capacity() const { return counts.empty() ? 0 : m() / experts(); }
-  // False for those that D keeps as they were.
+  // False for rows that are not computed.
   [[nodiscard]] bool writes_row(std::int64_t row) const {
     return grouping != Grouping::masked || row % capacity() < counts[static_cast<std::size_t>(row / capacity())];
   }

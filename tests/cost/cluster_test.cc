@@ -69,6 +69,16 @@ TEST(Cluster, replicas_sum_gradients) {
   EXPECT_EQ(near.gradients.nvlink_bytes, 2 * 3 * 4 * 128 * 64 * 4 / 2.0);
 }
 
+TEST(Cluster, microbatches_share_a_sum_of_gradients) {
+  static const Card card = round_card(Architecture::hopper);
+  EstimateOptions options = test::kBalanced;
+  options.microbatches = 8;
+  const ClusterEstimate one = on({.gpus = 16});
+  const ClusterEstimate eight = estimate_cluster(kShape, layer_recipe_named("bf16"), card, {.gpus = 16}, options);
+  EXPECT_DOUBLE_EQ(eight.gradients.us, one.gradients.us / 8);
+  EXPECT_DOUBLE_EQ(eight.gradients.network_bytes, one.gradients.network_bytes / 8);
+}
+
 TEST(Cluster, expert_parallel_is_the_largest_common_divisor) {
   EXPECT_EQ(on({.gpus = 6}).expert_parallel, 2);
   EXPECT_EQ(on({.gpus = 10000}).expert_parallel, 8);

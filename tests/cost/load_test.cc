@@ -93,6 +93,8 @@ TEST(Load, random_of_every_expert_is_no_chance) {
   EXPECT_EQ(load.tile_rows, 4 * 256);
   EXPECT_EQ(load.busiest, 129);
   EXPECT_EQ(load.used, 4);
+  const std::int64_t beyond_doubles = (std::int64_t{1} << 53) + 3;
+  EXPECT_EQ(load_of({}, beyond_doubles, 1, 1).tile_rows, static_cast<double>((beyond_doubles + 127) / 128 * 128));
 }
 
 TEST(Load, says_what_is_wrong_with_counts) {

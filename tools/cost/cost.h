@@ -1,5 +1,5 @@
 #pragma once
-// `mxcheck cost`: what is asked, and its answers as text, JSON and a picture.
+// The question of `mxcheck cost`, and its answer as text, JSON and a picture.
 
 #include <cstdint>
 #include <string>

@@ -60,6 +60,7 @@ std::vector<svg::Point> curve_of(const CostQuestion& q, const LayerRecipe& recip
     at.tokens =
         std::max<std::int64_t>(1, std::llround(rows * static_cast<double>(at.experts) / static_cast<double>(at.top_k)));
     if (at.tokens == last) continue;
+    if (!is_possible(at)) break;
     last = at.tokens;
     const double speed = estimate(at, bf16, card, options).us() / estimate(at, recipe, card, options).us();
     points.push_back({product({at.tokens, at.top_k}) / static_cast<double>(at.experts), speed});
@@ -74,8 +75,9 @@ svg::Drawing chart_of(const CostQuestion& q, const std::vector<LayerRecipe>& rec
                     .width = kChartWidth,
                     .height = kChartHeight});
   chart.level(1, "BF16");
-  for (std::size_t i = 0; i < recipes.size(); ++i)
-    chart.line(curve_of(q, recipes[i], card), line_class(i), recipes[i].name);
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    if (has_engines(card, recipes[i])) chart.line(curve_of(q, recipes[i], card), line_class(i), recipes[i].name);
+  }
   return chart.drawing();
 }
 

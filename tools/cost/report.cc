@@ -84,8 +84,7 @@ std::string dequantize_text(const Estimate& e) {
   if (hidden > 0)
     return fmt::format(
         "scales      CUDA cores apply the scales of blocks in {:.0f} us, while tensor cores multiply; within the "
-        "GEMMs' "
-        "rates\n",
+        "GEMMs' rates\n",
         hidden);
   if (added > 0)
     return fmt::format(
@@ -159,8 +158,7 @@ std::string memory_text(const CostQuestion& q, const Estimate& e) {
       e.kept.x / kGib, e.kept.h / kGib, e.kept.bytes() / kGib, sonicmoe_kept(q.shape) / kGib);
   text += fmt::format(
       "intensity   {:.0f} flop/B by SonicMoE's formula for BF16, 3 / ((2 + 2G)/d + 3/(T rho)); of the forward GEMMs "
-      "here "
-      "{:.0f};\n            memory and tensor cores ({}) balance at {:.0f}\n",
+      "here {:.0f};\n            memory and tensor cores ({}) balance at {:.0f}\n",
       sonicmoe_intensity(q.shape), operations / bytes, name_of(rate->engine),
       rate->peak.value * kTera / (card.bandwidth.value * kGiga));
   return text;
@@ -174,8 +172,7 @@ std::string clusters_text(const CostQuestion& q, const LayerRecipe& recipe) {
   std::string text = fmt::format(
       "\nnetwork     NVLink among {} GPUs of a node at {:.0f} GB/s, between nodes {:.1f} GB/s a GPU, one direction; an "
       "all-to-all waits\n            {:.0f} us on a node, {:.0f} between nodes; a token goes once to a node, experts "
-      "are "
-      "chosen uniformly\n\n",
+      "are chosen uniformly\n\n",
       first.node, card.nvlink.value * card.nvlink_share.value, network, kNvlinkLatency, kNetworkLatency);
   static constexpr std::string_view kLine =
       "{:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>8}";

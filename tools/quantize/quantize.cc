@@ -257,10 +257,10 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
   roundings.emplace_back(kMsEden);
   add("--rounding", o->rounding, roundings,
       "Rounding of the elements; stochastic takes words from --seed, stochastic_bytes a byte of a word for four "
-      "elements. "
-      "ms_eden: a recipe, whose scales are rounded so");
-  sub.option("--seed", o->seed,
-             "Stochastic rounding: the key of Philox4x32-10, whose word i is element i's; of ms_eden block i's")
+      "elements. ms_eden: a recipe, whose scales are rounded so");
+  sub.option(
+         "--seed", o->seed,
+         "Key of Philox4x32-10: a word for each element, a byte by stochastic_bytes, a word for each block by ms_eden")
       .in_group(group);
   add("--overflow", o->overflow, names_in(kOverflows), "How to store elements above the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");

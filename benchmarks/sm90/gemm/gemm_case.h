@@ -33,7 +33,7 @@ struct GemmRequest {
   // Groups along depth accumulate FP32 in place, the others write BF16.
   [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH; }
   [[nodiscard]] bool is_masked() const { return grouping == MXCHECK_MASKED; }
-  // Of b, one below the other.
+  // Matrices of b, one below the other.
   [[nodiscard]] std::int64_t matrices() const { return grouping == MXCHECK_ROWS || is_masked() ? experts : 1; }
   [[nodiscard]] bool decodes() const { return contract == "sm90_bf16+decode"; }
   [[nodiscard]] bool packs() const { return format == "e2m1"; }  // two codes a byte

@@ -77,7 +77,7 @@ MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_byte_word(std::uint32_t wo
 // The word that is added to the fraction of an element, of either kind.
 MXCHECK_NVFP4_OPTIONS_BOTH inline std::uint32_t nvfp4_element_word(const Nvfp4Words& words, std::uint64_t element) {
   if (!words.bytes) return nvfp4_word(words, element);
-  const std::uint64_t number = words.offset + element;
+  const std::uint64_t number = element + words.offset;
   const Nvfp4FourWords four = nvfp4_four_words(words, number / 16);
   return nvfp4_byte_word(four.w[number / 4 % 4], static_cast<std::uint32_t>(number % 4));
 }

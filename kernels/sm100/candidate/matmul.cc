@@ -109,6 +109,7 @@ const mxcheck_matmul_policy& matmul_policy(const mxcheck_policy* policy) {
   if (policy->format == nullptr || p.format_b == nullptr) invalid("policy.format or format_b is null");
   if (policy->threads < 0) invalid("policy.threads is " + std::to_string(policy->threads) + ": must be 0 or more");
   if (policy->layout != MXCHECK_COMPACT) unsupported("scales of a matmul are compact: layout must be 0");
+  if (p.grouping == MXCHECK_MASKED) unsupported("masked groups are not offered");
   if (p.grouping < MXCHECK_DENSE || p.grouping > MXCHECK_DEPTH) {
     invalid("policy.grouping is " + std::to_string(p.grouping) + ": must be 0 (none), 1 (rows) or 2 (depth)");
   }

@@ -5,17 +5,17 @@
 // Kinds
 //   dense   A: m x k, B: n x k, D: m x n.
 //   rows    A: m x k, cut into experts along m; B: experts x n x k; D: m x n. Row r of A meets the B of its expert.
-//   depth   A: m x k, B: n x k, cut into experts along k, D: experts x m x n. An expert's columns begin at a multiple
-//   of
-//           16 bytes: at others TMA ends the kernel with an illegal instruction. One without columns has a sum of +0.
-//   masked  A: m x k, B: experts x n x k, D: m x n. An expert has m / experts rows of A and D, its capacity, of which
-//   the
-//           first offsets[e], 0 to the capacity, meet its B; further ones of D are written or not. m is a multiple of
-//           experts.
-// Of the others experts end (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to exactly m
-// (rows) or k (depth). Nothing is checked on the device. row_index (dense, rows) selects: row i of A is row
+//   depth   A: m x k, B: n x k, cut into experts along k, D: experts x m x n. An expert's columns begin at
+//           multiples of 16 bytes: elsewhere TMA ends the kernel with an illegal instruction. An expert without
+//           columns has a sum of +0.
+//   masked  A: m x k, B: experts x n x k, D: m x n. Each expert has m / experts rows of A and D, its capacity, a whole
+//           number. The first offsets[e] of them, 0 to the capacity, meet its B; the kernel may write the others of D.
+//
+// Groups. For rows and depth, expert e ends (exclusive) at offsets[e], on the device: non-decreasing, from 0 or more to
+// exactly m (rows) or k (depth). Nothing is checked on the device. row_index (dense, rows) selects: row i of A is row
 // row_index[i] of a (and of its scales), of a_rows rows.
 //
+// Bounds and errors.
 // a and b are aligned to 16 bytes, and so is a row of codes; d to its elements. m, n, k and a_rows are at most 2^31 -
 // 1, and there are fewer than 2^31 tiles of 128 x 128. The sum is multiplied by alpha, rounded to FP32, before C is
 // added. c, of d's type and shape, is read where accumulate is set, and may be d. With status a call does nothing

@@ -83,8 +83,8 @@ __device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, flo
   return e4m3_of(__uint_as_float(__float_as_uint(cut) | (is_cut ? 1U : 0U)));
 }
 
-// RN(1 / x) of a number that is normal, as is the result; NaN of others. An approximation and a step of Newton's
-// iteration, as __frcp_rn() has them behind its test of the range.
+// RN(1 / x) where x and 1 / x are normal: callers use the result of no other x. A step of Newton's iteration on the
+// hardware's approximation, as __frcp_rn() has behind its test of the range.
 __device__ __forceinline__ float reciprocal_of_normal(float x) {
   const float near = ptx::rcp_approx_ftz_f32(x);
   return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0F), near);
@@ -96,7 +96,7 @@ struct Nvfp4Scale {
   float factor = 0;  // exact: 1 / (b s), nearly, or 0 where it is far from 1
 };
 
-// Of several blocks, from the bits of amax: of a NaN for a block with one that counts.
+// Finds the scales of several blocks from the bits of their amax, NaN if a NaN counts.
 template <bool kExact, int kBlocks>
 __device__ __forceinline__ void find_scales(Nvfp4Recipe recipe, const Nvfp4Outer& outer,
                                             const std::uint32_t (&amax)[kBlocks], Nvfp4Scale (&scales)[kBlocks]) {

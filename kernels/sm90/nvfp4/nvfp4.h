@@ -34,8 +34,8 @@ struct Nvfp4OptionJob {
   Nvfp4Words words;
 };
 
-// vector: cols is a multiple of 8, and so are the bytes of x's rows of 16 and its address; codes are aligned to 4. With
-// a transform cols is a multiple of 16. INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
+// vector: cols is a multiple of 8, x and its row stride, in bytes, are multiples of 16, codes are aligned to 4. With a
+// transform cols is a multiple of 16. INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
 cudaError_t quantize_nvfp4(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows, Nvfp4Values values,
                            bool vector, cudaStream_t stream);
 

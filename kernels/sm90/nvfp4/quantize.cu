@@ -4,8 +4,9 @@
 // Layout: a thread has a block of 16 columns in each of four rows, and loads all before it looks at one; groups of the
 // transform are blocks. Compute: a butterfly in FP32 within the thread, rounded to BF16 if that is asked; amax by
 // integers, which keep NaN and Inf; scales; codes, two elements at a time (encode.cuh). Words: Philox, once for a
-// block's 16 elements by bytes, once for each element otherwise. Store: two words of eight codes a row; of scales a
-// word of four blocks a row, by one lane of four for each of the four rows.
+// block's 16 elements by bytes where blocks begin at multiples of 16 and a recipe has a factor, else once an element.
+// Store: two words of eight codes a row; of scales a word of four blocks a row, by one lane of four for each of the
+// four rows.
 
 #include <cstdint>
 

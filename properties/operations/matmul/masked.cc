@@ -130,7 +130,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> open_rows(const Case& c, st
 
 namespace {
 
-// Of masked groups alone; count(capacity): what the last of them has.
+// Changes the last count of masked groups to count(capacity).
 InvalidCall last_count(const char* how, std::int64_t (*count)(std::int64_t capacity)) {
   return {how, [=](Call& call) {
             const auto p = read<mxcheck_matmul_policy>(call.policy);

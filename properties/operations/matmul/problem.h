@@ -55,7 +55,7 @@ std::vector<std::byte> expand_c(const Case& c, std::int64_t count);
 //   sm90_bf16+decode                            E4M3 with E8M0 scales of 1 x 32
 //   +from_c                                     where there is no C
 //
-// Of masked groups it knows nothing yet.
+// It does not model masked groups.
 //
 // C in FP32 alone, D in FP32 or BF16; groups along depth that start where blocks and intervals do. Of anything else (an
 // order of scales or intervals, another sum) nothing is known.

@@ -40,12 +40,12 @@ FourWords outputs_of(const Nvfp4Word& w, std::uint64_t number) {
 std::uint32_t own_word(const Nvfp4Word& w) { return w.of_number(w.number()); }
 std::uint64_t place_of(const Nvfp4Word& w) { return static_cast<std::uint64_t>(w.row * w.cols + w.col); }
 
+constexpr std::array kByteOfPlace{0U, 2U, 1U, 3U};  // of the element that is number 0 to 3 of four
+
 // This byte of a word, on top.
 std::uint32_t byte_of(std::uint32_t word, std::uint64_t byte) { return word >> 8 * byte << 24; }
 // The byte of the element that is number `place` of four.
-std::uint32_t byte_at(std::uint32_t word, std::uint64_t place) {
-  return byte_of(word, std::array{0U, 2U, 1U, 3U}[place % 4]);
-}
+std::uint32_t byte_at(std::uint32_t word, std::uint64_t place) { return byte_of(word, kByteOfPlace[place % 4]); }
 
 class WordSlips {
  public:
@@ -86,7 +86,7 @@ class WordSlips {
   std::vector<NamedNvfp4Slip> slips_;
 };
 
-// What a word does to its element.
+// Slips in how an element is rounded by its word.
 void WordSlips::roundings() {
   add_nearest("codes: rounded to nearest, without the words", [](const Nvfp4Word&) { return true; });
   add_word("codes: truncated, as under words of 0", [](const Nvfp4Word&) { return 0U; });
@@ -141,7 +141,7 @@ void WordSlips::bytes() {
   add_word("the byte is added to the lowest eight of 16 bits", [](const Nvfp4Word& w) { return own_word(w) >> 8; });
   add_word("bits below the byte, of the elements before it in their word", [](const Nvfp4Word& w) {
     const std::uint64_t n = w.number();
-    const std::uint64_t byte = std::array{0U, 2U, 1U, 3U}[n % 4];
+    const std::uint64_t byte = kByteOfPlace[n % 4];
     return outputs_of(w, n / 16)[n % 16 / 4] << 8 * (3 - byte);
   });
 }
@@ -149,15 +149,13 @@ void WordSlips::bytes() {
 // Which output of which call of Philox an element has.
 void WordSlips::calls_for_words() {
   for (int output = 1; output < 4; ++output) {
-    add_word("output " + std::to_string(output + 1) + " of Philox in place of the first", [output](const Nvfp4Word& w) {
-      return philox(w.random.key, counter_of(w, w.number()), 10)[static_cast<std::size_t>(output)];
-    });
+    add_word("output " + std::to_string(output + 1) + " of Philox in place of the first",
+             [output](const Nvfp4Word& w) { return outputs_of(w, w.number())[static_cast<std::size_t>(output)]; });
   }
   add_word("the four outputs of Philox for four elements, of the counter of their number / 4",
-           [](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number() / 4), 10)[w.number() % 4]; });
-  add_word("the four outputs of Philox for four elements, of the counter of the first of them", [](const Nvfp4Word& w) {
-    return philox(w.random.key, counter_of(w, w.number() / 4 * 4), 10)[w.number() % 4];
-  });
+           [](const Nvfp4Word& w) { return outputs_of(w, w.number() / 4)[w.number() % 4]; });
+  add_word("the four outputs of Philox for four elements, of the counter of the first of them",
+           [](const Nvfp4Word& w) { return outputs_of(w, w.number() / 4 * 4)[w.number() % 4]; });
   for (const int rounds : {7, 9}) {
     add_word("Philox of " + std::to_string(rounds) + " rounds",
              [rounds](const Nvfp4Word& w) { return philox(w.random.key, counter_of(w, w.number()), rounds)[0]; });

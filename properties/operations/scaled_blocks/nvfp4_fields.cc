@@ -172,7 +172,7 @@ Policy nvfp4_policy(const Case& c, const mxcheck_policy& base) {
 
 namespace {
 
-// Of a policy that no case may have: nearest.
+// An unknown rounding, which no case may have, reads as nearest.
 Nvfp4Rounding rounding_of(const mxcheck_nvfp4_policy& p) {
   const bool is_known = p.rounding >= 0 && std::cmp_less(p.rounding, kRoundingWords.size());
   return is_known ? static_cast<Nvfp4Rounding>(p.rounding) : Nvfp4Rounding::nearest;

@@ -232,7 +232,7 @@ void spoil_nvfp4(mxcheck::Matmul& x, const mxcheck_call& call, right::Nvfp4Opera
   }
 }
 
-// What a kernel takes the counts for.
+// How a faulty kernel reads the counts.
 std::vector<std::int64_t> wrong_counts(const mxcheck::Matmul& x) {
   std::vector<std::int64_t> counts(x.counts.begin(), x.counts.end());
   const std::vector<std::int64_t> right = counts;

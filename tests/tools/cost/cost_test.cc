@@ -96,6 +96,16 @@ TEST_F(CostTool, draws_the_committed_picture) {
       << "run: mxcheck cost" << kLayer << " --svg docs/cost.svg";
 }
 
+TEST_F(CostTool, leaves_out_of_the_picture_what_cannot_be) {
+  write_file(dir / "b200.json",
+             R"({"name": "mx", "base": "mxfp8", "gemms": [{"name": "up", "contract": "sm100_mxf8f6f4"}]})");
+  const std::string layer = " --tokens 8192 --d-model 64 --d-expert 32 --experts 4 --top-k 2";
+  expect_output("cost" + layer + " --card B200 --recipe b200.json --svg b.svg", 0);
+  EXPECT_EQ(XmlChecker(read_file(dir / "b.svg")).check(), "");
+  const std::string wide = " --tokens 1 --d-model 461168601842738 --d-expert 32 --experts 4 --top-k 2";
+  expect_output("cost" + wide + " --recipe bf16 --svg w.svg", 0);
+}
+
 TEST_F(CostTool, says_what_is_wrong_and_what_would_be_right) {
   write_file(dir / "two.txt", "1 2");
   write_file(dir / "words.txt", "one two");
