@@ -197,7 +197,9 @@ set(STORE [[hn::StoreInterleaved4(bytes_in_order(d, c0), bytes_in_order(d, c1), 
                           to + i / 4);]])
 set(BYTE [[(place & 1U) << 1 | place >> 1]])
 set(NUMBER [[words.offset + element]])
-set(SCALAR_NUMBER [[number = element + words.offset]])
+set(ELEMENT_WORD [[nvfp4_element_word(const Nvfp4Words& words, std::uint64_t element) {]])
+set(WITHOUT_OFFSET [[UNCHANGED
+  if (FAULT && words.bytes) element -= words.offset;]])
 set(CALL [[number / kElementsOfCall + static_cast<std::uint64_t>(i / kElementsOfCall)]])
 set(SCALAR_CALL [[nvfp4_four_words(words, number / 16)]])
 
@@ -233,9 +235,9 @@ mxcheck_edit(srb_top_byte_for_four ${options} "${STORE}" [[{
       hn::StoreInterleaved4(all(c0), all(c1), all(c2), all(c3), d, to + i / 4);
     }]]
   ${words} "${BYTE}" [[3U]])
-mxcheck_edit(srb_offset_ignored ${options} "${NUMBER}" [[element]] ${words} "${SCALAR_NUMBER}" [[number = element]])
+mxcheck_edit(srb_offset_ignored ${options} "${NUMBER}" [[element]] ${words} "${ELEMENT_WORD}" "${WITHOUT_OFFSET}")
 mxcheck_edit(srb_offset_in_calls ${options} "${NUMBER}" [[element]] ${options} "${CALL}" [[UNCHANGED + (FAULT ? words.offset : 0)]]
-  ${words} "${SCALAR_NUMBER}" [[number = element]] ${words} "${SCALAR_CALL}" [[nvfp4_four_words(words, number / 16 + words.offset)]])
+  ${words} "${ELEMENT_WORD}" "${WITHOUT_OFFSET}" ${words} "${SCALAR_CALL}" [[nvfp4_four_words(words, number / 16 + words.offset)]])
 mxcheck_edit(srb_rows_begin_a_call ${options} [[return reinterpret_cast<const std::uint8_t*>(to) + before;]]
   [[return reinterpret_cast<const std::uint8_t*>(to);]])
 mxcheck_edit(srb_goes_on_beyond_the_last_number ${options} [[0x0FFFFFFFU]] [[~0U]])
