@@ -94,7 +94,8 @@ TEST(Load, random_of_every_expert_is_no_chance) {
   EXPECT_EQ(load.busiest, 129);
   EXPECT_EQ(load.used, 4);
   const std::int64_t beyond_doubles = (std::int64_t{1} << 53) + 3;
-  EXPECT_EQ(load_of({}, beyond_doubles, 1, 1).tile_rows, static_cast<double>((beyond_doubles + 127) / 128 * 128));
+  const std::int64_t tiles = (beyond_doubles + 127) / 128;
+  EXPECT_EQ(load_of({}, beyond_doubles, 1, 1).tile_rows, static_cast<double>(128 * tiles));
 }
 
 TEST(Load, says_what_is_wrong_with_counts) {

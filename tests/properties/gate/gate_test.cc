@@ -619,8 +619,6 @@ TEST(Search, the_seed_decides_the_cases) {
   EXPECT_NE(cases_of(3), cases_of(4));
 }
 
-using test::expect_error;
-
 // Every case that a run checks, with how often it is checked.
 std::map<std::string, int> cases_of(const char* mode, Suite suite, Shard shard, const std::string& only) {
   const test::Toy toy(mode);
