@@ -90,7 +90,7 @@ void Dealing::deal_groups(std::vector<std::pair<std::int64_t, Group>> groups) {
   }
 }
 
-// As water fills a vessel whose bottom is uneven: up to one level, and none where the bottom is above it.
+// Fills shards up to one level of work, as water fills a vessel; those above the level get nothing.
 void Dealing::deal_cases(std::int64_t work) {
   std::vector<std::int64_t> loads = of_groups_;
   std::sort(loads.begin(), loads.end());

@@ -46,7 +46,7 @@ GateReport report_from_json(std::string_view text, const std::string& where);
 // Error{input} also for more than 1 GiB.
 ShardReport read_report(const std::string& file);
 
-// Those in several files, side by side, in their order: the variants, which fill most of a small shard's report, are
+// Reads several files, side by side, in their order: the variants, which fill most of a small shard's report, are
 // the first report's wherever they are the same.
 std::vector<ShardReport> read_reports(const std::vector<std::string>& files);
 

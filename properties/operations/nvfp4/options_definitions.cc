@@ -44,14 +44,10 @@ class OptionRows {
         std::move(name), [this, s = std::move(slip)] { return nvfp4_outputs(p_, s); }, memo_, std::move(source)));
   }
   void add_word(std::string name, std::function<std::uint32_t(const Nvfp4Word&)> word) {
-    Nvfp4Slip slip;
-    slip.word = std::move(word);
-    add(std::move(name), std::move(slip));
+    add(std::move(name), {.word = std::move(word)});
   }
   void add_nearest(std::string name, std::function<bool(const Nvfp4Word&)> is_nearest) {
-    Nvfp4Slip slip;
-    slip.is_nearest = std::move(is_nearest);
-    add(std::move(name), std::move(slip));
+    add(std::move(name), {.is_nearest = std::move(is_nearest)});
   }
   void add_recipe(std::string name, std::function<void(Recipe&)> change, std::string source = {}) {
     Nvfp4Slip slip;

@@ -63,14 +63,10 @@ class WordSlips {
  private:
   void add(std::string name, Nvfp4Slip slip) { slips_.push_back({std::move(name), std::move(slip)}); }
   void add_word(std::string name, std::function<std::uint32_t(const Nvfp4Word&)> word) {
-    Nvfp4Slip slip;
-    slip.word = std::move(word);
-    add(std::move(name), std::move(slip));
+    add(std::move(name), {.word = std::move(word)});
   }
   void add_nearest(std::string name, std::function<bool(const Nvfp4Word&)> is_nearest) {
-    Nvfp4Slip slip;
-    slip.is_nearest = std::move(is_nearest);
-    add(std::move(name), std::move(slip));
+    add(std::move(name), {.is_nearest = std::move(is_nearest)});
   }
 
   void roundings();

@@ -33,7 +33,7 @@ Checked matrix(const char* name, const DLTensor& tensor, DLDataType type, std::i
   return checked;
 }
 
-// Of masked groups, which stand where offsets do: no other tensor of int64 is theirs.
+// Reads the counts of masked groups, which take the place of offsets, the only int64 tensor of a call.
 void read_counts(MatmulTensors& x, const DLTensor* counts) {
   if (counts == nullptr) invalid("counts of masked groups are missing");
   x.offsets = check_tensor("counts", *counts, kInt64Type, 1, Strides::contiguous);

@@ -152,7 +152,7 @@ TEST(Nvfp4Options, answer_is_the_reference_under_the_words_of_the_definition) {
     expect_the_definition(with_offset(with_bytes(kCase), offset), true);
 }
 
-// Of the 256 bytes floor(256 f) round away from zero: the mean is the value where its fraction has eight bits, and less
+// floor(256 f) of the 256 bytes round away from zero: the mean is the value where its fraction has eight bits, and less
 // than 2^-8 of a step nearer to zero elsewhere.
 TEST(Nvfp4Options, a_byte_rounds_away_from_zero_in_the_share_of_eight_bits_of_the_fraction) {
   for (const Format format : {Format::e2m1, Format::e2m3, Format::e3m2, Format::e4m3, Format::e5m2}) {
@@ -190,7 +190,7 @@ TEST(Nvfp4Options, the_word_decides_between_two_neighbours) {
   }
 }
 
-// What a fraction has after eight bits is lost: over many elements that is no longer chance.
+// Bits of a fraction after the eighth are lost: over many elements that is no longer chance.
 TEST(Nvfp4Options, the_mean_of_bytes_is_that_of_eight_bits_of_the_fraction) {
   constexpr std::uint64_t kElements = 600'000;
   std::vector<double> values;
