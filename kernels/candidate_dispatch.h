@@ -1,6 +1,7 @@
 /* Communication of expert parallelism behind the candidate interface (kernels/candidate.h): the operations "dispatch"
  * and "combine", each optional. One call has the tensors of all ranks, one rank's rows below the other's, so that no
- * network is needed: a library may run its ranks as threads, streams or devices. The contract of both is "exact".
+ * network is needed: a library may run its ranks as threads, streams or devices. The contract of both is "exact"; of
+ * combine it may be "any_order", where no order of sums is promised (docs/contracts.md).
  *
  *   dispatch   in  x [rows, cols] bf16; or codes kDLUInt 8 [rows, cols] and E8M0 scales kDLUInt 8 [rows,
  *                  ceil(cols / 128)]; the routes

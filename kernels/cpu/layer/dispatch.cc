@@ -103,11 +103,11 @@ DispatchRoutes read_routes(const mxcheck_call& call) {
 
 void check_ends(const char* name, const std::int64_t* ends, std::int64_t count, std::int64_t end) {
   for (std::int64_t i = 0; i <= count; ++i) {
-    const std::int64_t low = i == 0 ? 0 : i == count ? end : ends[i - 1];
+    const std::int64_t low = i == 0 ? 0 : ends[i - 1];
     const std::int64_t high = i == 0 ? 0 : end;
-    if (ends[i] >= low && ends[i] <= high) continue;
-    invalid(std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(ends[i]) + ": must be " +
-            std::to_string(low) + " to " + std::to_string(high));
+    if (ends[i] >= low && ends[i] <= high && (i < count || ends[i] == end)) continue;
+    invalid(std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(ends[i]) +
+            ": must ascend from 0 to " + std::to_string(end));
   }
 }
 

@@ -11,6 +11,7 @@
 // one and the same expert. x is the type of the rows: codes where it is none of BF16.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/candidate_dispatch.h"
@@ -32,6 +33,7 @@ struct DispatchCase {
   int drops = 0;
   int hot = 0;
   std::int64_t capacity = 0;
+  std::optional<std::int64_t> routed;  // of a call that was read; that of a drawn case follows from its routes
   friend bool operator==(const DispatchCase&, const DispatchCase&) = default;
 };
 
@@ -41,7 +43,8 @@ inline const DispatchCase& dispatch_case(const Case& c) { return c.own.get<Dispa
 inline DispatchCase& dispatch_case(Case& c) { return c.own.edit<DispatchCase>(); }
 
 inline bool is_dispatch(const Variant& v) { return v.operation == "dispatch"; }
-inline bool is_combine(const Variant& v) { return v.operation == "combine"; }
+// Whatever claim it is held to.
+inline bool is_combine(const Variant& v) { return is_operation(v.operation, "combine"); }
 inline bool has_coded_rows(const Variant& v) { return v.dtype != Format::bf16; }
 
 inline std::int64_t ranks_of(const Case& c) {

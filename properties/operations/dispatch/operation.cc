@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/case_text.h"
+#include "properties/core/claims.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
 #include "properties/core/simpler.h"
@@ -41,6 +49,9 @@ class RoutedOperation : public Operation {
   explicit RoutedOperation(std::string_view name) : name_(name) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::vector<std::string_view> claims() const override {
+    return name_ == "combine" ? std::vector<std::string_view>{kAnyOrder} : std::vector<std::string_view>();
+  }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override;
   [[nodiscard]] Policy policy(const Case& c) const override;
   [[nodiscard]] std::string variant_text(const Variant& v) const override {
@@ -67,7 +78,9 @@ class RoutedOperation : public Operation {
   [[nodiscard]] std::int64_t work(const Case& c) const override { return routed_work(c); }
 
   // dispatch moves bytes: a NaN keeps its payload.
-  [[nodiscard]] bool any_nan_is_equal(std::string_view operation) const override { return operation == "combine"; }
+  [[nodiscard]] bool any_nan_is_equal(std::string_view operation) const override {
+    return is_operation(operation, "combine");
+  }
   [[nodiscard]] bool is_option(const Case& c) const override { return dispatch_case(c).capacity != 0; }
   [[nodiscard]] Case without_options(Case c) const override {
     dispatch_case(c).capacity = 0;
@@ -102,7 +115,6 @@ std::vector<Variant> RoutedOperation::askable(const std::string& operation) cons
   return all;
 }
 
-// What follows from routes, the number of rows, is added by RoutedProblem::call.
 Policy RoutedOperation::policy(const Case& c) const {
   mxcheck_dispatch_policy p{};
   p.policy.format = p.policy.recipe = "";
@@ -112,7 +124,9 @@ Policy RoutedOperation::policy(const Case& c) const {
   }
   p.policy.rows = c.rows, p.policy.cols = c.cols, p.policy.threads = c.threads;
   p.policy.layout = MXCHECK_COMPACT;
-  p.ranks = ranks_of(c), p.experts = dispatch_case(c).experts, p.capacity = dispatch_case(c).capacity;
+  const DispatchCase& own = dispatch_case(c);
+  p.ranks = ranks_of(c), p.experts = own.experts, p.capacity = own.capacity;
+  p.routed = own.routed ? *own.routed : plan_dispatch(expand_routes(c).view()).rows();
   p.weighted = is_combine(c.variant) && dispatch_of(c.variant).weighted ? 1 : 0;
   return pack(p);
 }
@@ -291,7 +305,7 @@ std::vector<InvalidCall> invalid_routed_policies() {
       invalid_policy<Own>("weighted is negative", [](Own& p) { return p.weighted = -1, true; }),
       {"weights are promised and missing",
        [](Call& c) {
-         const bool missing = c.operation == "combine" && read<Own>(c.policy).weighted == 0;
+         const bool missing = is_operation(c.operation, "combine") && read<Own>(c.policy).weighted == 0;
          if (missing) edit<Own>(c.policy, [](Own& p) { p.weighted = 1; });
          return missing;
        }},

@@ -1,9 +1,12 @@
 #include "properties/operations/dispatch/problem.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -72,8 +75,6 @@ Case case_of_call(const Call& call) {
   }
   if (is_combine(c.variant)) dispatch_of(c.variant).weighted = policy.weighted != 0;
   c.rows = policy.policy.rows, c.cols = policy.policy.cols, c.threads = policy.policy.threads;
-  dispatch_case(c).experts = policy.experts;
-  dispatch_case(c).capacity = policy.capacity;
   return c;
 }
 
@@ -120,8 +121,10 @@ RoutedProblem::RoutedProblem(const Call& call) : Problem(case_of_call(call)) {
             read<P>(call.policy).capacity};
   if (std::ssize(routes.token_offsets) != c.rows + 1)
     throw Error(ErrorKind::usage, "token_offsets are one more than there are tokens");
-  dispatch_case(c).ranks = routes.rank_tokens;
   place_again();
+  DispatchCase& own = dispatch_case(c);
+  own.ranks = routes.rank_tokens, own.experts = routes.view().experts(), own.capacity = routes.capacity;
+  own.routed = plan.rows();
 }
 
 Call RoutedProblem::call() const {
@@ -253,11 +256,6 @@ Table DispatchProblem::definitions(std::span<const Bytes>) const {
   return {
       with("rows of all experts in ascending order, wherever they live",
            [](DrawnRoutes& r) { std::fill(r.expert_rank.begin(), r.expert_rank.end(), 0); }),
-      with("experts in blocks of neighbours, whatever expert_rank says",
-           [=](DrawnRoutes& r) {
-             for (std::int64_t e = 0; e < experts; ++e)
-               r.expert_rank[static_cast<std::size_t>(e)] = static_cast<std::int32_t>(e * ranks / experts);
-           }),
       with("experts in turns, whatever expert_rank says",
            [=](DrawnRoutes& r) {
              for (std::int64_t e = 0; e < experts; ++e)

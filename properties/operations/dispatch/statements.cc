@@ -1,17 +1,30 @@
 // The candidate's bytes are the reference's bytes; and laws that hold whatever the reference says.
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "numerics/bytes.h"
+#include "numerics/format/codec.h"
 #include "properties/core/check.h"
+#include "properties/core/claims.h"
 #include "properties/core/law.h"
+#include "properties/core/rng.h"
 #include "properties/operations/dispatch/operation.h"
 #include "properties/operations/dispatch/problem.h"
+#include "reference/layer/any_order.h"
+#include "reference/layer/swiglu.h"
 
 namespace mxcheck {
 namespace {
@@ -60,6 +73,18 @@ Statement equality_of(std::string_view name, std::string_view operation, std::st
   s.corners = routed_corners;
   s.covers_pairs = true;
   return s;
+}
+
+// Where no order of sums is promised: o lies in the interval of every order, which is aggregate's.
+std::optional<Finding> adds_up_in_any_order(CheckContext& context, const Case& c) {
+  const auto ranges = [](const Problem& of, std::size_t, const std::vector<Bytes>&,
+                         std::span<const std::uint8_t> wanted) {
+    const auto& p = static_cast<const CombineProblem&>(of);
+    const std::vector<float> weights = weights_of_rows(p.plan, p.weights);
+    return aggregate_ranges({p.y, p.plan.rows(), p.c.cols, weights}, {p.routes.token_offsets, p.plan.slot_rows},
+                            wanted);
+  };
+  return lies_within(context, c, ranges, "{} is outside of what any order of its sums can give");
 }
 
 // --- laws of dispatch: nothing but the call's own tensors is looked at
@@ -151,30 +176,56 @@ DrawnRoutes elsewhere(const DrawnRoutes& routes, std::uint64_t seed) {
   return other;
 }
 
+// Rows that arrived, in BF16: codes times their scales.
+std::vector<std::uint16_t> arrived_rows(const DispatchProblem& p, const Law::Outputs& sent) {
+  if (!p.coded()) return values_in<std::uint16_t>(sent[0]);
+  const auto scales = values_in<std::uint8_t>(sent[1]);
+  const auto codes = values_in<std::uint8_t>(sent[0]);
+  const std::size_t cols = static_cast<std::size_t>(p.c.cols), blocks = (cols + 127) / 128;
+  std::vector<std::uint16_t> values;
+  values.reserve(codes.size());
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const int scale = scales[i / cols * blocks + i % cols / 128];
+    const float value = std::ldexp(static_cast<float>(decode(p.c.variant.dtype, codes[i])), scale - 127);
+    values.push_back(layer_bf16(scale == 255 ? std::numeric_limits<float>::quiet_NaN() : value));
+  }
+  return values;
+}
+
 // An expert's rows as it gives them back: each expert changes other bits, so that its rows are told from another's.
-std::vector<std::uint16_t> as_experts(const RoutedProblem& p, std::vector<std::uint16_t> rows) {
-  for (std::size_t slot = 0; slot < p.plan.slot_rows.size(); ++slot) {
-    const std::int64_t row = p.plan.slot_rows[slot];
-    const auto bits =
-        static_cast<std::uint16_t>(0x8000 * (p.routes.slot_experts[slot] % 2) + p.routes.slot_experts[slot] / 2 % 128);
-    for (std::int64_t j = 0; row >= 0 && j < p.c.cols; ++j) rows[static_cast<std::size_t>(row * p.c.cols + j)] ^= bits;
+std::vector<std::uint16_t> as_experts(const DispatchProblem& p, const Law::Outputs& sent) {
+  std::vector<std::uint16_t> rows = arrived_rows(p, sent);
+  const auto slot_rows = values_in<std::int32_t>(sent[p.coded() ? 3 : 2]);
+  for (std::size_t slot = 0; slot < slot_rows.size(); ++slot) {
+    const std::int64_t row = slot_rows[slot];
+    if (row < 0 || row >= p.plan.rows()) continue;
+    const std::int32_t expert = p.routes.slot_experts[slot];
+    const auto bits = static_cast<std::uint16_t>((expert % 2 != 0 ? 0x8000 : 0) + expert / 2 % 128);
+    for (std::int64_t j = 0; j < p.c.cols; ++j) rows[static_cast<std::size_t>(row * p.c.cols + j)] ^= bits;
   }
   return rows;
 }
 
+// In BF16 or codes: one of the types in which the candidate sends rows.
+Variant sent_as(const Law& law, const Case& c) {
+  std::vector<Variant> offered;
+  for (const Variant& v : law.context().variants) {
+    if (is_dispatch(v)) offered.push_back(v);
+  }
+  return offered.empty() ? Variant{"dispatch", c.variant.dtype, {}} : offered[c.seed % offered.size()];
+}
+
 // o of x sent through experts by the candidate's own dispatch and combine.
 Bytes there_and_back(const Law& law, const Case& c, const DrawnRoutes& routes) {
-  Variant of_rows = c.variant;
-  of_rows.operation = "dispatch", of_rows.own = {};
   Case there = c;
-  there.variant = of_rows;
+  there.variant = sent_as(law, c);
   DispatchProblem dispatch(there);
   dispatch.routes = routes;
   dispatch.place_again(), dispatch.describe_outputs();
   CombineProblem combine(c);
   combine.routes = routes;
   combine.place_again();
-  combine.y = as_experts(dispatch, values_in<std::uint16_t>(law.outputs(dispatch)[0]));
+  combine.y = as_experts(dispatch, law.outputs(dispatch));
   return law.outputs(combine)[0];
 }
 
@@ -186,8 +237,7 @@ void no_bit_depends_on_ranks(const Law& law, const Case& c) {
 }
 
 bool has_rows_to_send(const Variant& v, std::span<const Variant> all) {
-  if (!is_combine(v)) return false;
-  return offers(all, Variant{"dispatch", v.dtype, {}});
+  return is_combine(v) && promises_bits(v) && std::any_of(all.begin(), all.end(), is_dispatch);
 }
 
 // Weights of slots that have no row, and rows that no slot fills, hold anything.
@@ -235,17 +285,25 @@ Statement routed_law(std::string_view name, std::string_view sentence,
 }  // namespace
 
 std::vector<Statement> routed_equality_statements() {
-  return {
+  std::vector<Statement> s{
       equality_of("dispatch_equals_the_reference", "dispatch",
                   "each row and its scales stand where the routes say, and so do tokens, slots and counts"),
       equality_of("combine_equals_the_reference", "combine",
                   "each token has its rows added up in the order of its slots, to the reference's bits"),
+      equality_of("combine_is_a_sum_of_its_products", "combine",
+                  "where no order of sums is promised, o lies in the interval that holds the result of every order of "
+                  "a token's rows"),
   };
+  s[2].source = "reference/layer/any_order.h";
+  s[2].applies = [](const Variant& v, std::span<const Variant>) { return is_combine(v) && !promises_bits(v); };
+  s[2].check = adds_up_in_any_order;
+  s[2].repeats_bits = false, s[2].recorded = false;
+  return s;
 }
 
 std::vector<Statement> routed_law_statements() {
   const auto of = [](bool (*is)(const Variant&)) {
-    return [is](const Variant& v, std::span<const Variant>) { return is(v); };
+    return [is](const Variant& v, std::span<const Variant>) { return promises_bits(v) && is(v); };
   };
   return {
       routed_law("dispatch_gives_every_kept_slot_a_row_of_its_own",
