@@ -448,9 +448,9 @@ const std::vector<Arrow>& folder_arrows() {
       {"bindings/simd/", {"bindings/simd/", "numerics/", "reference/", "kernels/candidate.h"}},
       // The worker of a candidate's process, which an interpreter's process enters.
       {"bindings/worker/",
-       {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_layer.h",
-        "kernels/candidate_matmul.h", "kernels/candidate_moe.h", "kernels/candidate_nvfp4.h",
-        "kernels/candidate_route.h"}},
+       {"bindings/worker/", "numerics/", "properties/process/", "kernels/candidate.h", "kernels/candidate_dispatch.h",
+        "kernels/candidate_layer.h", "kernels/candidate_matmul.h", "kernels/candidate_moe.h",
+        "kernels/candidate_nvfp4.h", "kernels/candidate_route.h"}},
       {"goldens/", {"goldens/", "numerics/", "reference/"}},
       {"pages/", {"pages/", "goldens/json/"}},
       {"trainer/",
