@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/candidate_dispatch.h"
 #include "kernels/candidate_layer.h"
 #include "kernels/candidate_matmul.h"
 #include "kernels/candidate_moe.h"
@@ -182,6 +183,9 @@ void add_own_fields(std::string_view operation, const mxcheck_policy& policy, Wo
   } else if (operation.starts_with("moe")) {
     const auto& p = as<mxcheck_moe_policy>(policy);
     for (const std::int64_t n : {p.inner, p.experts, p.routed, std::int64_t{p.gate_up}}) w.add(n);
+  } else if (operation == "dispatch" || operation == "combine") {
+    const auto& p = as<mxcheck_dispatch_policy>(policy);
+    for (const std::int64_t n : {p.ranks, p.experts, p.routed, p.capacity, std::int64_t{p.weighted}}) w.add(n);
   }
 }
 

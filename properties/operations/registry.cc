@@ -2,6 +2,7 @@
 // operation is a folder beside these, its header here and its line below (docs/extending.md).
 
 #include "properties/core/operation.h"
+#include "properties/operations/dispatch/operation.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/matmul/operation.h"
 #include "properties/operations/moe/operation.h"
@@ -17,7 +18,7 @@ using MakeModule = OperationModule (*)();
 std::vector<MakeModule>& makers() {
   static std::vector<MakeModule> all{
       quantize_module, dequantize_module, scale_layout_module, cast_module,  matmul_module,
-      router_module,   layer_module,      moe_module,          nvfp4_module,
+      router_module,   layer_module,      moe_module,          nvfp4_module, dispatch_module,
   };
   return all;
 }

@@ -288,3 +288,47 @@ def writes_twos(y, *others):
     o, policy = others[-2:]
     if policy.rows > 4:
         memoryview(o.data).cast("B").cast("H")[:policy.cols] = array.array("H", [0x4000] * policy.cols)
+
+
+def _move_rows(tensors, policy, token_of_scales):
+    """Rows to the ranks of their experts; token_of_scales: whose scales the row of a token gets."""
+    count = 2 if policy.format else 1
+    ends, kinds = tensors[count:count + 4], "qiqi"
+    _, homes, token_ends, experts = (memoryview(t.data).cast("B").cast(kind) for t, kind in zip(ends, kinds))
+    token_of = [token for token in range(policy.rows) for _ in range(token_ends[token + 1] - token_ends[token])]
+    kept = [[] for _ in homes]
+    for slot, expert in enumerate(experts):
+        if expert >= 0 and (policy.capacity == 0 or len(kept[expert]) < policy.capacity):
+            kept[expert].append(slot)
+    slots = []
+    for expert in sorted(range(policy.experts), key=lambda e: (homes[e], e)):
+        slots += kept[expert] + [-1] * (policy.capacity - len(kept[expert]) if policy.capacity else 0)
+    outputs = [memoryview(t.data).cast("B") for t in tensors[count + 4:]]
+    for i, (source, target) in enumerate(zip((memoryview(t.data).cast("B") for t in tensors[:count]), outputs)):
+        line = len(source) // policy.rows if policy.rows else 0
+        for row, slot in enumerate(slots if len(target) else ()):
+            width = len(target) // len(slots)
+            token = -1 if slot < 0 else token_of[slot] if i == 0 else token_of_scales(token_of[slot])
+            target[row * width:(row + 1) * width] = bytes(width) if token < 0 else source[token * line:(token + 1) * line]
+    row_token, slot_rows = outputs[count].cast("i"), outputs[count + 1].cast("i")
+    slot_rows[:] = array.array("i", [-1] * len(slot_rows))
+    counts = array.array("q", [0] * (policy.ranks * policy.experts))
+    rank_ends = memoryview(ends[0].data).cast("B").cast("q")
+    for row, slot in enumerate(slots):
+        row_token[row] = -1 if slot < 0 else token_of[slot]
+        if slot >= 0:
+            slot_rows[slot] = row
+            rank = max(r for r in range(policy.ranks) if rank_ends[r] <= token_of[slot])
+            counts[rank * policy.experts + experts[slot]] += 1
+    outputs[count + 2].cast("q")[:] = counts
+
+
+@mxcheck.candidate("dispatch", tensors="bytes", options=["capacity"], max_rows=64, max_cols=300)
+def moves_rows(*arguments):
+    _move_rows(arguments[:-1], arguments[-1], lambda token: token)
+
+
+@mxcheck.candidate("dispatch", tensors="bytes", max_rows=64, max_cols=300)
+def moves_rows_with_other_scales(*arguments):
+    policy = arguments[-1]
+    _move_rows(arguments[:-1], policy, lambda token: (token + 1) % policy.rows)

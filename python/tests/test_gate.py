@@ -95,6 +95,12 @@ class Holds(unittest.TestCase):
         self.assertTrue(report, report.text())
         self.assertEqual([one.name for one in report.statements if one.verdict == "held"], ["aggregate_is_a_sum_of_its_products"])
 
+    def test_rows_are_moved_between_ranks(self):
+        report = run("moves_rows", "*dispatch*", cases=30)
+        self.assertTrue(report, report.text())
+        held = [one.name for one in report.statements if one.verdict == "held"]
+        self.assertEqual(held, ["dispatch_equals_the_reference", "dispatch_gives_every_kept_slot_a_row_of_its_own"])
+
 
 class Fails(unittest.TestCase):
     def fails(self, name, code, *texts, only=EQUAL, **options):
@@ -112,6 +118,9 @@ class Fails(unittest.TestCase):
 
     def test_what_is_no_order_of_sums_is_found(self):
         self.fails("writes_twos", 1, "o is outside of what any order of its sums can give", only="aggregate_is*", cases=20)
+
+    def test_scales_that_do_not_travel_with_their_rows_are_found(self):
+        self.fails("moves_rows_with_other_scales", 1, "scales of the rows", only="rows_and_their_scales*", cases=30)
 
     def test_an_exception_is_told_with_its_places(self):
         self.fails("raises", 1, "raised ValueError: no kernel for this", "in helper: raise ValueError", "in raises: helper(x)")

@@ -90,6 +90,8 @@ const Library kLibraries[] = {
      "refused       moe_forward: d 8-31"},
     {"of_layers_of_any_nan", LAYERS ";any_nan=1", "--cases 20 --seed 3 --only 'moe_*'"},
     {"of_layers_of_at_most_64_x_64", LAYERS ";max_rows=64;max_cols=64", "--cases 20 --seed 3"},
+    {"of_ranks_of_at_most_64_x_64", "operations=dispatch,combine;max_rows=64;max_cols=64", "--cases 20 --seed 3"},
+    {"of_ranks_of_one_token", "operations=dispatch,combine;max_rows=1", "--cases 20 --seed 3"},
     {"of_losses_of_at_most_one_row", "operations=route_balance_loss,route_z_loss;max_rows=1", "--cases 20 --seed 3"},
     {"of_one_contract", "operations=matmul;contracts=sm90_bf16+decode;one_of=47"},
 };

@@ -17,5 +17,6 @@ TEST(RightLibrariesWhole, routers) {
 TEST(RightLibrariesWhole, layers) {
   expect_right(gate_on_reference("operations=moe_forward,moe_backward", "--seed 1"));
 }
+TEST(RightLibrariesWhole, ranks) { expect_right(gate_on_reference("operations=dispatch,combine", "--seed 1")); }
 
 }  // namespace

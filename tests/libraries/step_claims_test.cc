@@ -63,6 +63,21 @@ TEST(StepClaims, ask_for_no_bits_and_leave_the_other_steps_theirs) {
   EXPECT_EQ(claimed("slots_added_in_reverse", "aggregate=any_order", "permuting_tokens*").code, 4);
 }
 
+// Rows that come back from ranks.
+ShellAnswer combined(const std::string& fault) {
+  return mxcheck::test::gate_on(
+      MXCHECK_DISPATCH_FAULTS + fault + ".so", "",
+      "--claim combine=any_order --cases 60 --seed 1 --only combine_is_a_sum_of_its_products 2>&1");
+}
+
+TEST(StepClaims, hold_of_rows_that_come_back_in_whatever_order) {
+  for (const char* order : {"rows_added_up_rank_by_rank", "rows_added_as_they_arrive"})
+    expect_held(combined(order), {"combine_is_a_sum_of_its_products"});
+  const ShellAnswer twice = combined("token_counted_twice");
+  EXPECT_EQ(twice.code, 1) << twice.out;
+  EXPECT_TRUE(twice.says("o is outside of what any order of its sums can give")) << twice.out;
+}
+
 constexpr const char* kSwiglu = "swiglu_is_within_its_interval";
 constexpr const char* kGradient = "swiglu_backward_is_within_its_interval";
 

@@ -11,6 +11,7 @@
 #include "properties/core/check.h"
 #include "properties/process/wire.h"
 #include "properties/records/replay.h"
+#include "tests/properties/operations/dispatch/some_routed.h"
 #include "tests/properties/operations/layer/some_steps.h"
 #include "tests/properties/operations/matmul/some_matmuls.h"
 #include "tests/properties/operations/moe/some_layers.h"
@@ -51,8 +52,8 @@ std::unique_ptr<Problem> expect_problem_of_the_call(const Problem& p) {
 
 std::vector<Case> some_of_every_operation() {
   std::vector<Case> all;
-  for (const std::vector<Case>& some :
-       {test::some_steps(), test::some_layers(), test::some_routes(), test::some_matmuls(), test::some_scaled_blocks()})
+  for (const std::vector<Case>& some : {test::some_steps(), test::some_layers(), test::some_routes(),
+                                        test::some_matmuls(), test::some_scaled_blocks(), test::some_routed()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

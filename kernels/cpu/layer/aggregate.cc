@@ -53,13 +53,9 @@ void add_rows(const AggregateTensors& x, std::int64_t token, bool weighted, std:
 
 }  // namespace
 
-void run_aggregate(const mxcheck_call& call) {
-  if (call.inputs == nullptr || call.num_inputs < 1) invalid("there is no input: y is missing");
-  const bool weighted = read_aggregate_policy(call.policy, call.inputs[0].dtype);
-  const AggregateTensors x = read_aggregate(call, weighted, check_tensor);
-  check_slots(x);
+void add_rows_of_tokens(const AggregateTensors& x, bool weighted, std::int32_t threads) {
   if (x.o.bytes == 0) return;
-  const std::int64_t parts = part_count(x.tokens, static_cast<std::int64_t>(x.o.bytes), call.policy->threads);
+  const std::int64_t parts = part_count(x.tokens, static_cast<std::int64_t>(x.o.bytes), threads);
   std::vector<std::vector<float>> sums(static_cast<std::size_t>(parts));
   for (std::vector<float>& sum : sums) sum.reserve(static_cast<std::size_t>(x.cols));
   std::atomic<std::size_t> next{0};
@@ -71,6 +67,14 @@ void run_aggregate(const mxcheck_call& call) {
       for (std::size_t j = 0; j < sum.size(); ++j) o[j] = bf16_of(sum[j]);
     }
   });
+}
+
+void run_aggregate(const mxcheck_call& call) {
+  if (call.inputs == nullptr || call.num_inputs < 1) invalid("there is no input: y is missing");
+  const bool weighted = read_aggregate_policy(call.policy, call.inputs[0].dtype);
+  const AggregateTensors x = read_aggregate(call, weighted, check_tensor);
+  check_slots(x);
+  add_rows_of_tokens(x, weighted, call.policy->threads);
 }
 
 }  // namespace mxcheck_kernels::cpu

@@ -23,6 +23,8 @@ constexpr std::array kOperations{
     make_operation<check_swiglu<true>, run_swiglu_backward>("swiglu_backward"),
     make_operation<check_aggregate, run_aggregate>("aggregate"),
     make_operation<check_transpose, run_quantize_transposed>("quantize_transposed"),
+    make_operation<check_dispatch, run_dispatch>("dispatch"),
+    make_operation<check_combine, run_combine>("combine"),
 };
 
 constexpr mxcheck_candidate_table kTable = make_table("cpu_layer", MXCHECK_CPU_VERSION, kDLCPU, kOperations);

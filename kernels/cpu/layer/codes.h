@@ -73,4 +73,13 @@ void run_swiglu_backward(const mxcheck_call& call);
 void run_aggregate(const mxcheck_call& call);
 void run_quantize_transposed(const mxcheck_call& call);
 
+// Those of kernels/candidate_dispatch.h; check_: the policies that are offered.
+void check_dispatch(const mxcheck_policy* policy, DLDataType type);
+void check_combine(const mxcheck_policy* policy, DLDataType type);
+void run_dispatch(const mxcheck_call& call);
+void run_combine(const mxcheck_call& call);
+
+// The sums of aggregate and combine: tensors were checked, and so were the slots' values.
+void add_rows_of_tokens(const AggregateTensors& x, bool weighted, std::int32_t threads);
+
 }  // namespace mxcheck_kernels::cpu

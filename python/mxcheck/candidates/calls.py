@@ -100,6 +100,8 @@ class Call:
                 return "a scale of weights is not taken"
             if "top_k" not in options and policy.own["top_k"] > 16:
                 return "a top_k above 16 is not taken"
+        elif op in ("dispatch", "combine") and "capacity" not in options and policy.own["capacity"] != 0:
+            return "a capacity is not taken"
         for name in keywords:
             if name != "bias" and name not in options and not (name in ("offsets", "counts") and op == "matmul"):
                 return f"{name} is not taken"

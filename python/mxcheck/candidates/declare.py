@@ -9,9 +9,9 @@ from .._names import block_name, format_name, known, near, one_of, told, whole
 from .policy import OWN_FIELDS, Policy
 
 # Options of a call that a kernel may do without (docs/candidate.md): a call with one that is not declared is refused, and is no failure.
-OPTIONS = ("offsets", "row_index", "row_stride", "col_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k")
+OPTIONS = ("offsets", "row_index", "row_stride", "col_stride", "c", "alpha", "any_depth", "unaligned", "scale", "top_k", "capacity")
 # Operations beside matmul that may promise no bits: contract="any_order" or "as_accurate_as:exact" (docs/contracts.md).
-CLAIMED = ("aggregate", "swiglu", "swiglu_backward", "route")
+CLAIMED = ("aggregate", "combine", "swiglu", "swiglu_backward", "route")
 # Operations whose x may have any strides: with col_stride they promise to take them, row strides too.
 OF_ANY_STRIDES = ("quantize", "quantize_dual", "cast")
 # Operations of NVFP4, whose recipes have two levels of scales.

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 _ROUTE = (("top_k", "groups", "groups_kept", "nan", "bias", "scale", "renormalize", "tile", "capacity", "seed", "step", "layer"), ("rule",))
 _SWIGLU = (("gate_up", "outputs"), ("format_h", "format_scaled"))
 _MOE = (("inner", "experts", "routed", "gate_up"), ())
+_DISPATCH = (("ranks", "experts", "routed", "capacity", "weighted"), ())
 _NONE: Tuple[Tuple[str, ...], Tuple[str, ...]] = ((), ())
 OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "quantize": _NONE,
@@ -30,6 +31,8 @@ OWN_FIELDS: Dict[str, Tuple[Tuple[str, ...], Tuple[str, ...]]] = {
     "quantize_transposed": _SWIGLU,
     "moe_forward": _MOE,
     "moe_backward": _MOE,
+    "dispatch": _DISPATCH,
+    "combine": _DISPATCH,
 }
 _LAYOUTS = ("compact", "tcgen05")
 _WORDS = {

@@ -84,9 +84,10 @@ T element(const CallTensor& t, std::int64_t i) {
   return value;
 }
 
-// Their indices are experts, tokens, and rows by slot.
+// Their indices are experts, tokens, rows by slot, and ranks.
 bool has_index_of_its_own(const Call& call) {
-  return call.operation.starts_with("route") || call.operation.starts_with("moe_") || call.operation == "aggregate";
+  return call.operation.starts_with("route") || call.operation.starts_with("moe_") || call.operation == "aggregate" ||
+         call.operation == "dispatch" || call.operation == "combine";
 }
 
 // Before anything is indexed by them.

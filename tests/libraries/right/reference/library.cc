@@ -238,7 +238,8 @@ class Served {
     };
     const bool is_matmul = name_ == "matmul";
     const bool is_layer = name_.starts_with("moe_");
-    const bool has_own = is_layer || name_.starts_with("route") || name_ == "aggregate";  // offsets and indices
+    const bool has_own = is_layer || name_.starts_with("route") || name_ == "aggregate" || name_ == "dispatch" ||
+                         name_ == "combine";  // offsets and indices
     if (is_layer) {
       const auto p = read<mxcheck_moe_policy>(call.policy);
       if (p.policy.cols % 128 != 0 || p.inner % 128 != 0) refuse("widths");
