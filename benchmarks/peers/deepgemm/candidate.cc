@@ -1,6 +1,7 @@
 // DeepGEMM's FP8 GEMMs for Hopper behind the candidate interface, for benchmarks beside ours. Shapes are those of
-// shapes.h; others are refused. Not for the gate: groups of rows that are no multiple of 128 are reported on the device
-// as UNSUPPORTED, and D is overwritten all the same.
+// shapes.h; others are refused. Not for the gate: the device reports groups of rows that are no multiple of 128 as
+// UNSUPPORTED, and D is overwritten all the same; and the TMA unit's reduction, by which C is added, flushes FP32
+// subnormals to zero (PTX ISA, cp.reduce.async.bulk).
 
 #include "kernels/candidate.h"
 
