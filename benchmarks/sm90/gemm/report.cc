@@ -1,7 +1,7 @@
 #include "benchmarks/sm90/gemm/report.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>

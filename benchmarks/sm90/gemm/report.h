@@ -1,9 +1,9 @@
 #pragma once
 // What was measured of a GEMM, and how it is printed: as a row of a table or as JSON. Without CUDA.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,7 +44,8 @@ struct GemmResult {
   std::vector<GemmTime> times;                                  // ours first; empty where nothing was timed
   std::vector<std::pair<std::string, std::string>> algorithms;  // of cuBLASLt
   std::vector<std::string> notes;
-  double distance = std::nan("");  // of cuBLASLt's blocks to our dense GEMM
+  // Of cuBLASLt's blocks to our dense GEMM.
+  double distance = std::numeric_limits<double>::quiet_NaN();
 
   [[nodiscard]] double tflops(const GemmTime& t) const { return request.operations() / t.median / 1e6; }
   // The rate of the GPU model, in the check: billions of products a second.
