@@ -21,6 +21,7 @@ std::string GemmRequest::text() const {
   constexpr std::array kNames{" dense", " rows", " depth", " masked"};  // by mxcheck_grouping
   out += kNames.at(static_cast<std::size_t>(grouping));
   if (grouping != MXCHECK_DENSE) out += std::to_string(experts);
+  if (adds_c) out += "+c";
   if (is_masked()) out += fmt::format("_of_{}", rows);
   return out + fmt::format("{} {}x{}x{}", ragged ? "_ragged" : "", m, n, k);
 }
@@ -42,7 +43,11 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
     add("sm90_bf16+decode", "e4m3", MXCHECK_E8M0, 32, 1);
     add("sm90_bf16+decode", "e2m1", static_cast<mxcheck_scale_type>(MXCHECK_E4M3), 16, 1);
   };
+  const auto add_sum = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    all.push_back({"sm90_fp8+promote128", "e4m3", MXCHECK_FP32, 128, 1, MXCHECK_DENSE, 1, false, m, n, k, 0, true});
+  };
   if (quick) {
+    add_sum(256, 384, 512);
     add_shape(MXCHECK_DENSE, 1, false, 256, 384, 512);
     add_shape(MXCHECK_DENSE, 1, false, 128, 256, 1024);
     add_shape(MXCHECK_ROWS, 8, false, 1024, 384, 512);
@@ -59,6 +64,8 @@ std::vector<GemmRequest> all_gemm_requests(bool quick) {
   add_shape(MXCHECK_DENSE, 1, false, 4096, 2048, 7168);
   for (const std::int64_t rows : {1, 16, 64, 128, 256}) add_shape(MXCHECK_DENSE, 1, false, rows, 4096, 7168);
   add_shape(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
+  add_sum(4096, 4096, 7168);
+  add_sum(4096, 7168, 16384);
   for (const bool ragged : {false, true}) {
     add_shape(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);
     add_shape(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);

@@ -23,10 +23,11 @@ struct GemmRequest {
   std::int64_t n = 0;
   std::int64_t k = 0;     // of all groups
   std::int64_t rows = 0;  // of masked groups: of each, of its m / experts
+  bool adds_c = false;    // dense: FP32 D += C
 
   [[nodiscard]] std::string text() const;
-  // Groups along depth accumulate FP32 in place, the others write BF16.
-  [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH; }
+  // Groups along depth, and dense GEMMs that add C, accumulate FP32 in place; the others write BF16.
+  [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH || adds_c; }
   [[nodiscard]] bool is_masked() const { return grouping == MXCHECK_MASKED; }
   // Matrices of b, one below the other.
   [[nodiscard]] std::int64_t matrices() const { return grouping == MXCHECK_ROWS || is_masked() ? experts : 1; }

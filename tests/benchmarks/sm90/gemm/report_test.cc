@@ -120,9 +120,10 @@ TEST(GemmRequests, have_the_weight_gradients_and_the_small_groups_of_a_layer) {
       EXPECT_EQ(ends.back(), r.grouping == MXCHECK_ROWS ? r.m : r.k) << r.text();
     }
   }
-  for (const char* const name : {"fp32 128x128 dense 4096x2048x7168", "fp32 128x128 rows64 32768x4096x2048",
-                                 "fp32 1x128 depth4 4096x7168x32768", "fp32 1x128 depth8 4096x7168x32768",
-                                 "fp32 1x128 depth8 7168x2048x32768", "fp32 128x128 masked16_of_160 16384x4096x7168"}) {
+  for (const char* const name :
+       {"fp32 128x128 dense 4096x2048x7168", "fp32 128x128 rows64 32768x4096x2048", "fp32 1x128 depth4 4096x7168x32768",
+        "fp32 1x128 depth8 4096x7168x32768", "fp32 1x128 depth8 7168x2048x32768", "fp32 1x128 dense+c 4096x4096x7168",
+        "fp32 128x128 masked16_of_160 16384x4096x7168"}) {
     EXPECT_TRUE(names.contains(std::string("sm90_fp8+promote128 ") + name)) << name;
   }
 }
