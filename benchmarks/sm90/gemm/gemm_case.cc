@@ -1,5 +1,6 @@
 #include "benchmarks/sm90/gemm/gemm_case.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,100 +15,6 @@
 #include "tests/kernels/loaded_library.h"
 
 namespace mxcheck::bench {
-namespace {
-
-// Rows of eight experts of 32768: none a multiple of a tile, one empty, one that is one row short of a tile.
-constexpr std::int64_t kRagged[] = {6001, 1250, 4096, 0, 7777, 3001, 127, 10516};
-
-}  // namespace
-
-std::string GemmRequest::text() const {
-  std::string out = contract;
-  if (scale != MXCHECK_NO_SCALES) {
-    out += fmt::format(" {} {}x{}", packs() ? "e4m3" : scale == MXCHECK_E8M0 ? "e8m0" : "fp32", b_rows, block);
-  }
-  constexpr std::array kNames{" dense", " rows", " depth", " masked"};  // by mxcheck_grouping
-  out += kNames.at(static_cast<std::size_t>(grouping));
-  if (grouping != MXCHECK_DENSE) out += std::to_string(experts);
-  if (is_masked()) out += fmt::format("_of_{}", rows);
-  return out + fmt::format("{} {}x{}x{}", ragged ? "_ragged" : "", m, n, k);
-}
-
-std::vector<GemmRequest> all_gemm_requests(bool quick) {
-  std::vector<GemmRequest> all;
-  std::int64_t rows_of_each = 0;
-  const auto add_shape = [&](mxcheck_grouping grouping, int experts, bool ragged, std::int64_t m, std::int64_t n,
-                             std::int64_t k) {
-    const auto add = [&](const char* contract, const char* format, mxcheck_scale_type scale, std::int64_t block,
-                         std::int64_t b_rows) {
-      all.push_back({contract, format, scale, block, b_rows, grouping, experts, ragged, m, n, k, rows_of_each});
-    };
-    for (const mxcheck_scale_type scale : {MXCHECK_E8M0, MXCHECK_FP32}) {
-      if (grouping != MXCHECK_DEPTH) add("sm90_fp8+promote128", "e4m3", scale, 128, 128);
-      if (grouping != MXCHECK_ROWS) add("sm90_fp8+promote128", "e4m3", scale, 128, 1);
-    }
-    add("sm90_bf16", "bf16", MXCHECK_NO_SCALES, 0, 0);
-    add("sm90_bf16+decode", "e4m3", MXCHECK_E8M0, 32, 1);
-    add("sm90_bf16+decode", "e2m1", static_cast<mxcheck_scale_type>(MXCHECK_E4M3), 16, 1);
-  };
-  if (quick) {
-    add_shape(MXCHECK_DENSE, 1, false, 256, 384, 512);
-    add_shape(MXCHECK_DENSE, 1, false, 128, 256, 1024);
-    add_shape(MXCHECK_ROWS, 8, false, 1024, 384, 512);
-    add_shape(MXCHECK_ROWS, 8, true, 1024, 384, 512);
-    add_shape(MXCHECK_DEPTH, 4, false, 256, 384, 2048);
-    rows_of_each = 40;
-    add_shape(MXCHECK_MASKED, 8, false, 1024, 384, 512);
-    return all;
-  }
-  add_shape(MXCHECK_DENSE, 1, false, 4096, 4096, 7168);
-  add_shape(MXCHECK_DENSE, 1, false, 4096, 7168, 16384);
-  add_shape(MXCHECK_DENSE, 1, false, 8192, 4096, 7168);
-  add_shape(MXCHECK_DENSE, 1, false, 32768, 7168, 2048);
-  for (const std::int64_t rows : {1, 16, 64, 128, 256}) add_shape(MXCHECK_DENSE, 1, false, rows, 4096, 7168);
-  add_shape(MXCHECK_DENSE, 1, false, 256, 7168, 2048);
-  for (const bool ragged : {false, true}) {
-    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 4096, 7168);
-    add_shape(MXCHECK_ROWS, 8, ragged, 32768, 7168, 2048);
-  }
-  add_shape(MXCHECK_DEPTH, 4, false, 4096, 7168, 16384);
-  for (const std::int64_t rows : {32, 96, 160}) {  // of a capacity of 1024
-    rows_of_each = rows;
-    add_shape(MXCHECK_MASKED, 16, false, 16384, 4096, 7168);
-  }
-  return all;
-}
-
-std::vector<std::int64_t> ends_of(const GemmRequest& r) {
-  const std::int64_t all = r.grouping == MXCHECK_DEPTH ? r.k : r.m;
-  std::vector<std::int64_t> offsets{0};
-  if (r.grouping == MXCHECK_DENSE) return offsets;
-  if (r.is_masked()) return std::vector<std::int64_t>(static_cast<std::size_t>(r.experts), r.rows);
-  std::int64_t sum = 0;
-  for (int e = 0; e < r.experts; ++e) {
-    sum += kRagged[e % 8];
-    offsets.push_back(r.ragged ? all * sum / 32768 : all * (e + 1) / r.experts);
-  }
-  return offsets;
-}
-
-mxcheck_matmul_policy policy_of(const GemmRequest& r) {
-  mxcheck_matmul_policy p{};
-  p.policy.size = sizeof p;
-  p.policy.layout = MXCHECK_COMPACT;
-  p.policy.format = p.format_b = r.format.c_str();
-  p.policy.recipe = "";
-  if (r.scale != MXCHECK_NO_SCALES) p.policy.block_rows = 1, p.block_b_rows = r.b_rows;
-  p.policy.block_cols = p.block_b_cols = r.block;
-  p.scale_type = r.scale;
-  p.grouping = r.grouping;
-  p.accumulate = r.accumulates() ? 1 : 0;
-  p.alpha = 1;
-  return p;
-}
-
-// --- cases
-
 namespace {
 
 constexpr std::size_t kMostCopies = 16;
@@ -127,7 +34,15 @@ void upload(const DeviceBuffer& to, const void* from) {
 
 }  // namespace
 
-GemmLibrary::GemmLibrary(const std::string& path) : table_(&load_candidate(path)) {}
+GemmLibrary::GemmLibrary(const std::string& path) : table_(&load_candidate(path)) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // once more what is loaded
+  void* const symbol = library == nullptr ? nullptr : dlsym(library, MXCHECK_PEER_SYMBOL);
+  if (symbol == nullptr) return;
+  steps_ = reinterpret_cast<mxcheck_peer_function>(symbol)();
+  if (steps_ != nullptr && steps_->size != sizeof(mxcheck_peer_steps)) {
+    throw Error(ErrorKind::environment, path + " has steps of another version than benchmarks/peers/peer.h");
+  }
+}
 
 const mxcheck_operation* GemmLibrary::find(const GemmRequest& request) const {
   const mxcheck_matmul_policy policy = policy_of(request);
@@ -269,7 +184,9 @@ GemmCase::Bound GemmCase::bind(const Set& set, const GemmRequest& r) const {
   return bound;
 }
 
-mxcheck_status GemmCase::try_run(const Bound& bound, cudaStream_t stream, std::string& message) {
+mxcheck_status GemmCase::try_run(const mxcheck_operation& operation, const Bound& bound,
+                                 std::unique_ptr<DeviceBuffer>& workspace, cudaStream_t stream, std::string& message,
+                                 const Run& run) {
   std::array<char, 512> text{};
   std::array<DLTensor, 7> tensors = bound.tensors;
   auto shapes = bound.shapes;
@@ -284,13 +201,12 @@ mxcheck_status GemmCase::try_run(const Bound& bound, cudaStream_t stream, std::s
   call.report = static_cast<mxcheck_device_report*>(report_.data());
   std::uint64_t bytes = 0;
   mxcheck_status status = MXCHECK_OK;
-  if (operation_.workspace != nullptr) status = operation_.workspace(&call, &bytes);
+  if (operation.workspace != nullptr) status = operation.workspace(&call, &bytes);
   if (status == MXCHECK_OK && bytes != 0) {
-    // Grows at the checks alone, before anything is captured.
-    if (!workspace_ || workspace_->bytes() < bytes) workspace_ = std::make_unique<DeviceBuffer>(bytes);
-    call.workspace = workspace_->data(), call.workspace_bytes = bytes;
+    if (!workspace || workspace->bytes() < bytes) workspace = std::make_unique<DeviceBuffer>(bytes);
+    call.workspace = workspace->data(), call.workspace_bytes = bytes;
   }
-  if (status == MXCHECK_OK) status = operation_.run(&call);
+  if (status == MXCHECK_OK) status = run ? run(call) : operation.run(&call);
   message = text.data();
   return status;
 }
@@ -298,7 +214,7 @@ mxcheck_status GemmCase::try_run(const Bound& bound, cudaStream_t stream, std::s
 void GemmCase::enqueue(GemmForm form, std::size_t copy, cudaStream_t stream) {
   const Set& set = sets_[copy % sets_.size()];
   std::string message;
-  if (try_run(form == GemmForm::dense ? set.dense : set.asked, stream, message) != MXCHECK_OK) {
+  if (try_run(operation_, form == GemmForm::dense ? set.dense : set.asked, workspace_, stream, message) != MXCHECK_OK) {
     throw Error(ErrorKind::internal, in_form(form).text() + ": " + message);
   }
 }
@@ -314,7 +230,8 @@ GemmCheck GemmCase::check(GemmForm form, cudaStream_t stream) {
   } else {
     check_cuda(cudaMemsetAsync(set.d->data(), 0xA5, set.d->bytes(), stream), "poison");
   }
-  const mxcheck_status status = try_run(form == GemmForm::dense ? set.dense : set.asked, stream, result.message);
+  const mxcheck_status status =
+      try_run(operation_, form == GemmForm::dense ? set.dense : set.asked, workspace_, stream, result.message);
   if (status == MXCHECK_UNSUPPORTED) {
     result.offered = false;
     return result;
@@ -329,6 +246,87 @@ GemmCheck GemmCase::check(GemmForm form, cudaStream_t stream) {
   compare(r, set, c ? static_cast<const float*>(c->data()) : nullptr, result, stream);
   return result;
 }
+
+// --- a library beside ours
+
+mxcheck_status GemmCase::prepared(std::size_t copy, bool prepares, cudaStream_t stream, std::string& message) {
+  prepared_.resize(sets_.size());
+  const std::size_t at = copy % sets_.size();
+  return try_run(*beside_, sets_[at].asked, prepared_[at], stream, message, [&](const mxcheck_call& call) {
+    return prepares ? beside_steps_->prepare(&call) : beside_steps_->run_prepared(&call, request_.rows);
+  });
+}
+
+std::vector<std::byte> GemmCase::output_of(const DeviceBuffer* c, cudaStream_t stream, GemmCheck& result,
+                                           const std::function<mxcheck_status(std::string&)>& run) {
+  const DeviceBuffer& d = *sets_[0].d;
+  if (c != nullptr) {
+    check_cuda(cudaMemcpyAsync(d.data(), c->data(), d.bytes(), cudaMemcpyDeviceToDevice, stream), "c");
+  } else {
+    check_cuda(cudaMemsetAsync(d.data(), 0xA5, d.bytes(), stream), "poison");
+  }
+  const mxcheck_status status = run(result.message);
+  check_cuda(cudaStreamSynchronize(stream), request_.text().c_str());
+  mxcheck_device_report report{};
+  check_cuda(cudaMemcpy(&report, report_.data(), sizeof report, cudaMemcpyDeviceToHost), "report");
+  check_cuda(cudaMemset(report_.data(), 0, report_.bytes()), "report");
+  if (report.status != MXCHECK_OK) result.message = report.message;
+  result.offered = status != MXCHECK_UNSUPPORTED && report.status != MXCHECK_UNSUPPORTED;
+  if (result.offered && (status != MXCHECK_OK || report.status != MXCHECK_OK)) {
+    throw Error(ErrorKind::internal, request_.text() + ": " + result.message);
+  }
+  std::vector<std::byte> bytes(d.bytes());
+  check_cuda(cudaMemcpy(bytes.data(), d.data(), d.bytes(), cudaMemcpyDeviceToHost), "download");
+  return bytes;
+}
+
+GemmCheck GemmCase::check_beside(const mxcheck_operation& operation, const mxcheck_peer_steps* steps,
+                                 cudaStream_t stream) {
+  beside_ = &operation, beside_steps_ = steps;
+  const Set& set = sets_[0];
+  std::unique_ptr<DeviceBuffer> c;
+  if (request_.accumulates()) {
+    c = std::make_unique<DeviceBuffer>(set.d->bytes());
+    check_cuda(cudaMemcpy(c->data(), set.d->data(), c->bytes(), cudaMemcpyDeviceToDevice), "c");
+  }
+  GemmCheck result;
+  const std::vector<std::byte> ours = output_of(c.get(), stream, result, [&](std::string& message) {
+    return try_run(operation_, set.asked, workspace_, stream, message);
+  });
+  const std::vector<std::byte> whole = output_of(c.get(), stream, result, [&](std::string& message) {
+    return try_run(operation, set.asked, beside_workspace_, stream, message);
+  });
+  if (!result.offered) return result;
+  result = compare_outputs(request_, ours, whole);
+  if (steps == nullptr) return result;
+  GemmCheck alone;
+  for (std::size_t copy = 0; copy < sets_.size(); ++copy) {
+    if (prepared(copy, true, stream, alone.message) != MXCHECK_OK) {
+      throw Error(ErrorKind::internal, request_.text() + ", beside: " + alone.message);
+    }
+  }
+  const std::vector<std::byte> of_kernel =
+      output_of(c.get(), stream, alone, [&](std::string& message) { return prepared(0, false, stream, message); });
+  if (alone.offered) alone = compare_outputs(request_, ours, of_kernel);
+  return result.equal ? alone : result;
+}
+
+void GemmCase::enqueue_beside(std::size_t copy, cudaStream_t stream) {
+  std::string message;
+  const Set& set = sets_[copy % sets_.size()];
+  if (try_run(*beside_, set.asked, beside_workspace_, stream, message) != MXCHECK_OK) {
+    throw Error(ErrorKind::internal, request_.text() + ", beside: " + message);
+  }
+}
+
+void GemmCase::enqueue_prepared(std::size_t copy, cudaStream_t stream) {
+  std::string message;
+  if (prepared(copy, false, stream, message) != MXCHECK_OK) {
+    throw Error(ErrorKind::internal, request_.text() + ", beside: " + message);
+  }
+}
+
+// --- comparison with the model
 
 void GemmCase::compare(const GemmRequest& r, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream) {
   std::array<char, 256> message{};

@@ -1,57 +1,23 @@
 #pragma once
-// Which GEMMs are measured; one of them behind the candidate interface on memory of its own: bound, checked against the
-// GPU model, ready to be enqueued over copies of its tensors; and the same tensors as cuBLASLt takes them.
+// A GEMM behind the candidate interface on memory of its own: bound, checked against the GPU model, ready to be
+// enqueued over copies of its tensors; the same for another library; and the same tensors as cuBLASLt takes them.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "benchmarks/peers/peer.h"
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/gemm/cublaslt.h"
+#include "benchmarks/sm90/gemm/report.h"
+#include "benchmarks/sm90/gemm/request.h"
 #include "kernels/candidate_matmul.h"
-#include "kernels/candidate_nvfp4.h"
 
 namespace mxcheck::bench {
-
-struct GemmRequest {
-  std::string contract;
-  std::string format = "e4m3";  // of both operands
-  mxcheck_scale_type scale = MXCHECK_NO_SCALES;
-  std::int64_t block = 0;   // columns of a scale's block
-  std::int64_t b_rows = 0;  // rows of one of b
-  mxcheck_grouping grouping = MXCHECK_DENSE;
-  int experts = 1;
-  bool ragged = false;
-  std::int64_t m = 0;  // of all groups
-  std::int64_t n = 0;
-  std::int64_t k = 0;     // of all groups
-  std::int64_t rows = 0;  // of masked groups: of each, of its m / experts
-
-  [[nodiscard]] std::string text() const;
-  // Groups along depth accumulate FP32 in place, the others write BF16.
-  [[nodiscard]] bool accumulates() const { return grouping == MXCHECK_DEPTH; }
-  [[nodiscard]] bool is_masked() const { return grouping == MXCHECK_MASKED; }
-  // Matrices of b, one below the other.
-  [[nodiscard]] std::int64_t matrices() const { return grouping == MXCHECK_ROWS || is_masked() ? experts : 1; }
-  [[nodiscard]] bool decodes() const { return contract == "sm90_bf16+decode"; }
-  [[nodiscard]] bool packs() const { return format == "e2m1"; }  // two codes a byte
-  [[nodiscard]] double operations() const {
-    const std::int64_t multiplied = is_masked() ? experts * rows : m;
-    return 2.0 * static_cast<double>(multiplied) * static_cast<double>(n) * static_cast<double>(k);
-  }
-};
-
-std::vector<GemmRequest> all_gemm_requests(bool quick);
-
-// The ends of the groups after a first 0; the 0 alone where there are none. The rows of each masked group.
-std::vector<std::int64_t> ends_of(const GemmRequest& request);
-
-// Without the extents. Its texts are the request's, which outlives it.
-mxcheck_matmul_policy policy_of(const GemmRequest& request);
-
-// --- cases
 
 class GemmLibrary {
  public:
@@ -59,17 +25,12 @@ class GemmLibrary {
   // The operation that offers this, or null.
   [[nodiscard]] const mxcheck_operation* find(const GemmRequest& request) const;
   [[nodiscard]] std::string name() const;
+  // Of a peer that tells its change of layouts from its kernel; or null.
+  [[nodiscard]] const mxcheck_peer_steps* steps() const { return steps_; }
 
  private:
   const mxcheck_candidate_table* table_ = nullptr;
-};
-
-struct GemmCheck {
-  bool offered = true;  // run may refuse what supports() was not asked
-  bool equal = false;
-  std::uint64_t compared = 0;
-  double model_seconds = 0;  // that the GPU model took for all outputs
-  std::string message;       // what differs or why it is not offered
+  const mxcheck_peer_steps* steps_ = nullptr;
 };
 
 // The GEMM that was requested, or the dense one of as much work: all rows with the first expert's b, all of k
@@ -86,6 +47,12 @@ class GemmCase {
   void enqueue(GemmForm form, std::size_t copy, cudaStream_t stream);  // throws unless the library accepts it
   // Runs over poison and compares every output with the model.
   GemmCheck check(GemmForm form, cudaStream_t stream);
+
+  // The same of a library beside ours, which outlives this. check_beside runs both and compares their outputs; where it
+  // is offered, the others may be enqueued: the whole call, and, with `steps`, the kernel over layouts made before.
+  GemmCheck check_beside(const mxcheck_operation& operation, const mxcheck_peer_steps* steps, cudaStream_t stream);
+  void enqueue_beside(std::size_t copy, cudaStream_t stream);
+  void enqueue_prepared(std::size_t copy, cudaStream_t stream);
 
   [[nodiscard]] LtProblem lt_problem(LtMode mode) const;
   // One GEMM, or one for each group along depth.
@@ -114,7 +81,16 @@ class GemmCase {
   [[nodiscard]] Set make_set(std::uint32_t seed) const;
   void make_lt_scales(Set& set, std::uint32_t seed) const;
   [[nodiscard]] Bound bind(const Set& set, const GemmRequest& request) const;
-  mxcheck_status try_run(const Bound& bound, cudaStream_t stream, std::string& message);
+  // Calls an operation, with a workspace that grows where it is too small: at the checks alone, before anything is
+  // captured. `run` takes the place of the operation's.
+  using Run = std::function<mxcheck_status(const mxcheck_call&)>;
+  mxcheck_status try_run(const mxcheck_operation& operation, const Bound& bound,
+                         std::unique_ptr<DeviceBuffer>& workspace, cudaStream_t stream, std::string& message,
+                         const Run& run = {});
+  mxcheck_status prepared(std::size_t copy, bool prepares, cudaStream_t stream, std::string& message);
+  // Over D as it was before; downloads it.
+  std::vector<std::byte> output_of(const DeviceBuffer* c, cudaStream_t stream, GemmCheck& result,
+                                   const std::function<mxcheck_status(std::string&)>& run);
   void compare_groups(const MxcheckGpuModelCall& all, GemmCheck& result, cudaStream_t stream);
   void compare(const GemmRequest& request, const Set& set, const float* c, GemmCheck& result, cudaStream_t stream);
 
@@ -126,6 +102,10 @@ class GemmCase {
   DeviceBuffer one_;  // FP32 1: cuBLASLt's scale of a tensor
   std::unique_ptr<DeviceBuffer> workspace_;
   std::vector<Set> sets_;
+  const mxcheck_operation* beside_ = nullptr;
+  const mxcheck_peer_steps* beside_steps_ = nullptr;
+  std::unique_ptr<DeviceBuffer> beside_workspace_;
+  std::vector<std::unique_ptr<DeviceBuffer>> prepared_;  // a workspace for each copy
 };
 
 }  // namespace mxcheck::bench
