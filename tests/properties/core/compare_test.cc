@@ -300,7 +300,8 @@ TEST(Check, whatever_a_call_may_not_do_is_a_finding) {
   EXPECT_EQ(ran(o).finding->summary, "it waited");
   o = {}, o.status = MXCHECK_INVALID, o.message = "no";
   EXPECT_EQ(ran(o).finding->kind, FindingKind::refused);
-  EXPECT_NE(ran(o).finding->summary.find("status 2, \"no\""), std::string::npos);
+  EXPECT_NE(ran(o).finding->summary.find("status MXCHECK_INVALID (2: the arguments are wrong), \"no\""),
+            std::string::npos);
   o = {}, o.kind = OutcomeKind::timed_out;
   EXPECT_EQ(ran(o).finding->kind, FindingKind::fault);
   o = {}, o.kind = OutcomeKind::crashed, o.signal = 11;

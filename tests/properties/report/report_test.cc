@@ -220,7 +220,8 @@ TEST(Report, what_several_statements_met_is_told_once) {
   const StatementResult& first = result_of(r, kQuantize);
   ASSERT_TRUE(first.counterexample);
   const std::string text = counterexample_text(r, first, "");
-  test::expect_contains(text, "  cause     the candidate refused a case that it claims to support: status 5");
+  test::expect_contains(
+      text, "  cause     the candidate refused a case that it claims to support: status MXCHECK_FAILED (5), ");
   EXPECT_EQ(text.find("  found "), std::string::npos) << text;
   StatementResult second = first;
   second.statement = &all_statements().back();
