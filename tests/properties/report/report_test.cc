@@ -251,6 +251,7 @@ TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
   for (const char* mode : {"", "column_33_is_wrong", "crashes", "foreign_text", "supports_nothing", "no_message"}) {
     GateReport r = run_toy(mode, mode[0] == '\0' ? kFast : "[pq]*", 20);
     r.interrupted = mode[0] == 's';
+    if (r.interrupted) r.not_begun = {&all_statements().back()};
     const std::string text = report_junit(r);
     XmlChecker xml(text);
     EXPECT_EQ(xml.check(), "") << mode;
@@ -274,7 +275,9 @@ TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
       EXPECT_EQ(xml.attributes["failure.type"].at(0), "mismatch");
     }
     if (r.interrupted) {
-      EXPECT_EQ(xml.attributes["error.message"].back(), "interrupted by a signal");
+      EXPECT_EQ(xml.attributes["error.message"].back(),
+                "interrupted by a signal: statements that had not finished have no verdict; 1 had not begun: " +
+                    std::string(all_statements().back().name));
     }
   }
 }
