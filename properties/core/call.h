@@ -152,6 +152,10 @@ enum class OutcomeKind {
   timed_out,  // no answer within the limit
 };
 
+// An mxcheck_status as kernels/candidate.h names it: "MXCHECK_INVALID (2: the arguments are wrong)"; "9, which is no
+// mxcheck_status".
+std::string status_text(int status);
+
 struct Outcome {
   OutcomeKind kind = OutcomeKind::returned;
   int status = 0;  // mxcheck_status

@@ -1,6 +1,7 @@
 #pragma once
 // A candidate's description of itself, and the interface of anything that answers calls as a candidate does.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,6 +26,19 @@ struct OperationInfo {
   [[nodiscard]] bool takes_col_stride() const { return contract == kExactOfAnyStrides; }
 };
 
+// A GPU that the gate sees: its number among the visible ones, as CUDA counts them, and its UUID ("GPU-1234...").
+struct Gpu {
+  int number = 0;
+  std::string uuid;
+};
+std::string to_text(const Gpu& gpu);  // "GPU 1 (GPU-1234...)"
+
+// The GPUs that a run is spread over, and the one of these that a process has.
+struct GpusOfRun {
+  std::vector<Gpu> all;  // empty: one GPU, or none
+  std::size_t own = 0;
+};
+
 struct CandidateInfo {
   std::string path;
   std::string name;
@@ -34,6 +48,7 @@ struct CandidateInfo {
   bool cuda = false;
   bool adapted = false;  // functions of another language, behind an adapter that speaks the C interface for them
   std::vector<std::pair<std::string, std::string>> device;  // of CUDA candidates: "device", "driver", ...
+  std::vector<Gpu> gpus;  // of CUDA candidates: the GPUs that its process sees and that are like the first
   std::vector<OperationInfo> operations;
   std::string sources;  // what the library exports as MXCHECK_CANDIDATE_SOURCES_SYMBOL, if it does
 };
@@ -56,6 +71,9 @@ class CandidateRunner {
   virtual std::string end_in_order() { return ""; }
   // Why no call can have a model; empty where it can.
   [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
+  [[nodiscard]] virtual GpusOfRun gpus() const { return {}; }
+  // From now on a fresh process on this one of gpus().all.
+  virtual void move_to(std::size_t /*gpu*/) {}
   // Null when there is no such operation.
   [[nodiscard]] const OperationInfo* operation(const std::string& name) const;
 };

@@ -17,6 +17,19 @@
 #include "reference/common/parallel.h"
 
 namespace mxcheck {
+
+std::string status_text(int status) {
+  switch (status) {
+    case MXCHECK_OK: return "MXCHECK_OK (0)";
+    case MXCHECK_UNSUPPORTED: return "MXCHECK_UNSUPPORTED (1: this combination is not offered)";
+    case MXCHECK_INVALID: return "MXCHECK_INVALID (2: the arguments are wrong)";
+    case MXCHECK_NO_MEMORY: return "MXCHECK_NO_MEMORY (3)";
+    case MXCHECK_DEVICE_ERROR: return "MXCHECK_DEVICE_ERROR (4)";
+    case MXCHECK_FAILED: return "MXCHECK_FAILED (5)";
+    default: return std::to_string(status) + ", which is no mxcheck_status";
+  }
+}
+
 namespace {
 
 std::string how_it_ended(const Outcome& outcome) {
@@ -91,8 +104,8 @@ CallVerdict judged(Outcome outcome, const Case& c) {
     const bool option = operation_named(c.variant.operation).is_option(c);
     if (outcome.status == MXCHECK_UNSUPPORTED && option && outcome.outputs_untouched) return {};
     finding.kind = FindingKind::refused;
-    finding.summary = "the candidate refused a case that it claims to support: status " +
-                      std::to_string(outcome.status) + ", \"" + outcome.message + "\"";
+    finding.summary = "the candidate refused a case that it claims to support: status " + status_text(outcome.status) +
+                      ", \"" + outcome.message + "\"";
     return {std::nullopt, finding};
   }
   return {std::move(outcome), std::nullopt};

@@ -121,6 +121,8 @@ std::string known_operations(std::string_view given) {
   return known_names(given, all_operations(), [](const Operation* o) { return o->name(); });
 }
 
+std::string to_text(const Gpu& gpu) { return "GPU " + std::to_string(gpu.number) + " (" + gpu.uuid + ")"; }
+
 const OperationInfo* CandidateRunner::operation(const std::string& name) const {
   for (const OperationInfo& o : info().operations) {
     if (o.name == name) return &o;

@@ -19,6 +19,7 @@
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/rng.h"
+#include "properties/gate/gpus.h"
 #include "properties/gate/statement_run.h"
 #include "properties/process/candidate_process.h"
 #include "properties/records/record.h"
@@ -50,25 +51,28 @@ std::unique_ptr<CandidateProcess> cpu_library(const GateOptions& options, const 
 // The result of a statement depends on the seed and its name alone, not on the others.
 class Statements {
  public:
-  Statements(const GateOptions& options, const std::vector<const Statement*>& selected,
-             const std::vector<Variant>& variants, const StatementWatch& watch)
+  Statements(const GateOptions& options, const std::vector<const Statement*>& selected, const GateReport& begun,
+             const StatementWatch& watch)
       : options_(options),
-        variants_(variants),
+        variants_(begun.variants),
+        gpus_(options.record ? std::vector<Gpu>{} : begun.candidate.gpus),
         watch_(watch),
         selected_(selected),
-        dealing_(options.shard, options.suite, options.cases, selected, variants),
-        results_(selected.size()) {}
+        dealing_(options.shard, options.suite, options.cases, selected, begun.variants),
+        results_(selected.size()) {
+    timings_.jobs = std::clamp(jobs_of(options, begun.candidate), 1, static_cast<int>(selected.size()));
+    timings_.gpus = std::clamp(static_cast<int>(gpus_.size()), 1, timings_.jobs);
+  }
 
   void run(CandidateProcess& process) {
     std::vector<std::thread> others;
-    timings_.jobs = jobs(process.info());
     for (int i = 1; i < timings_.jobs; ++i) {
       others.emplace_back([this, i] {
         std::optional<PhaseClock> clock;
         if (options_.timings) clock.emplace(Phase::start_up);
         guarded([this, i] {
           CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model,
-                               options_.claims);
+                               options_.claims, gpus_of_job(gpus_, i));
           own.watch(options_.interrupted);
           work(own, nullptr, i % 2 == 1 && !options_.fail_fast);
         });
@@ -77,6 +81,7 @@ class Statements {
       });
     }
     guarded([&] {
+      if (gpus_.size() > 1) process.spread_over(gpus_of_job(gpus_, 0));
       RecordingRunner recording(process);
       work(process, options_.record ? &recording : nullptr, false);
       if (options_.record) record_ = recording.take();
@@ -99,16 +104,19 @@ class Statements {
     }
     return all;
   }
-  std::vector<std::string> take_ends() { return std::move(ends_); }
+  [[nodiscard]] std::vector<const Statement*> not_begun() const {
+    std::vector<const Statement*> all;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (!results_[i]) all.push_back(selected_[i]);
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<std::string> ends() const { return texts_of_ends(ends_, gpus_, timings_.jobs); }
   [[nodiscard]] const FirstCallCount& first_calls() const { return first_calls_; }
   std::optional<Record> take_record() { return std::move(record_); }
   GateTimings take_timings() { return std::move(timings_); }
 
  private:
-  [[nodiscard]] int jobs(const CandidateInfo& candidate) const {
-    return std::clamp(jobs_of(options_, candidate), 1, static_cast<int>(selected_.size()));
-  }
-
   template <class Run>
   void guarded(const Run& run) {
     try {
@@ -163,7 +171,7 @@ class Statements {
     if (over_ || (options_.interrupted != nullptr && options_.interrupted->load())) return;
     if (const std::string problem = process.end_in_order(); !problem.empty()) {
       const std::lock_guard lock(mutex_);
-      ends_.push_back(problem);
+      ends_.emplace_back(problem, process.gpus().own);
     }
   }
 
@@ -186,12 +194,13 @@ class Statements {
 
   const GateOptions& options_;
   const std::vector<Variant>& variants_;
+  const std::vector<Gpu> gpus_;
   const StatementWatch& watch_;
   std::vector<const Statement*> selected_;
   Dealing dealing_;
   std::vector<std::optional<StatementResult>> results_;
   std::optional<Record> record_;
-  std::vector<std::string> ends_;
+  std::vector<std::pair<std::string, std::size_t>> ends_;
   FirstCallCount first_calls_;
   GateTimings timings_;
   std::size_t next_ = 0, end_ = selected_.size();  // of those that no job has taken
@@ -225,14 +234,15 @@ GateReport run_gate(const GateOptions& options, const StatementWatch& watch) {
                                       " promises no bits: leave --record out");
   }
   process.watch(options.interrupted);
-  Statements statements(options, selected, report.variants, watch);
+  Statements statements(options, selected, report, watch);
   statements.run(process);
+  report.interrupted = options.interrupted != nullptr && options.interrupted->load();
+  if (report.interrupted) report.not_begun = statements.not_begun();
   report.statements = statements.take_results();
   prefer_common_causes(report.statements);
-  report.ends = statements.take_ends();
+  report.ends = statements.ends();
   report.first_calls = statements.first_calls();
   report.record = statements.take_record();
-  report.interrupted = options.interrupted != nullptr && options.interrupted->load();
   if (report.record) {
     report.record->suite = report.suite, report.record->seed = report.seed;
     report.record->variants = report.variants;
@@ -379,7 +389,7 @@ void judge(StatementResult& r, const std::string& not_checked, const std::string
 namespace {
 
 constexpr int kHostJobs = 16;
-constexpr int kCudaJobs = 4;  // processes that share a device
+constexpr int kCudaJobs = 4;  // processes that share a GPU
 
 // The options with which a run is made again.
 std::string arguments_of(const GateOptions& options) {
@@ -419,8 +429,9 @@ void keep_those_about(const CandidateInfo& candidate, const std::string& only,
 int jobs_of(const GateOptions& options, const CandidateInfo& candidate) {
   if (options.record) return 1;
   if (options.jobs > 0) return options.jobs;
-  return std::max(
-      1, std::min(candidate.cuda ? kCudaJobs : kHostJobs, static_cast<int>(std::thread::hardware_concurrency())));
+  const int gpus = std::max(1, static_cast<int>(candidate.gpus.size()));
+  return std::max(1, std::min(candidate.cuda ? kCudaJobs * gpus : kHostJobs,
+                              static_cast<int>(std::thread::hardware_concurrency())));
 }
 
 GateReport begin_report(const GateOptions& options, CandidateProcess& process, std::size_t planned) {

@@ -38,10 +38,11 @@ struct GateOptions {
   TimeLimits time_limit;
   bool fail_fast = false;
   double soak_minutes = 0;  // of run_soak
-  int jobs = 0;          // statements side by side, each with a process of the candidate; 0: as the machine has cores
-  bool timings = false;  // measure GateReport::timings
-  bool record = false;   // keep what every call returned: GateReport::record
-  Shard shard;           // of run_gate
+  // Statements side by side, each with a process of the candidate; 0: as the machine has cores, and for a GPU four.
+  int jobs = 0;
+  bool timings = false;            // measure GateReport::timings
+  bool record = false;             // keep what every call returned: GateReport::record
+  Shard shard;                     // of run_gate
   std::vector<std::string> after;  // of reproduce: what the process is called with before, as parse_preceding takes it
   const std::atomic<bool>* interrupted = nullptr;
   std::function<void(const struct GateReport& begun)> begun;  // once the candidate is known, before anything is checked
@@ -63,6 +64,7 @@ struct Counterexample {
   int shrink_tries = 0;
   bool shrink_budget_spent = false;
   std::optional<Reproduction> reproduction;  // none: interrupted, or a fault that was repeated at once
+  std::string gpu = {};                      // the UUID of one on which it fails, where it does on some alone
   std::vector<OtherFault> others;
 };
 
@@ -118,6 +120,7 @@ struct GateTimings {
     std::int64_t cost = 0;  // cost_of its cases together
   };
   int jobs = 1;
+  int gpus = 1;       // that the jobs' processes are spread over
   PhaseTimes phases;  // of the jobs' threads; their CPU has that of the candidate's processes
   std::vector<OfStatement> statements;
 };
@@ -152,8 +155,9 @@ struct GateReport {
   bool one_case = false;            // of reproduce
   bool selective = false;           // --only left statements out
   bool interrupted = false;
-  FirstCallCount first_calls;     // of candidates behind an adapter
-  std::vector<std::string> ends;  // how processes of the candidate ended that did not end in order
+  std::vector<const Statement*> not_begun;  // of an interrupted run: the selected statements that no job had come to
+  FirstCallCount first_calls;               // of candidates behind an adapter
+  std::vector<std::string> ends;            // how processes of the candidate ended that did not end in order
   double seconds = 0;
   std::optional<Record> record;  // of run_gate, if requested
   std::optional<SoakCount> soak;

@@ -21,6 +21,7 @@
 #include "properties/core/domain/domain.h"
 #include "properties/core/operation.h"
 #include "properties/gate/gate.h"
+#include "properties/gate/gpus.h"
 
 namespace mxcheck {
 
@@ -100,7 +101,10 @@ class Soak {
  public:
   Soak(const GateOptions& options, const std::vector<const Statement*>& statements, const GateReport& begun,
        const CandidateRunner& process)
-      : options_(options), begun_(begun), deck_(soak_targets(statements, begun.variants, process), options.seed) {
+      : options_(options),
+        begun_(begun),
+        deck_(soak_targets(statements, begun.variants, process), options.seed),
+        jobs_(jobs_of(options, begun.candidate)) {
     count_.minutes = options.soak_minutes;
     for (const Statement* s : statements) results_.emplace_back().statement = s;
     end_ = start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(60 * count_.minutes));
@@ -108,17 +112,21 @@ class Soak {
 
   void run(CandidateProcess& process) {
     std::vector<std::thread> others;
-    for (int i = 1; i < jobs_of(options_, process.info()) && !deck_.targets().empty(); ++i) {
-      others.emplace_back([this] {
-        guarded([this] {
+    for (int i = 1; i < jobs_ && !deck_.targets().empty(); ++i) {
+      others.emplace_back([this, i] {
+        guarded([this, i] {
           CandidateProcess own(options_.tool, options_.library, options_.time_limit, options_.gpu_model,
-                               options_.claims);
+                               options_.claims, gpus_of_job(begun_.candidate.gpus, i));
           own.watch(options_.interrupted);
           work(own);
         });
       });
     }
-    if (!deck_.targets().empty()) guarded([&] { work(process); });
+    guarded([&] {
+      if (deck_.targets().empty()) return;
+      if (begun_.candidate.gpus.size() > 1) process.spread_over(gpus_of_job(begun_.candidate.gpus, 0));
+      work(process);
+    });
     for (std::thread& other : others) other.join();
     if (failed_) std::rethrow_exception(failed_);
     count_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -126,7 +134,8 @@ class Soak {
 
   void finish(GateReport& report) {
     for (std::size_t i = 0; i < results_.size(); ++i) judge(i);
-    report.statements = std::move(results_), report.soak = count_, report.ends = std::move(ends_);
+    report.statements = std::move(results_), report.soak = count_,
+    report.ends = texts_of_ends(ends_, begun_.candidate.gpus, jobs_);
   }
 
  private:
@@ -146,7 +155,7 @@ class Soak {
   }
 
   void work(CandidateProcess& process) {
-    Draw draw(random_word(derived_seed(options_.seed, "soak order"), jobs_++));
+    Draw draw(random_word(derived_seed(options_.seed, "soak order"), begun_jobs_++));
     std::vector<SoakCase> hand;
     while (!is_over()) {
       if (hand.size() < kInHand) {
@@ -162,7 +171,7 @@ class Soak {
     if (stop()) return;
     if (const std::string problem = process.end_in_order(); !problem.empty()) {
       const std::lock_guard lock(mutex_);
-      ends_.push_back(problem);
+      ends_.emplace_back(problem, process.gpus().own);
     }
   }
 
@@ -218,7 +227,13 @@ class Soak {
     CheckContext context{process, begun_.variants};
     Reproduction reproduction = reproduction_of(context, {r.statement, c, 1}, {}, [this] { return stop(); });
     process.restart();
-    if (!stop()) r.counterexample->reproduction = std::move(reproduction);
+    if (stop()) return;
+    Counterexample& example = *r.counterexample;
+    const auto fails = [&] { return r.statement->check(context, c).has_value(); };
+    const FailingGpus gpus = reproduction.reproduced && reproduction.after.empty() ? where_it_fails(process, fails)
+                                                                                   : where_it_failed(process);
+    example.finding.summary += gpus.text, example.gpu = gpus.uuid;
+    example.reproduction = std::move(reproduction);
   }
 
   void judge(std::size_t i) {
@@ -248,8 +263,9 @@ class Soak {
   std::vector<StatementResult> results_;
   std::set<std::size_t> met_;  // targets of which a call was compared
   SoakCount count_;
-  std::vector<std::string> ends_;
-  std::atomic<std::uint64_t> jobs_{0};
+  std::vector<std::pair<std::string, std::size_t>> ends_;
+  const int jobs_;
+  std::atomic<std::uint64_t> begun_jobs_{0};
   std::atomic<bool> over_{false};
   std::mutex mutex_;
   std::exception_ptr failed_;

@@ -17,6 +17,7 @@
 #include "properties/core/limits.h"
 #include "properties/core/operation.h"
 #include "properties/core/phases.h"
+#include "properties/gate/gpus.h"
 
 namespace mxcheck {
 namespace {
@@ -448,6 +449,23 @@ void StatementRun::look_for_state(Counterexample& example) {
   if (stop()) example.reproduction.reset();
 }
 
+void StatementRun::look_on_other_gpus(Counterexample& example, bool repeated) {
+  if (stop() || context_.process.gpus().all.empty()) return;
+  const bool fails_again =
+      repeated && (example.reproduction ? example.reproduction->reproduced : example.finding.again_in_fresh_process);
+  const auto fails = [&] {
+    if (example.reproduction) {
+      for (const Preceding& p : example.reproduction->after) {
+        for (int i = 0; i < p.times && !stop(); ++i) (void)p.statement->check(context_, p.c);
+      }
+    }
+    return check_uncounted(example.minimal).has_value();
+  };
+  const FailingGpus gpus = fails_again ? where_it_fails(context_.process, fails) : where_it_failed(context_.process);
+  if (stop()) return;  // cases that were not tried have not passed
+  example.finding.summary += gpus.text, example.gpu = gpus.uuid;
+}
+
 void StatementRun::keep(const SearchResult& found, const Case& original, const Finding& first) {
   Counterexample example;
   example.original = original;
@@ -472,6 +490,7 @@ void StatementRun::keep(const SearchResult& found, const Case& original, const F
   const bool alone = example.reproduction && example.reproduction->reproduced && example.reproduction->after.empty();
   if (repeated && !alone && example.finding.kind == FindingKind::mismatch)
     example.finding.summary += "; not in a fresh process: state of earlier calls";
+  look_on_other_gpus(example, repeated);
   result_.counterexample = std::move(example);
   result_.verdict = Verdict::failed;
 }

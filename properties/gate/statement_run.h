@@ -122,6 +122,8 @@ class StatementRun {
   void look_for_others(Counterexample& example);
   void add_other(Counterexample& example, const Case& c, const Finding& finding);
   void look_for_state(Counterexample& example);
+  // repeated: the smallest case has failed a second time.
+  void look_on_other_gpus(Counterexample& example, bool repeated);
   void keep(const SearchResult& found, const Case& original, const Finding& first);
 
   const GateOptions& options_;

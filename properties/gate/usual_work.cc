@@ -7,7 +7,7 @@ namespace mxcheck {
 namespace {
 
 // Statements that take more than a hundredth of the CPU time of the quick or the full suite, of cpu, cpu_layer and
-// cpu_nvfp4.
+// cpu_nvfp4; and those of dispatch and combine that take far less than others which cover pairs, or far more in full.
 constexpr std::array kUsual{
     UsualWork{"route_round_equals_the_reference", {12.5, 61}, {34, 330}},
     UsualWork{"quantize_dual_equals_the_reference", {5, 185}, {17, 615}},
@@ -34,7 +34,10 @@ constexpr std::array kUsual{
     UsualWork{"aggregate_equals_the_reference", {1.2, 61}, {4.6, 280}},
     UsualWork{"special_gates_values_gradients_and_weights_meet_as_in_the_reference", {0.15, 0.7}, {3.1, 14}},
     UsualWork{"quantize_nvfp4_equals_the_reference", {11, 154}, {45, 665}},
-    UsualWork{"dequantize_nvfp4_equals_the_reference", {3.5, 163}, {15, 646}}};
+    UsualWork{"dequantize_nvfp4_equals_the_reference", {3.5, 163}, {15, 646}},
+    UsualWork{"dispatch_equals_the_reference", {0.4, 35}, {1.5, 149}},
+    UsualWork{"combine_equals_the_reference", {0.45, 31}, {2.3, 135}},
+    UsualWork{"placement_and_ranks_change_no_bit_of_what_comes_back", {0.2, 2.4}, {2.4, 21.5}}};
 
 // In their place, of libraries that quantize no MXFP8: cpu_layer and cpu_nvfp4.
 constexpr std::array kUsualOfFewer{UsualWork{"the_thread_count_changes_nothing", {1.5, 90, 0.7}, {9.3, 150, 0.9}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -184,8 +185,9 @@ GateReport merged(std::vector<ShardReport> shards) {
   }
   GateReport run = shards.front().report;  // what all have in common
   const Suite suite = suite_of(run.suite, shards.front().name);
-  run.variants = std::move(variants), run.statements.clear(), run.ends.clear();
+  run.variants = std::move(variants), run.statements.clear(), run.ends.clear(), run.not_begun.clear();
   std::map<const Statement*, Merging> statements;
+  std::set<const Statement*> not_begun;
   for (std::size_t i = 0, next = 0; i < static_cast<std::size_t>(run.shard.count); ++i) {
     if (next == shards.size() || shards[next].report.shard.index != static_cast<int>(i)) {
       run.missing_shards.push_back(static_cast<int>(i));
@@ -196,12 +198,14 @@ GateReport merged(std::vector<ShardReport> shards) {
       statements.try_emplace(r.statement, *r.statement, run, suite).first->second.add(r, static_cast<int>(i));
     for (const std::string& end : shard.ends) run.ends.push_back("shard " + to_text(shard.shard) + ": " + end);
     run.interrupted = run.interrupted || shard.interrupted;
+    not_begun.insert(shard.not_begun.begin(), shard.not_begun.end());
     run.seconds = std::max(run.seconds, shard.seconds);
     add_machine(run, shard);
   }
   for (const Statement& s : all_statements()) {
     if (const auto found = statements.find(&s); found != statements.end())
       run.statements.push_back(found->second.take());
+    if (not_begun.contains(&s)) run.not_begun.push_back(&s);
   }
   run.shard = {};
   return run;

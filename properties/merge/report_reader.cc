@@ -15,6 +15,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/core/operation.h"
+#include "properties/gate/preceding.h"
 #include "reference/common/parallel.h"
 
 namespace mxcheck {
@@ -132,6 +133,7 @@ Counterexample counterexample_from(const Json& json, const Statement& statement,
     o.refuse("rows", "are not those of the case");
   e.shrink_tries = static_cast<int>(o.integer("shrink_tries", 0, std::numeric_limits<int>::max()));
   e.shrink_budget_spent = o.flag("shrink_budget_spent");
+  if (o.has("gpu")) e.gpu = any_text(o, "gpu");
   (void)any_text(o, "again");  // is made anew
   if (o.has("fresh_process"))
     e.reproduction = reproduction_from(o.required("fresh_process"), statement, place + ": fresh_process");
@@ -299,6 +301,9 @@ void read_run(JsonObject& o, GateReport& r, const std::string& where) {
   r.seed = counter(o, "seed"), r.suite = any_text(o, "suite"), r.arguments = any_text(o, "arguments");
   r.random_cases = static_cast<int>(o.integer("random_cases", 0, std::numeric_limits<int>::max()));
   r.selective = o.flag("selective"), r.one_case = o.flag("one_case"), r.interrupted = o.flag("interrupted");
+  if (o.has("not_begun")) {
+    for (const std::string& name : texts(o, "not_begun")) r.not_begun.push_back(&statement_named(name, where + ": "));
+  }
   if (o.has("shard")) r.shard = shard_from(o.required("shard"), where);
   if (o.has("missing_shards")) {
     for (const Json& shard : o.list("missing_shards", kMostShards)) {

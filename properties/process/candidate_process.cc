@@ -85,6 +85,15 @@ std::vector<std::pair<std::string, std::string>> key_values(const std::string& t
   return pairs;
 }
 
+// "number=UUID" lines.
+std::vector<Gpu> gpus_in(const std::string& text) {
+  std::vector<Gpu> gpus;
+  for (const auto& [number, uuid] : key_values(text)) {
+    if (const auto parsed = parse_number<int>(number)) gpus.push_back({*parsed, uuid});
+  }
+  return gpus;
+}
+
 // The error in an extent's limits in the candidate's table; empty where there is none. Limits are not clamped to what
 // makes sense: the gate would check less, or other shapes, than the library says.
 std::string limit_problem(const char* extent, std::int64_t most, std::int64_t multiple) {
@@ -108,8 +117,12 @@ std::string printable(const char* text) {
 }
 
 CandidateProcess::CandidateProcess(std::string tool, std::string library, TimeLimits limits,
-                                   const std::string& gpu_model, std::vector<std::string> claims)
-    : tool_(std::move(tool)), claims_(std::move(claims)), library_(std::move(library)), limits_(limits) {
+                                   const std::string& gpu_model, std::vector<std::string> claims, GpusOfRun gpus)
+    : tool_(std::move(tool)),
+      claims_(std::move(claims)),
+      library_(std::move(library)),
+      limits_(limits),
+      gpus_(std::move(gpus)) {
   if (limits_.memory == 0) limits_.memory = default_memory_limit();
   std::tie(gpu_model_, no_model_) = find_gpu_model(gpu_model, tool_);
   info_.path = library_;
@@ -200,6 +213,15 @@ void CandidateProcess::restart() {
   start();
 }
 
+void CandidateProcess::spread_over(GpusOfRun gpus) {
+  gpus_ = std::move(gpus);
+  restart();
+}
+
+std::string CandidateProcess::named() const {
+  return "candidate " + library_ + (gpus_.all.empty() ? "" : " on " + to_text(gpus_.all[gpus_.own]));
+}
+
 // The library's table: operations that the gate knows, each once, with limits that can be.
 void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
   info_.operations.clear();
@@ -270,7 +292,8 @@ void CandidateProcess::start() {
   }
   Launch launch;
   try {
-    launch = launch_of(tool_, library_, ends[1], shared_fd_, gpu_model_);
+    launch =
+        launch_of(tool_, library_, ends[1], shared_fd_, gpu_model_, gpus_.all.empty() ? "" : gpus_.all[gpus_.own].uuid);
     if (!output_.open()) throw Error(ErrorKind::environment, "no pipe for what the candidate's process prints");
   } catch (...) {
     close(ends[0]), close(ends[1]);
@@ -307,7 +330,7 @@ void CandidateProcess::start() {
                                               ? std::max<std::chrono::milliseconds>(kTimeToImport, limits_.first_call)
                                               : limits_.call + kTimeToLoad;
   if (!exchange({}, reply, limit)) {
-    throw Error(ErrorKind::usage, "candidate " + library_ + " " +
+    throw Error(ErrorKind::usage, named() + " " +
                                       (!ended_.empty() ? ended_
                                        : timed_out_    ? "did not finish loading within " +
                                                           std::to_string(limit / std::chrono::seconds(1)) + " s"
@@ -315,15 +338,15 @@ void CandidateProcess::start() {
   }
   if (reply.status != 0) {
     throw Error(reply.environment != 0 ? ErrorKind::environment : ErrorKind::usage,
-                "candidate " + library_ + " " + printable(reply.message));
+                named() + " " + printable(reply.message));
   }
   info_.name = printable(reply.name), info_.version = printable(reply.version), info_.cuda = reply.device == kDLCUDA;
   info_.adapted = reply.adapted != 0, static_shapes_ = reply.static_shapes != 0;
   if (reply.device != kDLCPU && reply.device != kDLCUDA) {
-    throw Error(ErrorKind::environment, "candidate " + library_ + " wants DLPack device kind " +
-                                            std::to_string(reply.device) + "; the gate has the host (1) and CUDA (2)");
+    throw Error(ErrorKind::environment, named() + " wants DLPack device kind " + std::to_string(reply.device) +
+                                            "; the gate has the host (1) and CUDA (2)");
   }
-  info_.device = key_values(reply.device_text);
+  info_.device = key_values(reply.device_text), info_.gpus = gpus_in(reply.gpus);
   take_operations({reply.operations, static_cast<std::size_t>(reply.num_operations)});
   info_.unconfined = printable(reply.unconfined);
   info_.sources = read_text(wire::Request::sources);

@@ -39,8 +39,9 @@ class CandidateProcess final : public CandidateRunner {
   // claims: contracts to hold its operations to in place of those that the library names: of all products
   // ("any_order"), of those of one contract ("sm90_fp8=any_order+f13"), of an operation ("aggregate=any_order").
   // Error{usage} for one that is of none of its operations.
+  // gpus: the process sees only its own one of these; without any it sees those that the caller sees.
   CandidateProcess(std::string tool, std::string library, TimeLimits limits, const std::string& gpu_model = "",
-                   std::vector<std::string> claims = {});
+                   std::vector<std::string> claims = {}, GpusOfRun gpus = {});
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
@@ -58,6 +59,10 @@ class CandidateProcess final : public CandidateRunner {
   void restart() override;
   std::string end_in_order() override;
   [[nodiscard]] std::string why_no_model() const override { return no_model_; }
+  [[nodiscard]] GpusOfRun gpus() const override { return gpus_; }
+  void move_to(std::size_t gpu) override { spread_over({gpus_.all, gpu}); }
+  // A fresh process, which sees only its own one of these from now on.
+  void spread_over(GpusOfRun gpus);
   [[nodiscard]] const FirstCallCount& first_calls() const { return first_calls_.count(); }
 
  private:
@@ -66,6 +71,7 @@ class CandidateProcess final : public CandidateRunner {
   [[nodiscard]] std::string claimed(const Operation& operation, const std::string& contract,
                                     std::vector<bool>& used) const;
   void stop();
+  [[nodiscard]] std::string named() const;  // "candidate ./libmine.so on GPU 1 (GPU-...)", for errors
   int end_process(bool at_once);
   bool takes_too_much();  // memory
   // False: the process died, did not answer in time, or was ended; timed_out_, signal_ and ended_ say which.
@@ -87,6 +93,7 @@ class CandidateProcess final : public CandidateRunner {
   TimeLimits limits_;
   std::string gpu_model_;  // or nothing, and why
   std::string no_model_;
+  GpusOfRun gpus_;
   CandidateInfo info_;
   pid_t pid_ = -1;
   int socket_ = -1;
@@ -135,8 +142,9 @@ struct Launch {
 
 // Error{usage} where there is no libmxcheck_worker.so for Python beside the tool. The interpreter is MXCHECK_PYTHON,
 // else python3.
+// gpu: the UUID of the one that the process sees; empty: those that this process sees.
 Launch launch_of(const std::string& tool, const std::string& candidate, int socket, int shared,
-                 const std::string& gpu_model);
+                 const std::string& gpu_model, const std::string& gpu = "");
 
 // Why a process ended before it said anything: in words, of a wait status.
 std::string early_end(const Launch& launch, const std::string& candidate, int status);

@@ -215,22 +215,33 @@ std::vector<std::string> environment_of_child(bool python, const std::string& py
   return kept;
 }
 
+// A process that sees one GPU is the same on each: its number there is 0, and nothing of a call goes to another one.
+void show_only(const std::string& gpu, std::vector<std::string>& environment) {
+  constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
+  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(kVisible); });
+  environment.push_back(std::string(kVisible) + gpu);
+}
+
 }  // namespace
 
 Launch launch_of(const std::string& tool, const std::string& candidate, int socket, int shared,
-                 const std::string& gpu_model) {
+                 const std::string& gpu_model, const std::string& gpu) {
   const std::string socket_text = std::to_string(socket), shared_text = std::to_string(shared);
+  Launch launch;
   if (!is_python(candidate)) {
-    return {
+    launch = {
         tool, {tool, "__worker", candidate, socket_text, shared_text, gpu_model}, environment_of_child(false, "", "")};
+  } else {
+    const char* given = std::getenv("MXCHECK_PYTHON");
+    const std::string python = given != nullptr && *given != '\0' ? given : "python3";
+    const std::string worker = find_candidate_library("worker", tool);
+    launch = {python,
+              {python, "-m", "mxcheck._worker", worker, candidate.substr(kPythonPrefix.size()), socket_text,
+               shared_text, gpu_model},
+              environment_of_child(true, package_folder(tool), fs::path(worker).parent_path() / "libmxcheck_c.so")};
   }
-  const char* given = std::getenv("MXCHECK_PYTHON");
-  const std::string python = given != nullptr && *given != '\0' ? given : "python3";
-  const std::string worker = find_candidate_library("worker", tool);
-  return {python,
-          {python, "-m", "mxcheck._worker", worker, candidate.substr(kPythonPrefix.size()), socket_text, shared_text,
-           gpu_model},
-          environment_of_child(true, package_folder(tool), fs::path(worker).parent_path() / "libmxcheck_c.so")};
+  if (!gpu.empty()) show_only(gpu, launch.environment);
+  return launch;
 }
 
 std::string early_end(const Launch& launch, const std::string& candidate, int status) {

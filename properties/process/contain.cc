@@ -31,7 +31,7 @@ bool ends(const char (&text)[kSize]) {
 
 bool all_end(const wire::Reply& r) {
   return ends(r.message) && ends(r.device_error) && ends(r.conduct) && ends(r.comparison.problem) &&
-         ends(r.unconfined) && ends(r.device_text) && ends(r.name) && ends(r.version) &&
+         ends(r.unconfined) && ends(r.device_text) && ends(r.gpus) && ends(r.name) && ends(r.version) &&
          std::all_of(std::begin(r.operations), std::end(r.operations),
                      [](const wire::Operation& o) { return ends(o.name) && ends(o.contract); });
 }

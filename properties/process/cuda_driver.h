@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "properties/core/candidate.h"
+
 namespace mxcheck {
 
 using CudaPointer = std::uint64_t;  // CUdeviceptr
@@ -30,6 +32,9 @@ class CudaDevice {
 
   // The context becomes this thread's too.
   void bind_thread() const;
+
+  // The visible devices of this one's model, itself first; those of another model would be offered other variants.
+  [[nodiscard]] std::vector<Gpu> all_alike() const;
 
   // "device", "compute capability", "driver", "memory": for records.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> description() const;

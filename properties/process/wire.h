@@ -94,6 +94,7 @@ struct Reply {
   MemoryOfCalls memory;
   char unconfined[256] = {};   // describe: what of confine() this kernel does not offer
   char device_text[512] = {};  // describe: "key=value" lines about the device
+  char gpus[1024] = {};        // describe: a line for each GPU that is like the first, "number=UUID"; as many as fit
   char name[64] = {};
   char version[64] = {};
   std::int32_t device = 0;

@@ -279,6 +279,12 @@ class Worker {
       std::string text;
       for (const auto& [key, value] : cuda_->device().description()) text += key + "=" + value + "\n";
       copy_text(reply.device_text, text.c_str());
+      std::string gpus;
+      for (const Gpu& gpu : cuda_->device().all_alike()) {
+        const std::string line = std::to_string(gpu.number) + "=" + gpu.uuid + "\n";
+        if (gpus.size() + line.size() < sizeof(reply.gpus)) gpus += line;
+      }
+      copy_text(reply.gpus, gpus.c_str());
     }
     copy_text(reply.unconfined, unconfined_.c_str());
     copy_text(reply.name, table_->name);

@@ -114,8 +114,7 @@ std::string github_annotations(const GateReport& report) {
   for (const std::string& end : report.ends)
     errors.push_back({"error", "the candidate ends in order", html::plain_text(end)});
   if (!report.missing_shards.empty()) errors.push_back({"error", "shards are missing", exit_meaning(report)});
-  if (report.interrupted)
-    warnings.push_back({"warning", "interrupted", "statements that had not finished have no verdict"});
+  if (report.interrupted) warnings.push_back({"warning", "interrupted", html::plain_text(interrupted_text(report))});
   std::string out = first_lines(errors, report) + first_lines(warnings, report);
   const int code = exit_code(report);
   if (!out.empty()) return out;

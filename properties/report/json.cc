@@ -78,6 +78,7 @@ OrderedJson to_json(const GateReport& report, const StatementResult& r) {
   j["cols"] = e.minimal.cols;
   j["shrink_tries"] = e.shrink_tries;
   j["shrink_budget_spent"] = e.shrink_budget_spent;
+  if (!e.gpu.empty()) j["gpu"] = e.gpu;
   j["again"] = again_command(report, r);
   if (e.reproduction) {
     j["fresh_process"] = {{"reproduced", e.reproduction->reproduced}, {"after", OrderedJson::array()}};
@@ -157,6 +158,7 @@ std::string report_json(const GateReport& report) {
         {"index", report.shard.index + 1}, {"count", report.shard.count}, {"may_be_empty", report.shard.may_be_empty}};
   for (const int shard : report.missing_shards) j["missing_shards"].push_back(shard + 1);
   j["interrupted"] = report.interrupted;
+  for (const Statement* s : report.not_begun) j["not_begun"].push_back(s->name);
   j["seconds"] = report.seconds;
   if (const FirstCallCount& f = report.first_calls; f.calls != 0) {
     j["first_calls"] = {

@@ -97,9 +97,10 @@ std::string report_junit(const GateReport& report) {
   }
   if (report.interrupted) {
     ++errors;
-    body +=
+    body += fmt::format(
         "    <testcase classname=\"gate\" name=\"the_run_was_not_interrupted\">\n      <error type=\"inconclusive\" "
-        "message=\"interrupted by a signal\"/>\n    </testcase>\n";
+        "message=\"interrupted by a signal: {}\"/>\n    </testcase>\n",
+        html::escaped(interrupted_text(report)));
   }
   std::string properties;
   const auto property = [&](const std::string& key, const std::string& value) {

@@ -158,7 +158,7 @@ std::string verdict_box(const GateReport& report, const std::vector<Diagnosis>& 
   for (const std::string& end : report.ends)
     more += "<p class=\"bad\">after all statements: " + html::escaped(end) + "</p>\n";
   if (report.interrupted)
-    more += "<p class=\"doubt\">interrupted: statements that had not finished have no verdict</p>\n";
+    more += "<p class=\"doubt\">interrupted: " + html::escaped(interrupted_text(report)) + "</p>\n";
   const std::string run =
       fmt::format("{}; suite {}, {} cases", report.candidate.path, report.suite, html::grouped(cases_of(report)));
   if (diagnoses.empty()) return html::verdict(css, word, exit, more + html::note(run));

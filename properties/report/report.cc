@@ -95,7 +95,8 @@ std::string reproduce_command(const GateReport& report, const StatementResult& r
 std::string again_command(const GateReport& report, const StatementResult& r) {
   const Counterexample& e = *r.counterexample;
   if (is_of_all_cases(r) || !not_reproduced(e).empty()) return run_command(report);
-  std::string command = reproduce_command(report, r, e.minimal);
+  std::string command = e.gpu.empty() ? "" : "CUDA_VISIBLE_DEVICES=" + e.gpu + " ";
+  command += reproduce_command(report, r, e.minimal);
   if (!e.reproduction) return command;
   for (const Preceding& p : e.reproduction->after) command += fmt::format(" --after '{}'", to_text(p, *r.statement));
   return command;
@@ -127,6 +128,13 @@ std::string exit_meaning(const GateReport& report) {
   if (report.missing_shards.empty()) return "inconclusive";
   return "inconclusive: of the shards " +
          join(report.missing_shards, ", ", [](int shard) { return std::to_string(shard + 1); }) + " there is no report";
+}
+
+std::string interrupted_text(const GateReport& report) {
+  std::string text = "statements that had not finished have no verdict";
+  if (report.not_begun.empty()) return text;
+  return text + fmt::format("; {} had not begun: {}", report.not_begun.size(),
+                            join(report.not_begun, ", ", [](const Statement* s) { return s->name; }));
 }
 
 std::string report_header(const GateReport& report) {
@@ -377,6 +385,7 @@ std::string report_summary(const GateReport& report) {
   for (const std::string& end : report.ends) out += "after all statements: " + end + "\n";
   out += soak_text(report);
   if (report.interrupted) out += "interrupted: statements that had not finished have no verdict\n";
+  for (const Statement* s : report.not_begun) out += fmt::format("{:<13} {}\n", "not begun", s->name);
   out += fmt::format("exit code {}: {}\n", exit_code(report), exit_meaning(report));
   const std::vector<std::string> unseen = not_seen(report);
   if (!unseen.empty()) out += fmt::format("not seen by {}: {}\n", report.suite, join(unseen, "; "));
@@ -574,8 +583,9 @@ std::string timings_text(const GateReport& report) {
   const GateTimings& t = *report.timings;
   const PhaseTimes::Seconds known = t.phases.sum();
   const PhaseTimes::Seconds all{std::max(known.wall, report.seconds * t.jobs), std::max(known.cpu, report.use.own_cpu)};
-  std::string out = fmt::format("\nwhere the time went: {} {}, {:.2f} s\n  {:<16} {:>9} {:>17}\n", t.jobs,
-                                t.jobs == 1 ? "job" : "jobs", report.seconds, "", "wall s", "CPU s");
+  std::string out = fmt::format("\nwhere the time went: {} {}{}, {:.2f} s\n  {:<16} {:>9} {:>17}\n", t.jobs,
+                                t.jobs == 1 ? "job" : "jobs", t.gpus > 1 ? fmt::format(" on {} GPUs", t.gpus) : "",
+                                report.seconds, "", "wall s", "CPU s");
   for (std::size_t i = 0; i < kPhaseNames.size(); ++i) {
     PhaseTimes::Seconds seconds = t.phases.of(static_cast<Phase>(i));
     // Jobs begin when the first process has answered, and end one after the other.

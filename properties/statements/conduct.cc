@@ -117,7 +117,7 @@ std::string refusal_problem(const Outcome& outcome, bool needs_message) {
   if (!outcome.outputs_untouched || outcome.out_of_bounds)
     return "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
   if (outcome.status != MXCHECK_INVALID && outcome.status != MXCHECK_UNSUPPORTED)
-    return "refused it with status " + std::to_string(outcome.status) + ", not as INVALID or UNSUPPORTED";
+    return "refused it with status " + status_text(outcome.status) + ", not as INVALID or UNSUPPORTED";
   return needs_message && outcome.message.empty() ? "refused without a message" : "";
 }
 

@@ -63,6 +63,15 @@ std::vector<std::vector<std::int64_t>> kept_slots(const RankedRoutes& r) {
   return kept;
 }
 
+// Before memory is taken for them: a row's number is an int32.
+void check_rows(const RankedRoutes& r, const std::vector<std::vector<std::int64_t>>& kept) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  std::int64_t rows = 0;
+  for (const std::vector<std::int64_t>& of_expert : kept) rows += std::ssize(of_expert);
+  if (rows > kMost || r.capacity > kMost / r.experts())
+    throw Error(ErrorKind::usage, "there are more than 2^31 - 1 rows: use a smaller capacity");
+}
+
 // The group that a value of ascending ends falls into.
 std::int64_t group_of(std::span<const std::int64_t> offsets, std::int64_t value) {
   return std::upper_bound(offsets.begin(), offsets.end(), value) - offsets.begin() - 1;
@@ -73,6 +82,7 @@ std::int64_t group_of(std::span<const std::int64_t> offsets, std::int64_t value)
 DispatchPlan plan_dispatch(const RankedRoutes& routes) {
   check_routes(routes);
   const std::vector<std::vector<std::int64_t>> kept = kept_slots(routes);
+  check_rows(routes, kept);
   DispatchPlan plan;
   plan.first_row.resize(kept.size());
   plan.counts.resize(static_cast<std::size_t>(checked_product(routes.ranks(), routes.experts(), "counts")));
@@ -80,8 +90,6 @@ DispatchPlan plan_dispatch(const RankedRoutes& routes) {
   for (const std::size_t expert : placed_experts(routes)) {
     const std::int64_t first = plan.rows();
     const std::int64_t rows = routes.capacity == 0 ? std::ssize(kept[expert]) : routes.capacity;
-    if (rows > std::numeric_limits<std::int32_t>::max() - first)
-      throw Error(ErrorKind::usage, "there are more than 2^31 - 1 rows: use a smaller capacity");
     plan.first_row[expert] = first;
     for (const std::int64_t slot : kept[expert]) {
       const std::int64_t token = group_of(routes.token_offsets, slot);

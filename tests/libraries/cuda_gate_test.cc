@@ -1,9 +1,14 @@
 // The gate's way with CUDA candidates, on a driver of host memory: what it must let pass, and what it must catch.
 
+#include <fstream>
+#include <set>
+
 #include "numerics/error.h"
 #include "properties/gate/gate.h"
+#include "properties/gate/gpus.h"
 #include "properties/records/record.h"
 #include "properties/records/replay.h"
+#include "properties/report/report.h"
 #include "tests/goldens/temporary_directory.h"
 #include "tests/libraries/fake_cuda.h"
 
@@ -105,6 +110,115 @@ TEST_F(CudaGateOnARightLibrary, leaves_a_record_that_replays_without_the_driver)
   const ReplayReport replayed = replay(read, 2, [](const ReplayedStatement&) {});
   EXPECT_TRUE(replayed.equal());
   EXPECT_GT(replayed.cases(), 500);
+}
+
+// Several GPUs of one host.
+
+class CudaGateOnGpus : public CudaGate {
+ protected:
+  // The report as JSON without times, which are all that may depend on the number of GPUs.
+  static std::string gate_on(int gpus, const char* mode, const std::string& only, int jobs = 4) {
+    setenv("FAKE_GPUS", std::to_string(gpus).c_str(), 1);
+    GateOptions o = options("libfake_candidate.so", only);
+    o.jobs = jobs;
+    report_ = FakeCuda::gate(o, mode);
+    report_.seconds = 0, report_.use = {};
+    for (StatementResult& r : report_.statements) {
+      r.seconds = 0;
+      for (SlowCase& slow : r.slowest) slow.seconds = 0;
+      r.slowest.clear();
+    }
+    return report_json(report_);
+  }
+  // The GPUs that processes of the candidate had, as the fake driver wrote them down.
+  static std::set<std::string> gpus_in(const std::string& log) {
+    std::ifstream file(log);
+    std::set<std::string> gpus;
+    for (std::string line; std::getline(file, line);) gpus.insert(line);
+    return gpus;
+  }
+  static inline GateReport report_;
+};
+
+constexpr const char* kEquality = "quantize_equals_the_reference";
+constexpr const char* kFew = "the_*";
+const std::string kFirstGpu = "GPU 0 (GPU-00000000-0000-0000-0000-000000000000)";
+const std::string kSecondGpu = "GPU 1 (GPU-00000000-0000-0000-0000-000000000001)";
+
+TEST_F(CudaGateOnGpus, reports_are_the_same_on_one_two_and_four) {
+  for (const char* mode : {"", "uses_the_default_stream"}) {
+    const std::string one = gate_on(1, mode, kFew);
+    EXPECT_FALSE(report_.statements.empty());
+    EXPECT_EQ(gate_on(2, mode, kFew), one);
+    EXPECT_EQ(gate_on(4, mode, kFew), one);
+  }
+}
+
+TEST_F(CudaGateOnGpus, jobs_have_them_in_turn) {
+  const test::TemporaryDirectory dir;
+  setenv("FAKE_LOG", (dir / "one").c_str(), 1);
+  gate_on(1, "", kFew);
+  EXPECT_EQ(gpus_in(dir / "one"), (std::set<std::string>{"0"}));
+  setenv("FAKE_LOG", (dir / "four").c_str(), 1);
+  gate_on(4, "", kFew);
+  EXPECT_EQ(gpus_in(dir / "four"), (std::set<std::string>{"0", "1", "2", "3"}));
+  setenv("FAKE_LOG", (dir / "of_two_jobs").c_str(), 1);
+  gate_on(4, "", kFew, 2);
+  EXPECT_EQ(gpus_in(dir / "of_two_jobs"), (std::set<std::string>{"0", "1"}));
+}
+
+TEST_F(CudaGateOnGpus, only_the_visible_ones_that_are_like_the_first_are_used) {
+  const test::TemporaryDirectory dir;
+  setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+  setenv("FAKE_LOG", (dir / "visible").c_str(), 1);
+  gate_on(4, "", kFew);
+  EXPECT_EQ(gpus_in(dir / "visible"), (std::set<std::string>{"1", "3"}));
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  setenv("FAKE_OTHER_MODEL", "1", 1);
+  setenv("FAKE_LOG", (dir / "alike").c_str(), 1);
+  gate_on(3, "", kFew);
+  EXPECT_EQ(gpus_in(dir / "alike"), (std::set<std::string>{"0", "2"}));
+}
+
+TEST_F(CudaGateOnGpus, one_that_gives_other_bits_is_named) {
+  setenv("FAKE_WRONG_GPU", "0", 1);
+  gate_on(2, "", kEquality);
+  EXPECT_EQ(exit_code(report_), 1);
+  EXPECT_NE(found(report_).find("; on " + kFirstGpu + ", not on " + kSecondGpu), std::string::npos) << found(report_);
+  const std::string again = again_command(report_, report_.statements.front());
+  EXPECT_TRUE(again.starts_with("CUDA_VISIBLE_DEVICES=GPU-00000000-0000-0000-0000-000000000000 mxcheck gate "))
+      << again;
+}
+
+TEST_F(CudaGateOnGpus, one_that_fails_is_named) {
+  setenv("FAKE_FAULTY_GPU", "0", 1);
+  gate_on(2, "", kEquality);
+  EXPECT_EQ(exit_code(report_), 6);
+  EXPECT_NE(found(report_).find("; on " + kFirstGpu + ", not on " + kSecondGpu), std::string::npos) << found(report_);
+}
+
+TEST_F(CudaGateOnGpus, a_fault_of_the_library_names_none) {
+  gate_on(2, "faults", kEquality);
+  EXPECT_EQ(exit_code(report_), 6);
+  EXPECT_EQ(found(report_).find("GPU"), std::string::npos) << found(report_);
+}
+
+TEST_F(CudaGateOnGpus, a_soak_names_the_one_that_gives_other_bits) {
+  setenv("FAKE_WRONG_GPU", "1", 1), setenv("FAKE_GPUS", "2", 1);
+  GateOptions o = options("libfake_candidate.so", "*");
+  o.soak_minutes = 0.02, o.jobs = 2;
+  const GateReport soak = run_soak(o, [](const StatementResult&, bool) {});
+  EXPECT_EQ(exit_code(soak), 1);
+  EXPECT_NE(found(soak).find("on " + kSecondGpu), std::string::npos) << found(soak);
+}
+
+TEST_F(CudaGateOnGpus, bad_ends_are_told_once_and_with_a_gpu_where_they_are_not_of_all) {
+  const std::vector<Gpu> two{{0, "GPU-a"}, {1, "GPU-b"}};
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts_of_ends({{"died", 0}, {"died", 1}, {"died", 0}}, two, 4), (Texts{"died"}));
+  EXPECT_EQ(texts_of_ends({{"died", 1}, {"died", 1}}, two, 4), (Texts{"died; on GPU 1 (GPU-b)"}));
+  EXPECT_EQ(texts_of_ends({{"died", 0}}, two, 1), (Texts{"died"}));
+  EXPECT_EQ(texts_of_ends({{"died", 0}, {"hung", 0}}, {}, 4), (Texts{"died", "hung"}));
 }
 
 // Routers: their own report of a NaN, records, replay.

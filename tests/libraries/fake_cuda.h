@@ -15,7 +15,9 @@ class FakeCuda : public testing::Test {
  protected:
   void SetUp() override { setenv("LD_LIBRARY_PATH", MXCHECK_FAKE_CUDA, 1); }
   void TearDown() override {
-    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA", "FAKE_MODEL", "FAKE_NO_DEVICE"}) unsetenv(name);
+    for (const char* name : {"LD_LIBRARY_PATH", "FAKE_CUDA", "FAKE_MODEL", "FAKE_NO_DEVICE", "FAKE_GPUS", "FAKE_LOG",
+                             "FAKE_OTHER_MODEL", "FAKE_WRONG_GPU", "FAKE_FAULTY_GPU", "CUDA_VISIBLE_DEVICES"})
+      unsetenv(name);
   }
   static std::string file(const std::string& name) { return std::string(MXCHECK_FAKE_CUDA) + "/" + name; }
   static GateOptions options(const std::string& library, const std::string& only) {

@@ -78,6 +78,20 @@ TEST(StepClaims, hold_of_rows_that_come_back_in_whatever_order) {
   EXPECT_TRUE(twice.says("o is outside of what any order of its sums can give")) << twice.out;
 }
 
+TEST(StepClaims, find_larger_errors_of_rows_that_come_back) {
+  constexpr const char* kErrors = "combine_is_as_accurate_as_the_reference";
+  const auto accurate = [&](const std::string& library) {
+    return mxcheck::test::gate_on(
+        library, "",
+        std::string("--claim combine=as_accurate_as:exact --cases 60 --seed 1 --only ") + kErrors + " 2>&1");
+  };
+  for (const char* order : {"rows_added_up_rank_by_rank", "rows_added_as_they_arrive"})
+    expect_held(accurate(MXCHECK_DISPATCH_FAULTS + std::string(order) + ".so"), {kErrors});
+  const ShellAnswer rounded = accurate(library_of("sum_in_bf16"));
+  EXPECT_EQ(rounded.code, 1) << rounded.out;
+  EXPECT_TRUE(rounded.says("o is less accurate than its contract")) << rounded.out;
+}
+
 constexpr const char* kSwiglu = "swiglu_is_within_its_interval";
 constexpr const char* kGradient = "swiglu_backward_is_within_its_interval";
 

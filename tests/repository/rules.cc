@@ -515,7 +515,8 @@ const std::vector<Arrow>& property_arrows() {
       // The sums of combine are those of aggregate: its elements, its table and its lines of a report.
       {"properties/operations/dispatch/",
        {"properties/core/", "properties/operations/dispatch/", "properties/operations/layer/expand.h",
-        "properties/operations/layer/problem.h", "properties/operations/layer/tensors.h"}},
+        "properties/operations/layer/problem.h", "properties/operations/layer/sum_errors.h",
+        "properties/operations/layer/tensors.h"}},
       {"properties/operations/registry", {"properties/core/", "properties/operations/"}},
       {"properties/statements/", {"properties/core/", "properties/statements/"}},
       // Goldens and black boxes are explained by the tables and problems of their operations.

@@ -408,7 +408,7 @@ void add_gate(Command& app) {
   gate.option("--save", options->save, "directory for counterexamples as tensors; '' saves none").shows_default();
   add_process_limits(gate, options->limits, "");
   gate.flag("--fail-fast", options->fail_fast, "stop at the first statement that fails");
-  gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on a device")
+  gate.option("--jobs", options->jobs, "statements side by side; 0: as many as the machine has cores, 4 on each GPU")
       .between(0, 256);
   gate.flag("--list", options->list, "print the statements, those of --only, and exit");
   gate.exits({{0, "every statement held"},

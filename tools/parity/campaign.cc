@@ -1,5 +1,6 @@
 // mxcheck parity campaign: all runs of one text, each once.
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,9 +18,11 @@
 namespace mxcheck {
 namespace {
 
+constexpr int kAtOnce = 5;  // runs of one GPU, or of the CPU
+
 struct CampaignCommand {
   std::string file, folder, data, engine = "cpu";
-  int at_once = 5, threads = 0;
+  int at_once = 0, threads = 0;
   bool keeps_checkpoints = false, lists = false;
 };
 
@@ -47,8 +50,10 @@ int run_command(const CampaignCommand& o) {
   const Corpus corpus = !o.data.empty()                     ? corpus_at(o.data)
                         : campaign.preset == kVerdictPreset ? english_corpus()
                                                             : boost_corpus();
+  const std::shared_ptr<TrainingGpus> gpus = parity_gpus(o.engine);
+  const int at_once = o.at_once > 0 ? o.at_once : kAtOnce * (gpus == nullptr ? 1 : std::max(1, gpus->count()));
   const EngineMaker engine = [&](const TrainingConfig& config) {
-    return parity_engine(o.engine, config, campaign.plan.validation_sequences, o.threads);
+    return parity_engine(o.engine, config, campaign.plan.validation_sequences, o.threads, gpus);
   };
   const auto begun = std::chrono::steady_clock::now();
   bool ended = false;
@@ -56,7 +61,7 @@ int run_command(const CampaignCommand& o) {
   {
     const StopOnSignal stop;
     Progress line("campaign");
-    ended = run_campaign(runs, corpus, engine, {o.at_once, parity_version(), o.keeps_checkpoints},
+    ended = run_campaign(runs, corpus, engine, {at_once, parity_version(), o.keeps_checkpoints},
                          [&](const CampaignProgress& p) {
                            last = p;
                            line.now(fmt::format("{} of {} runs, {}", p.runs_done, p.runs, p.now),
@@ -86,7 +91,9 @@ void add_parity_campaign(Command& parity) {
   sub.option("--engine", o->engine, "What computes: cpu, sm90 (a Hopper GPU), or a library of kernels/train.h")
       .shows_default()
       .not_empty();
-  sub.option("--at-once", o->at_once, "Runs at a time").shows_default().between(1, 64);
+  sub.option("--at-once", o->at_once, "Runs at a time, of all GPUs together; 0: five on each GPU, or on the CPU")
+      .shows_default()
+      .between(0, 512);
   sub.option("--threads", o->threads, "Of the CPU for each run; 0: all; they change no bit").between(0, 1024);
   sub.flag("--keep-checkpoints", o->keeps_checkpoints, "Leave the states that runs branched off from");
   sub.flag("--list", o->lists, "Say which runs it has, and compute none");

@@ -33,9 +33,12 @@ void add_parity_campaign(Command& parity);
 // headers of Boost.
 Corpus corpus_of(const std::string& data, const std::string& training_sha256);
 
-// "cpu", "sm90" or a library: what computes runs of this configuration. threads: of the CPU.
+// "cpu", "sm90" or a library: what computes runs of this configuration. threads: of the CPU. gpus: parity_gpus(engine).
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
-                                              std::int64_t validation_sequences, int threads);
+                                              std::int64_t validation_sequences, int threads,
+                                              const std::shared_ptr<TrainingGpus>& gpus);
+// The GPUs that runs of an engine are dealt to; null of the CPU's.
+std::shared_ptr<TrainingGpus> parity_gpus(const std::string& engine);
 std::string parity_version();  // version and commit, as runs record it
 
 // "mxfp8, seed 1": names a run among others. Rounding, moments and a perturbed weight appear if they are not the usual

@@ -135,20 +135,22 @@ int train_run(const ParityRunOptions& o) {
   // Options are refused before 131 MB are read.
   std::vector<ParityRun> asked = parity_runs_of(o);
   const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
+  const std::shared_ptr<TrainingGpus> gpus = parity_gpus(o.engine);
   std::vector<ConcurrentRun> runs;
   for (ParityRun& run : asked) {
     RunRequest& r = run.request;
     r.corpus = &corpus;
     if (run.trunk) {
       check_data(*run.trunk, corpus);
-      r.trunk = [trunk = run.trunk, step = r.branch->step, plan = r.plan, &corpus, &o] {
+      r.trunk = [trunk = run.trunk, step = r.branch->step, plan = r.plan, &corpus, &o, gpus] {
         const auto engine = [&](const TrainingConfig& config) {
-          return parity_engine(o.engine, config, plan.validation_sequences, o.threads);
+          return parity_engine(o.engine, config, plan.validation_sequences, o.threads, gpus);
         };
         return state_of(*trunk, step, corpus, engine, {});
       };
     }
-    std::unique_ptr<TrainingEngine> engine = parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads);
+    std::unique_ptr<TrainingEngine> engine =
+        parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads, gpus);
     runs.push_back({std::move(r), std::move(engine)});
   }
   std::vector<ConcurrentRunEnd> ends;
@@ -417,7 +419,8 @@ Corpus corpus_of(const std::string& data, const std::string& training_sha256) {
 }
 
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
-                                              std::int64_t validation_sequences, int threads) {
+                                              std::int64_t validation_sequences, int threads,
+                                              const std::shared_ptr<TrainingGpus>& gpus) {
   if (engine == "cpu") {
     require_memory(config, validation_sequences);
     return cpu_engine(config, threads);
@@ -425,7 +428,11 @@ std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const T
   // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
   const bool is_path = engine.find('/') != std::string::npos || engine.ends_with(".so");
   const std::string library = find_candidate_library(is_path ? engine : engine + "_train", own_executable());
-  return device_engine(config, library, std::min(validation_sequences, kSequencesAtOnce), threads);
+  return device_engine(config, library, std::min(validation_sequences, kSequencesAtOnce), threads, gpus);
+}
+
+std::shared_ptr<TrainingGpus> parity_gpus(const std::string& engine) {
+  return engine == "cpu" ? nullptr : std::make_shared<TrainingGpus>(visible_gpus());
 }
 
 std::string parity_version() { return std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")"); }

@@ -59,11 +59,38 @@ std::string gpu_name() {
   return "a GPU without a name";
 }
 
+// An engine's place on one of several GPUs; on a host without several it is nothing.
+class GpuPlace {
+ public:
+  explicit GpuPlace(std::shared_ptr<TrainingGpus> gpus) : gpus_(std::move(gpus)) {
+    if (gpus_ != nullptr && !gpus_->are_several()) gpus_.reset();
+    if (gpus_ != nullptr) number_ = gpus_->take();
+  }
+  ~GpuPlace() {
+    if (gpus_ != nullptr) gpus_->give_back(number_);
+  }
+  GpuPlace(const GpuPlace&) = delete;
+  GpuPlace& operator=(const GpuPlace&) = delete;
+
+  // For the calls that this thread makes next: engines of one thread may be on different GPUs.
+  void bind() const {
+    if (gpus_ != nullptr) gpus_->bind(number_);
+  }
+  [[nodiscard]] std::string device() const { return gpus_ != nullptr ? gpus_->name(number_) : gpu_name(); }
+  [[nodiscard]] std::string text() const { return gpus_ != nullptr ? " on GPU " + std::to_string(number_) : ""; }
+
+ private:
+  std::shared_ptr<TrainingGpus> gpus_;
+  int number_ = 0;
+};
+
 class DeviceEngine final : public TrainingEngine {
  public:
-  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads)
+  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads,
+               const std::shared_ptr<TrainingGpus>& gpus)
       : config_(config),
         threads_(threads),
+        gpu_(gpus),
         table_(load_table(library)),
         rotary_(rotary_table(config.model.length, config.model.head_width())),
         parameters_(parameters_of(config.model).size()) {
@@ -83,15 +110,23 @@ class DeviceEngine final : public TrainingEngine {
     c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
     c.bf16_last = config.bf16_last;
     check_known(table_, config);
+    gpu_.bind();
     require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
   }
-  ~DeviceEngine() override { table_.destroy(run_); }
+  ~DeviceEngine() override {
+    try {
+      gpu_.bind();
+    } catch (const Error&) {  // a GPU that is lost: destroy() gives back what there is
+    }
+    table_.destroy(run_);
+  }
 
   [[nodiscard]] std::string name() const override { return table_.name; }
-  [[nodiscard]] std::string device() const override { return gpu_name(); }
+  [[nodiscard]] std::string device() const override { return gpu_.device(); }
   [[nodiscard]] std::int64_t steps_done() const override { return step_; }
 
   void load(TrainingState state) override {
+    gpu_.bind();
     for (std::size_t p = 0; p < parameters_; ++p) {
       require(table_.set_parameter(run_, static_cast<std::int64_t>(p), state.weights[p].data(),
                                    state.first_moments[p].data(), state.second_moments[p].data(), message_.data(),
@@ -103,6 +138,7 @@ class DeviceEngine final : public TrainingEngine {
   }
 
   [[nodiscard]] const TrainingState& state() override {
+    gpu_.bind();
     for (std::size_t p = 0; p < parameters_; ++p) {
       require(table_.get_parameter(run_, static_cast<std::int64_t>(p), state_.weights[p].data(),
                                    state_.first_moments[p].data(), state_.second_moments[p].data(), message_.data(),
@@ -114,6 +150,7 @@ class DeviceEngine final : public TrainingEngine {
   }
 
   StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    gpu_.bind();
     const OptimizerConfig& o = config_.optimizer;
     mxcheck_train_step input{};
     input.size = sizeof(input);
@@ -144,6 +181,7 @@ class DeviceEngine final : public TrainingEngine {
   }
 
   Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    gpu_.bind();
     const ModelShape& m = config_.model;
     mxcheck_train_evaluation e{};
     e.size = sizeof(e);
@@ -178,11 +216,12 @@ class DeviceEngine final : public TrainingEngine {
     if (status == MXCHECK_OK) return;
     const bool is_request = status == MXCHECK_INVALID || status == MXCHECK_UNSUPPORTED;
     throw Error(is_request ? ErrorKind::usage : ErrorKind::environment,
-                std::string(table_.name) + ": " + what + ": " + message_.data());
+                std::string(table_.name) + gpu_.text() + ": " + what + ": " + message_.data());
   }
 
   TrainingConfig config_;
   int threads_;
+  GpuPlace gpu_;
   const mxcheck_train_table& table_;
   RotaryTable rotary_;
   std::size_t parameters_;
@@ -197,9 +236,10 @@ class DeviceEngine final : public TrainingEngine {
 }  // namespace
 
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
-                                              std::int64_t evaluation_sequences, int threads) {
+                                              std::int64_t evaluation_sequences, int threads,
+                                              const std::shared_ptr<TrainingGpus>& gpus) {
   check(config);
-  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads);
+  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads, gpus);
 }
 
 namespace {

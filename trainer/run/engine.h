@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reference/training/step.h"
+#include "trainer/run/gpus.h"
 
 namespace mxcheck {
 
@@ -39,12 +40,13 @@ class TrainingEngine {
 // The reference. threads as everywhere: 0 for the machine's.
 std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads);
 
-// A library of kernels/train.h on this machine's first GPU. Evaluations have up to `evaluation_sequences` sequences.
-// Threads (0: the machine's) make the observations of what the device computed.
+// A library of kernels/train.h on a GPU of this machine: on one of `gpus`, without them on the first. Evaluations have
+// up to `evaluation_sequences` sequences. Threads (0: the machine's) make the observations of what the device computed.
 // Errors: Error{environment} for a library that cannot be loaded or is of another version, and of a device that fails;
 // Error{usage} for a configuration that it does not offer, with its own words.
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
-                                              std::int64_t evaluation_sequences, int threads);
+                                              std::int64_t evaluation_sequences, int threads,
+                                              const std::shared_ptr<TrainingGpus>& gpus = nullptr);
 
 // --- layers of the device engine
 //

@@ -50,7 +50,8 @@ class RoutedOperation : public Operation {
 
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::vector<std::string_view> claims() const override {
-    return name_ == "combine" ? std::vector<std::string_view>{kAnyOrder} : std::vector<std::string_view>();
+    if (name_ != "combine") return {};
+    return {kAnyOrder, kAsAccurateAsExact};
   }
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override;
   [[nodiscard]] Policy policy(const Case& c) const override;

@@ -82,8 +82,6 @@ class CombineProblem final : public RoutedProblem {
   [[nodiscard]] std::vector<ProblemInput> inputs() const override;
 
   void describe_outputs();
-
- private:
   // The same sums as an aggregation, whose table and lines are those of combine.
   [[nodiscard]] AggregateProblem as_aggregation() const;
 };

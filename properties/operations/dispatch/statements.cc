@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 #include "properties/core/rng.h"
 #include "properties/operations/dispatch/operation.h"
 #include "properties/operations/dispatch/problem.h"
+#include "properties/operations/layer/sum_errors.h"
 #include "reference/layer/any_order.h"
 #include "reference/layer/swiglu.h"
 
@@ -85,6 +87,25 @@ std::optional<Finding> adds_up_in_any_order(CheckContext& context, const Case& c
                             wanted);
   };
   return lies_within(context, c, ranges, "{} is outside of what any order of its sums can give");
+}
+
+std::optional<Finding> compares_errors_of_combine(CheckContext& context, const Case& c) {
+  return compares_errors_of_sums(
+      context, c, [](const Problem& p) { return static_cast<const CombineProblem&>(p).as_aggregation(); });
+}
+
+// Many outputs, as of aggregate: in BF16 one of some thousands shows the order of its sum. Each variant has seeds of
+// its own.
+std::vector<Case> many_combined(std::span<const Variant> variants, Suite suite) {
+  const std::size_t each = (suite == Suite::quick ? 1 : suite == Suite::full ? 4 : 16) * 32;
+  std::vector<Case> cases;
+  for (const Variant& v : variants) {
+    for (std::size_t i = 0; i < each; ++i) {
+      const DispatchCase own = shaped(i % 2 == 0 ? Homes::scattered : Homes::turns, 64, i % 2 == 0 ? 8 : 16);
+      cases.push_back(routed_corner(v, {48, 0, 80}, 256, own, Data::normal, derived_seed(i, to_text(v)) >> 16));
+    }
+  }
+  return cases;
 }
 
 // --- laws of dispatch: nothing but the call's own tensors is looked at
@@ -298,6 +319,20 @@ std::vector<Statement> routed_equality_statements() {
   s[2].applies = [](const Variant& v, std::span<const Variant>) { return is_combine(v) && !promises_bits(v); };
   s[2].check = adds_up_in_any_order;
   s[2].repeats_bits = false, s[2].recorded = false;
+  Statement accuracy = s[2];
+  accuracy.name = "combine_is_as_accurate_as_the_reference";
+  accuracy.sentence = "where the reference's accuracy is promised, errors against the exact sum are no larger than its";
+  accuracy.source = "properties/core/claims.h; numerics/measure/paired_errors.h";
+  accuracy.applies = [](const Variant& v, std::span<const Variant>) {
+    return is_combine(v) && claim_of(v.operation) == kAsAccurateAsExact;
+  };
+  accuracy.check = compares_errors_of_combine;
+  accuracy.data = {Data::normal, Data::sparse};  // alike wherever they stand
+  accuracy.corners = {};                         // their seeds are those of other variants too
+  accuracy.shared_corners = many_combined;
+  accuracy.covers_pairs = false;
+  accuracy.tally = [] { return std::make_shared<ErrorTally>("o", "the sum of magnitudes"); };
+  s.push_back(accuracy);
   return s;
 }
 

@@ -17,6 +17,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@
 #include "properties/core/rng.h"
 #include "properties/operations/layer/operation.h"
 #include "properties/operations/layer/problem.h"
+#include "properties/operations/layer/sum_errors.h"
 #include "reference/layer/any_order.h"
 
 namespace mxcheck {
@@ -99,12 +101,24 @@ std::optional<Finding> compares_errors_of(CheckContext& context, const Case& c, 
   return std::nullopt;
 }
 
-std::optional<Finding> compares_errors_of_sums(CheckContext& context, const Case& c) {
-  return compares_errors_of<AggregateProblem>(context, c, 0, with_rows_apart,
-                                              [](const AggregateProblem& p, std::int64_t token, std::int64_t col) {
-                                                return exact_aggregate(added_rows(p), added_slots(p), token, col);
-                                              });
+std::optional<Finding> compares_errors_of_aggregate(CheckContext& context, const Case& c) {
+  return compares_errors_of_sums(context, c, [](const Problem& p) { return static_cast<const AggregateProblem&>(p); });
 }
+
+}  // namespace
+
+std::optional<Finding> compares_errors_of_sums(CheckContext& context, const Case& c, const AsSums& as_sums) {
+  std::optional<AggregateProblem> sums;
+  const auto chosen = [&](const Problem& p, const std::vector<std::size_t>& places) {
+    sums.emplace(as_sums(p));
+    return with_rows_apart(*sums, places);
+  };
+  return compares_errors_of<Problem>(context, c, 0, chosen, [&](const Problem&, std::int64_t token, std::int64_t col) {
+    return exact_aggregate(added_rows(*sums), added_slots(*sums), token, col);
+  });
+}
+
+namespace {
 
 // SwiGLU and its gradient.
 
@@ -336,7 +350,7 @@ std::vector<Statement> step_claim_statements(const std::vector<Statement>& equal
        "a token's rows",
        "aggregate_is_as_accurate_as_the_reference",
        "where the reference's accuracy is promised, errors against the exact sum are no larger than its", "o",
-       "the sum of magnitudes", adds_its_rows, compares_errors_of_sums},
+       "the sum of magnitudes", adds_its_rows, compares_errors_of_aggregate},
       {[](const Variant& v) { return is_swiglu(v) && !is_backward(v); }, "swiglu_equals_the_reference",
        "swiglu_is_within_its_interval",
        "where no bits are promised, A lies in the interval that holds every sigmoid as good as CUDA's intrinsics and "

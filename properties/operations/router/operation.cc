@@ -399,7 +399,7 @@ std::optional<Finding> refuses_nan(CheckContext& context, const Case& c) {
   } else if (!outcome.outputs_untouched || outcome.out_of_bounds) {
     finding.summary += "refused but wrote " + outcome.out_of_bounds.value_or("to an output");
   } else if (outcome.status != MXCHECK_INVALID) {
-    finding.summary += fmt::format("refused with status {}", outcome.status);
+    finding.summary += "refused with status " + status_text(outcome.status);
   } else {
     finding.summary += fmt::format("named another place than element {}: \"{}\"", first, outcome.message);
   }

@@ -290,6 +290,14 @@ CallVerdict ran(const Outcome& outcome, const Case& c = plain()) {
   return run_checked(runner, Call{}, c);
 }
 
+TEST(Check, a_status_has_the_name_that_libraries_know_and_its_number) {
+  EXPECT_EQ(status_text(MXCHECK_OK), "MXCHECK_OK (0)");
+  EXPECT_EQ(status_text(MXCHECK_UNSUPPORTED), "MXCHECK_UNSUPPORTED (1: this combination is not offered)");
+  EXPECT_EQ(status_text(MXCHECK_INVALID), "MXCHECK_INVALID (2: the arguments are wrong)");
+  EXPECT_EQ(status_text(MXCHECK_FAILED), "MXCHECK_FAILED (5)");
+  EXPECT_EQ(status_text(-3), "-3, which is no mxcheck_status");
+}
+
 TEST(Check, whatever_a_call_may_not_do_is_a_finding) {
   Outcome o;
   EXPECT_TRUE(ran(o).outcome);
@@ -300,7 +308,8 @@ TEST(Check, whatever_a_call_may_not_do_is_a_finding) {
   EXPECT_EQ(ran(o).finding->summary, "it waited");
   o = {}, o.status = MXCHECK_INVALID, o.message = "no";
   EXPECT_EQ(ran(o).finding->kind, FindingKind::refused);
-  EXPECT_NE(ran(o).finding->summary.find("status 2, \"no\""), std::string::npos);
+  EXPECT_NE(ran(o).finding->summary.find("status MXCHECK_INVALID (2: the arguments are wrong), \"no\""),
+            std::string::npos);
   o = {}, o.kind = OutcomeKind::timed_out;
   EXPECT_EQ(ran(o).finding->kind, FindingKind::fault);
   o = {}, o.kind = OutcomeKind::crashed, o.signal = 11;

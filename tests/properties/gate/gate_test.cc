@@ -430,7 +430,8 @@ TEST(Gate, a_hang_is_a_fault_and_ends_by_the_limit) {
 TEST(Gate, an_interrupt_ends_a_wait_and_nothing_cut_short_has_held) {
   const Toy toy("hangs");
   std::atomic<bool> interrupted{false};
-  GateOptions options = toy_options(kQuantize);
+  GateOptions options = toy_options("[qt]*");
+  options.jobs = 1;
   options.time_limit = std::chrono::minutes(5);
   options.interrupted = &interrupted;
   // The interrupt comes when the call is known to hang: the toy leaves a file.
@@ -453,6 +454,12 @@ TEST(Gate, an_interrupt_ends_a_wait_and_nothing_cut_short_has_held) {
   EXPECT_EQ(exit_code(r), 4);
   for (const StatementResult& s : r.statements) {
     EXPECT_NE(s.verdict, Verdict::held);
+  }
+  ASSERT_FALSE(r.not_begun.empty());
+  EXPECT_EQ(r.statements.size() + r.not_begun.size(), r.planned);
+  for (const Statement* s : r.not_begun) {
+    EXPECT_NE(s->name, kQuantize);
+    expect_contains(report_summary(r), "not begun     " + std::string(s->name) + "\n");
   }
   EXPECT_FALSE(has_children());
 }

@@ -59,6 +59,14 @@ TEST(Launch, of_a_library_is_the_tool_without_our_variables) {
   EXPECT_FALSE(has(launch, "MXCHECK_C_LIBRARY=/some/lib.so"));
 }
 
+TEST(Launch, on_a_gpu_sees_that_one_alone) {
+  const Variable visible("CUDA_VISIBLE_DEVICES", "2,3");
+  EXPECT_TRUE(has(launch_of("/bin/mxcheck", "/lib/libmine.so", 5, 6, ""), "CUDA_VISIBLE_DEVICES=2,3"));
+  const Launch on_one = launch_of("/bin/mxcheck", "/lib/libmine.so", 5, 6, "", "GPU-1");
+  EXPECT_TRUE(has(on_one, "CUDA_VISIBLE_DEVICES=GPU-1"));
+  EXPECT_FALSE(has(on_one, "CUDA_VISIBLE_DEVICES=2,3"));
+}
+
 TEST_F(OfPython, is_the_interpreter_with_the_worker) {
   const Variable python("MXCHECK_PYTHON", "/opt/python");
   const Variable library("MXCHECK_C_LIBRARY", "/some/lib.so");

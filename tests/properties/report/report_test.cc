@@ -220,7 +220,8 @@ TEST(Report, what_several_statements_met_is_told_once) {
   const StatementResult& first = result_of(r, kQuantize);
   ASSERT_TRUE(first.counterexample);
   const std::string text = counterexample_text(r, first, "");
-  test::expect_contains(text, "  cause     the candidate refused a case that it claims to support: status 5");
+  test::expect_contains(
+      text, "  cause     the candidate refused a case that it claims to support: status MXCHECK_FAILED (5), ");
   EXPECT_EQ(text.find("  found "), std::string::npos) << text;
   StatementResult second = first;
   second.statement = &all_statements().back();
@@ -250,6 +251,7 @@ TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
   for (const char* mode : {"", "column_33_is_wrong", "crashes", "foreign_text", "supports_nothing", "no_message"}) {
     GateReport r = run_toy(mode, mode[0] == '\0' ? kFast : "[pq]*", 20);
     r.interrupted = mode[0] == 's';
+    if (r.interrupted) r.not_begun = {&all_statements().back()};
     const std::string text = report_junit(r);
     XmlChecker xml(text);
     EXPECT_EQ(xml.check(), "") << mode;
@@ -273,7 +275,9 @@ TEST(Report, junit_is_well_formed_whatever_the_candidate_says) {
       EXPECT_EQ(xml.attributes["failure.type"].at(0), "mismatch");
     }
     if (r.interrupted) {
-      EXPECT_EQ(xml.attributes["error.message"].back(), "interrupted by a signal");
+      EXPECT_EQ(xml.attributes["error.message"].back(),
+                "interrupted by a signal: statements that had not finished have no verdict; 1 had not begun: " +
+                    std::string(all_statements().back().name));
     }
   }
 }

@@ -63,6 +63,16 @@ TEST(Dispatch, has_ranks_without_tokens_and_without_experts) {
   EXPECT_EQ(nobody.plan().row_token, (RowNumbers{-1, -1, -1}));
 }
 
+TEST(Dispatch, has_the_experts_of_a_rank_in_ascending_order_however_many_there_are) {
+  OwnRoutes routes{{0, 1, 1}, {}, {0, 40}, {}};
+  RowNumbers rows;
+  for (std::int32_t expert = 0; expert < 40; ++expert) {
+    routes.expert_rank.push_back(expert % 2), routes.slot_experts.push_back(expert);
+    rows.push_back(expert / 2 + expert % 2 * 20);
+  }
+  EXPECT_EQ(routes.plan().slot_rows, rows);
+}
+
 TEST(Dispatch, moves_the_bytes_of_rows_and_their_scales) {
   const DispatchPlan plan = two_ranks().plan();
   const Words x{0x0001, 0x7FC1, 0x0100, 0xFFFF, 0x0002, 0x8000, 0x1234, 0x7F80};  // two columns
@@ -103,6 +113,15 @@ TEST(Combine, weights_are_of_slots_and_those_of_dropped_ones_are_not_read) {
   const std::vector<float> weights{0.5F, 1, 2, nan, 1, -1, nan, 4};
   // 0.5 * 2 + 1 * 1, 2 * 2, 1 * 3 - 1 * 1, 4 * 1
   EXPECT_EQ(combine(routes.plan(), routes.view(), {y, 1, weights}), (Words{kTwo, 0x4080, kTwo, 0x4080}));
+}
+
+TEST(Combine, rows_have_the_weights_of_their_slots_and_rows_of_none_have_one) {
+  OwnRoutes routes = two_ranks();
+  routes.capacity = 2;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> weights{0.5F, 8, 2, nan, 3, -1, nan, 4};
+  EXPECT_EQ(weights_of_rows(routes.plan(), weights), (std::vector<float>{8, 2, 1, 1, 3, 4, 0.5F, -1}));
+  EXPECT_TRUE(weights_of_rows(routes.plan(), {}).empty());
 }
 
 TEST(Combine, a_token_without_rows_has_zero) {
@@ -174,6 +193,20 @@ TEST(Dispatch, names_what_is_wrong_with_routes) {
   OwnRoutes routes = two_ranks();
   routes.rank_tokens[1] = 5;
   expect_refused(ErrorKind::input, "rank_tokens[1] is 5: offsets ascend from 0 to 4", routes);
+  for (const Ends& ends : {Ends{0, 3, 5}, Ends{0, 3, 3}, Ends{0, 4, 2}, Ends{0, 4, 1, 4}}) {
+    routes = two_ranks();
+    routes.rank_tokens = ends;
+    expect_refused(ErrorKind::input, "rank_tokens[2] is " + std::to_string(ends[2]), routes);
+  }
+  for (const std::int64_t first : {-1, 1}) {
+    routes = two_ranks();
+    routes.token_offsets[0] = first;
+    expect_refused(ErrorKind::input, "token_offsets[0] is " + std::to_string(first), routes);
+  }
+  routes = two_ranks();
+  routes.token_offsets[2] = 1;
+  expect_refused(ErrorKind::input, "token_offsets[2] is 1: offsets ascend", routes);
+  expect_refused(ErrorKind::usage, "token_offsets is empty", {{0, 0}, {0}, {}, {}});
   routes = two_ranks();
   routes.token_offsets.back() = 7;
   expect_refused(ErrorKind::input, "token_offsets[4] is 7", routes);
@@ -187,11 +220,16 @@ TEST(Dispatch, names_what_is_wrong_with_routes) {
   routes.capacity = -1;
   expect_refused(ErrorKind::usage, "capacity is negative", routes);
   expect_refused(ErrorKind::usage, "at least one rank", {{0}, {0}, {0}, {}});
-  routes.capacity = std::int64_t{1} << 40;
-  expect_refused(ErrorKind::usage, "2^31 - 1 rows", routes);
+  expect_refused(ErrorKind::usage, "one expert", {{0, 0}, {}, {0}, {}});
+  for (const int power : {29, 40, 62}) {  // of four experts together: 2^31 rows, and more
+    routes.capacity = std::int64_t{1} << power;
+    expect_refused(ErrorKind::usage, "2^31 - 1 rows", routes);
+  }
   const OwnRoutes right = two_ranks();
   test::expect_error(ErrorKind::usage, "as many as there are slots",
                      [&] { (void)weights_of_rows(right.plan(), std::vector<float>(3)); });
+  test::expect_error(ErrorKind::usage, "as many as there are slots",
+                     [&] { (void)weights_of_rows(right.plan(), std::vector<float>(9)); });
   test::expect_error(ErrorKind::usage, "fewer rows", [&] { (void)dispatched(right.plan(), {}, 2); });
 }
 

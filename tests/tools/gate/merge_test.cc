@@ -112,9 +112,15 @@ TEST_F(Shards, that_were_interrupted_or_are_not_there_are_run) {
   EXPECT_EQ(answers[0].code, 0) << answers[0].err;
   make("right", 2);
   nlohmann::ordered_json kept = nlohmann::ordered_json::parse(read_file(dir / "2.json"));
-  kept["interrupted"] = true;
+  kept["interrupted"] = true, kept["not_begun"] = {"quantize_equals_the_reference"};
   write_file(dir / "2.json", kept.dump());
-  EXPECT_EQ(mxcheck("merge 1.json 2.json").code, 4);
+  const Answer merged = mxcheck("merge 1.json 2.json");
+  EXPECT_EQ(merged.code, 4);
+  expect_contains(merged.out, "not begun     quantize_equals_the_reference\n");
+  nlohmann::ordered_json wrong = kept;
+  wrong["not_begun"] = {"there_is_no_such_statement"};
+  write_file(dir / "3.json", wrong.dump());
+  expect_refused(2, "3.json: ", "merge 1.json 3.json");
   const Answer a = toy("right", std::string(kRun) + "--shard 2/2 --report 2.json --resume");
   EXPECT_EQ(a.out.find("nothing runs again"), std::string::npos);
   EXPECT_EQ(mxcheck("merge 1.json 2.json").code, 0);

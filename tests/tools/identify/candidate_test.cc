@@ -111,7 +111,7 @@ TEST_F(IdentifyCandidate, crashes_hangs_and_refusals_are_reported_and_the_next_p
   EXPECT_TRUE(says(hung, "did not return within the time limit")) << hung.out;
   const auto refused = identify("operations=matmul,quantize;contracts=sm90_fp8;ends=refuses", "--only format=e4m3");
   EXPECT_EQ(refused.code, 1) << refused.out;
-  EXPECT_TRUE(says(refused, "status 2, \"not today\"")) << refused.out;
+  EXPECT_TRUE(says(refused, "status MXCHECK_INVALID (2: the arguments are wrong), \"not today\"")) << refused.out;
 }
 
 TEST_F(IdentifyCandidate, what_cannot_be_asked_is_said) {

@@ -13,6 +13,7 @@
 extern "C" {
 int fake_launch(void* stream, void (*kernel)(void*), void* argument);
 void fake_fault();
+int fake_gpu();
 }
 
 namespace fake {

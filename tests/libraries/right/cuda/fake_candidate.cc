@@ -1,6 +1,9 @@
 // A candidate for the fake driver: honest.h, as a kernel in a stream. FAKE_CUDA in the
 // environment names what it does wrong.
 
+#include <cstring>
+#include <string>
+
 #include "tests/libraries/right/cuda/fake.h"
 #include "tests/libraries/right/honest.h"
 
@@ -22,7 +25,9 @@ void kernel(void* argument) {
   }
   honest::quantize(&call);
   if (mode("writes_past_the_end") && honest::elements(&call) > 0) honest::codes(&call)[honest::elements(&call)] = 1;
-  if (mode("faults")) fake_fault();
+  const std::string own = std::to_string(fake_gpu());
+  if (mode(own, "FAKE_WRONG_GPU") && honest::elements(&call) > 1) honest::codes(&call)[1] ^= 1;
+  if (mode("faults") || mode(own, "FAKE_FAULTY_GPU")) fake_fault();
 }
 
 mxcheck_status run(const mxcheck_call* call) {

@@ -8,8 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,6 +46,33 @@ int enqueue(void* stream, std::function<void()> work) {
   return 0;
 }
 
+// FAKE_GPUS of them (1), numbered from 0. CUDA_VISIBLE_DEVICES names some as CUDA takes it, by number or by UUID; the
+// first name of none ends the list.
+std::vector<int> visible_gpus() {
+  if (std::getenv("FAKE_NO_DEVICE") != nullptr) return {};
+  const char* const count = std::getenv("FAKE_GPUS");
+  const int all = count == nullptr ? 1 : std::atoi(count);
+  std::vector<int> gpus;
+  const char* const names = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (names == nullptr) {
+    for (int i = 0; i < all; ++i) gpus.push_back(i);
+    return gpus;
+  }
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    const std::string number = name.substr(name.rfind('-') + 1);
+    if (number.empty() || std::stoi(number) >= all) break;
+    gpus.push_back(std::stoi(number));
+  }
+  return gpus;
+}
+
+// A line in FAKE_LOG for each process that takes a GPU up.
+void note_use_of(int device) {
+  const char* const path = std::getenv("FAKE_LOG");
+  if (path != nullptr) std::ofstream(path, std::ios::app) << device << "\n";
+}
+
 }  // namespace
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -52,17 +82,30 @@ FAKE_EXPORT int fake_launch(void* stream, void (*kernel)(void*), void* argument)
   return enqueue(stream, [kernel, argument] { kernel(argument); });
 }
 FAKE_EXPORT void fake_fault() { device_error() = 700; }
+// The number of the GPU that the process sees first, among all.
+FAKE_EXPORT int fake_gpu() { return visible_gpus().front(); }
 
 FAKE_EXPORT int cuInit(unsigned) { return 0; }
 FAKE_EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
-FAKE_EXPORT int cuDeviceGetCount(int* count) { return *count = std::getenv("FAKE_NO_DEVICE") == nullptr ? 1 : 0, 0; }
-FAKE_EXPORT int cuDeviceGet(int* device, int) { return *device = 0, 0; }
-FAKE_EXPORT int cuDeviceGetName(char* name, int size, int) {
-  return std::snprintf(name, static_cast<std::size_t>(size), "Fake GPU"), 0;
+FAKE_EXPORT int cuDeviceGetCount(int* count) { return *count = static_cast<int>(visible_gpus().size()), 0; }
+FAKE_EXPORT int cuDeviceGet(int* device, int number) {
+  return *device = visible_gpus().at(static_cast<std::size_t>(number)), 0;
+}
+FAKE_EXPORT int cuDeviceGetName(char* name, int size, int device) {
+  const char* const other = std::getenv("FAKE_OTHER_MODEL");
+  const bool is_other = other != nullptr && std::atoi(other) == device;
+  return std::snprintf(name, static_cast<std::size_t>(size), is_other ? "Another fake GPU" : "Fake GPU"), 0;
+}
+FAKE_EXPORT int cuDeviceGetUuid(unsigned char* bytes, int device) {
+  std::memset(bytes, 0, 16);
+  return bytes[15] = static_cast<unsigned char>(device), 0;
 }
 FAKE_EXPORT int cuDeviceGetAttribute(int* value, int, int) { return *value = 9, 0; }
 FAKE_EXPORT int cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = std::size_t{1} << 30, 0; }
-FAKE_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &streams(), 0; }
+FAKE_EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
+  note_use_of(device);
+  return *context = &streams(), 0;
+}
 FAKE_EXPORT int cuCtxSetCurrent(void*) { return 0; }
 FAKE_EXPORT int cuGetErrorString(int code, const char** text) {
   *text = code == 700 ? "an illegal memory access was encountered" : "another error";

@@ -24,7 +24,7 @@ constexpr const char* kCombine =
     "data=boundaries seed=5";
 
 TEST(DispatchLaws, every_statement_of_the_module_holds_for_the_reference) {
-  test::expect_module_holds("dispatch", 8U, test::some_routed(), false);
+  test::expect_module_holds("dispatch", 9U, test::some_routed(), false);
 }
 
 TEST(DispatchLaws, equality_names_the_tensor) {
