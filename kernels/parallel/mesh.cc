@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -98,7 +101,8 @@ struct Mesh::State {
   void begin(std::string_view step);
   void check_header(int peer, std::string_view step);
   void run(std::string_view step);
-  void read_failure(int peer);
+  [[noreturn]] void read_failure(int peer);
+  bool look_for_failure(int peer, std::string_view step);
   [[noreturn]] void late(std::string_view step);
   void align_clocks();
 };
@@ -179,6 +183,20 @@ void Mesh::State::begin(std::string_view step) {
   for (Flow& flow : flows) flow.out.header.step = hash;
 }
 
+// Between steps: false where the peer has ended; throws what it said if it failed.
+bool Mesh::State::look_for_failure(int peer, std::string_view step) {
+  const Socket& socket = peers[static_cast<std::size_t>(peer)];
+  // A header of the next step may be there.
+  Header header;
+  const auto some = ::recv(socket.fd(), &header, sizeof(header), MSG_PEEK | MSG_DONTWAIT);
+  if (some == 0 || (some < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return false;
+  if (some != sizeof(header) || header.kind != kFailure) return true;
+  begin(step);
+  Header& in = flows[static_cast<std::size_t>(peer)].in.header;
+  (void)receive_all(socket, &in, sizeof(in), Clock::now() + kFarewell);
+  read_failure(peer);
+}
+
 // All flows to their end. Their pieces are those of the bytes; headers come from here.
 void Mesh::State::run(std::string_view step) {
   for (Flow& flow : flows) {
@@ -202,6 +220,7 @@ void Mesh::State::run(std::string_view step) {
       moved |= flow.in.advance([&](void* p, std::uint64_t n) { return receive_some(peer, p, n); }, closed);
       if (flow.in.piece >= 1 && !flow.in.header_checked) check_header(r, step);
       if (closed || (gone && flow.in.done())) {
+        if (flow.in.done()) look_for_failure(r, step);
         stop(Fault::rank, "rank " + std::to_string(r) + " ended before it had finished '" + std::string(step) + "'");
       }
       const int events = (flow.in.done() ? 0 : POLLIN) | (flow.out.done() ? 0 : POLLOUT);
@@ -312,19 +331,8 @@ void Mesh::look(std::string_view step) {
   State& s = *state_;
   for (int r = 0; r < s.place.ranks; ++r) {
     if (r == s.place.rank) continue;
-    pollfd entry{s.peers[static_cast<std::size_t>(r)].fd(), POLLIN, 0};
-    if (poll(&entry, 1, 0) <= 0) continue;
-    // A header of the next step may be there; a failure's, or the end, is what is looked for.
-    Header header;
-    const auto some = ::recv(entry.fd, &header, sizeof(header), MSG_PEEK | MSG_DONTWAIT);
-    if (some == 0) s.stop(Fault::rank, "rank " + std::to_string(r) + " ended during '" + std::string(step) + "'");
-    if (some == sizeof(header) && header.kind == kFailure) {
-      s.begin(step);
-      Flow& flow = s.flows[static_cast<std::size_t>(r)];
-      (void)receive_all(s.peers[static_cast<std::size_t>(r)], &flow.in.header, sizeof(Header),
-                        Clock::now() + kFarewell);
-      s.read_failure(r);
-    }
+    if (s.look_for_failure(r, step)) continue;
+    s.stop(Fault::rank, "rank " + std::to_string(r) + " ended during '" + std::string(step) + "'");
   }
 }
 

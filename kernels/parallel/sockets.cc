@@ -110,9 +110,13 @@ Socket connect_until(const std::string& address, int port, Deadline deadline) {
   do {
     for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
       Socket peer(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (connect(peer.fd(), at->ai_addr, at->ai_addrlen) != 0) continue;
+      if (!peer.is_open()) continue;
       prepare(peer.fd());
-      return peer;
+      if (connect(peer.fd(), at->ai_addr, at->ai_addrlen) == 0) return peer;
+      int error = 0;
+      socklen_t size = sizeof(error);
+      if (errno != EINPROGRESS || !ready(peer.fd(), POLLOUT, deadline)) continue;
+      if (getsockopt(peer.fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) return peer;
     }
     std::this_thread::sleep_for(kRetry);
   } while (Clock::now() < deadline);

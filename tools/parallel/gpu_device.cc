@@ -4,13 +4,17 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/parallel/parallel_error.h"
 #include "numerics/error.h"
+#include "numerics/text.h"
 #include "properties/process/cuda_driver.h"
 
 namespace mxcheck {
@@ -26,16 +30,14 @@ using mxcheck_kernels::parallel::Transfer;
 
 constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
 constexpr int kThreads = 256;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
-// A block copies a row, four bytes a thread and step; four times as many where rows are of 16 bytes.
+// A block copies a row, a word of 4 or 16 bytes a thread and step. $... is of the word.
 constexpr const char* kGather = R"(
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry gather4(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words) {
+.visible .entry $NAME(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words) {
   .reg .pred %p;
   .reg .b32 %r<8>;
-  .reg .b64 %d<12>;
+  .reg .b64 %d<10>;
   ld.param.u64 %d0, [to];
   ld.param.u64 %d1, [from];
   ld.param.u64 %d2, [index];
@@ -54,53 +56,32 @@ NEXT:
   setp.ge.u64 %p, %d7, %d3;
   @%p bra DONE;
   add.u64 %d8, %d6, %d7;
-  shl.b64 %d8, %d8, 2;
+  shl.b64 %d8, %d8, $SHIFT;
   add.u64 %d8, %d1, %d8;
-  ld.global.b32 %r3, [%d8];
+  ld.global$TYPE $WORD, [%d8];
   add.u64 %d9, %d5, %d7;
-  shl.b64 %d9, %d9, 2;
+  shl.b64 %d9, %d9, $SHIFT;
   add.u64 %d9, %d0, %d9;
-  st.global.b32 [%d9], %r3;
-  add.u64 %d7, %d7, 256;
-  bra NEXT;
-DONE:
-  ret;
-}
-.visible .entry gather16(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words) {
-  .reg .pred %p;
-  .reg .b32 %r<8>;
-  .reg .b64 %d<12>;
-  ld.param.u64 %d0, [to];
-  ld.param.u64 %d1, [from];
-  ld.param.u64 %d2, [index];
-  ld.param.u64 %d3, [words];
-  mov.u32 %r0, %ctaid.x;
-  mov.u32 %r1, %tid.x;
-  mul.wide.u32 %d4, %r0, 4;
-  add.u64 %d4, %d2, %d4;
-  ld.global.s32 %r2, [%d4];
-  cvt.u64.u32 %d5, %r0;
-  mul.lo.u64 %d5, %d5, %d3;
-  cvt.s64.s32 %d6, %r2;
-  mul.lo.u64 %d6, %d6, %d3;
-  cvt.u64.u32 %d7, %r1;
-NEXT:
-  setp.ge.u64 %p, %d7, %d3;
-  @%p bra DONE;
-  add.u64 %d8, %d6, %d7;
-  shl.b64 %d8, %d8, 4;
-  add.u64 %d8, %d1, %d8;
-  ld.global.v4.b32 {%r3, %r4, %r5, %r6}, [%d8];
-  add.u64 %d9, %d5, %d7;
-  shl.b64 %d9, %d9, 4;
-  add.u64 %d9, %d0, %d9;
-  st.global.v4.b32 [%d9], {%r3, %r4, %r5, %r6};
+  st.global$TYPE [%d9], $WORD;
   add.u64 %d7, %d7, 256;
   bra NEXT;
 DONE:
   ret;
 }
 )";
+
+std::string gather_source() {
+  const auto with = [](std::initializer_list<std::pair<std::string_view, std::string_view>> words) {
+    std::string text = kGather;
+    for (const auto& [name, value] : words) {
+      for (std::size_t at = 0; (at = text.find(name)) != std::string::npos;) text.replace(at, name.size(), value);
+    }
+    return text;
+  };
+  return ".version 7.0\n.target sm_70\n.address_size 64\n" +
+         with({{"$NAME", "gather4"}, {"$SHIFT", "2"}, {"$TYPE", ".b32"}, {"$WORD", "%r3"}}) +
+         with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
+}
 
 // What properties/process/cuda_driver.h does not need of the driver.
 struct MoreOfDriver {
@@ -110,6 +91,8 @@ struct MoreOfDriver {
   int (*event_elapsed)(float*, CudaHandle, CudaHandle) = nullptr;
   int (*stream_wait)(CudaHandle, CudaHandle, unsigned) = nullptr;
   int (*stream_query)(CudaHandle) = nullptr;
+  int (*create_stream)(CudaHandle*, unsigned, int) = nullptr;
+  int (*priority_range)(int*, int*) = nullptr;
   int (*module_load)(CudaHandle*, const void*) = nullptr;
   int (*module_function)(CudaHandle*, CudaHandle, const char*) = nullptr;
   int (*launch)(CudaHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaHandle, void**,
@@ -127,6 +110,7 @@ struct MoreOfDriver {
     find("cuEventCreate", event_create), find("cuEventDestroy_v2", event_destroy);
     find("cuEventRecord", event_record), find("cuEventElapsedTime", event_elapsed);
     find("cuStreamWaitEvent", stream_wait), find("cuStreamQuery", stream_query);
+    find("cuStreamCreateWithPriority", create_stream), find("cuCtxGetStreamPriorityRange", priority_range);
     find("cuModuleLoadData", module_load), find("cuModuleGetFunction", module_function);
     find("cuLaunchKernel", launch), find("cuGetErrorString", error_text);
   }
@@ -143,9 +127,13 @@ CudaPointer address(const void* pointer) { return reinterpret_cast<std::uintptr_
 class GpuDevice final : public mxcheck_kernels::parallel::Device {
  public:
   GpuDevice(Mesh& mesh, const NcclLibrary* nccl, std::chrono::milliseconds timeout) : mesh_(mesh), timeout_(timeout) {
-    for (CudaHandle& stream : streams_) stream = cuda_.create_stream();
+    streams_[0] = cuda_.create_stream();
+    // Blocks of NCCL's kernels go before those of a GEMM that are not placed yet.
+    int least = 0, greatest = 0;
+    driver_.check(driver_.priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    driver_.check(driver_.create_stream(&streams_[1], kNonBlocking, greatest), "cuStreamCreateWithPriority");
     CudaHandle module = nullptr;
-    driver_.check(driver_.module_load(&module, kGather), "cuModuleLoadData");
+    driver_.check(driver_.module_load(&module, gather_source().c_str()), "cuModuleLoadData");
     driver_.check(driver_.module_function(&gather4_, module, "gather4"), "cuModuleGetFunction");
     driver_.check(driver_.module_function(&gather16_, module, "gather16"), "cuModuleGetFunction");
     if (nccl != nullptr) nccl_.emplace(*nccl, mesh);
@@ -298,26 +286,19 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
 
 }  // namespace
 
-void choose_gpu(const GpuChoice& choice) {
+std::string choose_gpu(const GpuChoice& choice) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> names;
-  for (std::string rest = visible == nullptr ? "" : visible; !rest.empty();) {
-    const std::size_t end = rest.find(',');
-    names.push_back(rest.substr(0, end));
-    rest = end == std::string::npos ? "" : rest.substr(end + 1);
-  }
-  if (names.size() == 1) return;  // a launcher gave each rank its own
+  const std::string list = visible == nullptr ? "" : visible;
+  const std::vector<std::string_view> names = split(list, ',');
+  if (names.size() == 1) return "";  // a launcher gave each rank its own
   const int number = choice.shares_one ? 0 : choice.local_rank;
-  if (names.empty()) {
-    setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), 1);
-    return;
+  if (!names.empty() && number >= std::ssize(names)) {
+    return "rank " + std::to_string(number) + " of this host has no GPU: CUDA_VISIBLE_DEVICES is " + list +
+           "; start fewer ranks, or use --one-gpu";
   }
-  if (number >= std::ssize(names)) {
-    throw Error(ErrorKind::environment, "the rank with local number " + std::to_string(number) +
-                                            " has no GPU: " + "CUDA_VISIBLE_DEVICES is " + visible +
-                                            "; start fewer ranks a host, or " + "use --one-gpu");
-  }
-  setenv("CUDA_VISIBLE_DEVICES", names[static_cast<std::size_t>(number)].c_str(), 1);
+  const std::string own = names.empty() ? std::to_string(number) : std::string(names[static_cast<std::size_t>(number)]);
+  setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
+  return "";
 }
 
 std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const NcclLibrary* nccl,

@@ -18,8 +18,9 @@ struct GpuChoice {
   bool shares_one = false;  // every rank of a host has its first GPU
 };
 
-// Makes the rank's GPU the only one that is visible to this process. Before anything of CUDA runs.
-void choose_gpu(const GpuChoice& choice);
+// Makes the rank's GPU the only one that is visible to this process, before anything of CUDA runs. Returns why it has
+// none, or nothing: a library for the host does not need it.
+std::string choose_gpu(const GpuChoice& choice);
 
 // nccl: none for sockets.
 std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(mxcheck_kernels::parallel::Mesh& mesh,

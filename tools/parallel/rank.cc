@@ -3,12 +3,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +22,9 @@
 
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
+#include "kernels/candidate_layer.h"
+#include "kernels/parallel/library_call.h"
+#include "kernels/parallel/moe_call.h"
 #include "kernels/parallel/nccl.h"
 #include "kernels/parallel/parallel_error.h"
 #include "mxcheck_version.h"
@@ -94,9 +102,27 @@ Engine load_engine(const std::string& text) {
   return engine;
 }
 
-// A GPU's library needs its GPU chosen before it is loaded: the device is of the process.
-bool names_a_gpu_library(const std::string& engine) {
-  return engine != "reference" && engine.find("cpu") == std::string::npos;
+// Error{usage} where a library does not offer what the layer asks for.
+void require_offers(const parallel::Libraries& libraries, const parallel::LayerSpec& spec) {
+  const auto require_offer = [&](const char* operation, const mxcheck_policy* policy, const std::string& what) {
+    const mxcheck_operation& o = libraries.named(operation);
+    if (o.supports(policy, parallel::kBf16) == MXCHECK_OK) return;
+    throw Error(ErrorKind::usage, std::string("the library does not offer ") + operation + what);
+  };
+  mxcheck_moe_policy layer = parallel::moe_policy(spec, 0, 0, 0);
+  layer.policy.cols = 0, layer.inner = 0;
+  for (const char* operation : {"moe_forward", "moe_backward"})
+    require_offer(operation, &layer.policy, " under recipe " + spec.recipe);
+  for (const int weighted : {0, 1}) {
+    mxcheck_aggregate_policy sums{};
+    sums.policy.size = sizeof(sums), sums.policy.format = "", sums.policy.recipe = "", sums.weighted = weighted;
+    require_offer("aggregate", &sums.policy, "");
+  }
+  if (!spec.dispatches_fp8) return;
+  mxcheck_policy codes = parallel::dispatch_policy(spec, 0);
+  codes.cols = 0;
+  for (const char* operation : {"quantize", "dequantize"})
+    require_offer(operation, &codes, " to E4M3 in blocks of 1 x 128 by rceil, for --dispatch fp8");
 }
 
 // ---- The rank ----
@@ -193,10 +219,11 @@ std::string Rank::probe() const {
 }
 
 void Rank::prepare() {
-  if (names_a_gpu_library(o_.engine)) choose_gpu({place_.local_rank, o_.one_gpu});
+  const std::string no_gpu = o_.engine == "reference" ? "" : choose_gpu({place_.local_rank, o_.one_gpu});
   engine_ = load_engine(o_.engine);
+  if (engine_.on_gpu && !no_gpu.empty()) throw Error(ErrorKind::environment, no_gpu);
   libraries_.emplace(engine_.tables);
-  for (const char* operation : {"moe_forward", "moe_backward", "aggregate"}) (void)libraries_->named(operation);
+  require_offers(*libraries_, spec_);
   transport_ = o_.transport != "auto" ? o_.transport : engine_.on_gpu && !o_.one_gpu ? "nccl" : "sockets";
   if (transport_ == "nccl") {
     if (!engine_.on_gpu) throw Error(ErrorKind::usage, "--transport nccl moves rows of GPUs: --engine is on the host");
