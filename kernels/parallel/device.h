@@ -50,6 +50,8 @@ class Device {
   virtual void synchronize(std::string_view step) = 0;
   [[nodiscard]] virtual double seconds_between(int from, int to) = 0;  // after synchronize()
   virtual void forget_marks() = 0;
+  // After the last transfer of all ranks, which call it alike.
+  virtual void disconnect() {}
 };
 
 // Memory of a device that is given back.

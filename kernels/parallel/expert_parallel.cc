@@ -266,7 +266,7 @@ void ExpertParallelLayer::aggregate(const void* rows, void* to, bool weighted) {
   Buffers& b = *buffers_;
   const std::int64_t tokens = std::ssize(home_.token_offsets) - 1;
   const std::int64_t slots = std::ssize(home_.token_rows);
-  mxcheck_aggregate_policy policy{};
+  auto policy = empty_policy<mxcheck_aggregate_policy>();
   policy.policy.size = sizeof(policy), policy.policy.layout = MXCHECK_COMPACT;
   policy.policy.format = "", policy.policy.recipe = "";
   policy.policy.rows = tokens, policy.policy.cols = spec_.width, policy.policy.threads = spec_.threads;

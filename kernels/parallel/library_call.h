@@ -5,6 +5,7 @@
 //   call.in(y, kBf16, {rows, cols}).out(o, kBf16, {tokens, cols}).run(scratch);
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <initializer_list>
 #include <vector>
@@ -19,6 +20,14 @@ inline constexpr DLDataType kFp32{kDLFloat, 32, 1};
 inline constexpr DLDataType kBytes{kDLUInt, 8, 1};
 inline constexpr DLDataType kInt32{kDLInt, 32, 1};
 inline constexpr DLDataType kInt64{kDLInt, 64, 1};
+
+// A policy of zeros, the bytes between its members too: some libraries compare whole policies.
+template <class PolicyOf>
+PolicyOf empty_policy() {
+  PolicyOf policy;
+  std::memset(static_cast<void*>(&policy), 0, sizeof(policy));
+  return policy;
+}
 
 // Of all calls of a rank, which run one after the other.
 struct Scratch {

@@ -15,7 +15,7 @@ void* row_of(const Memory& memory, std::int64_t row, std::int64_t row_bytes) {
 }  // namespace
 
 mxcheck_moe_policy moe_policy(const LayerSpec& spec, std::int64_t tokens, std::int64_t rows, std::int64_t experts) {
-  mxcheck_moe_policy p{};
+  auto p = empty_policy<mxcheck_moe_policy>();
   p.policy.size = sizeof(p), p.policy.layout = MXCHECK_COMPACT;
   p.policy.format = "", p.policy.recipe = spec.recipe.c_str();
   p.policy.rows = tokens, p.policy.cols = spec.width, p.policy.threads = spec.threads;
@@ -25,7 +25,7 @@ mxcheck_moe_policy moe_policy(const LayerSpec& spec, std::int64_t tokens, std::i
 }
 
 mxcheck_policy dispatch_policy(const LayerSpec& spec, std::int64_t rows) {
-  mxcheck_policy p{};
+  auto p = empty_policy<mxcheck_policy>();
   p.size = sizeof(p), p.layout = MXCHECK_COMPACT, p.format = "e4m3", p.recipe = "rceil";
   p.block_rows = 1, p.block_cols = kScaleBlock, p.rows = rows, p.cols = spec.width, p.threads = spec.threads;
   return p;

@@ -217,6 +217,7 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   void wait(Lane lane, int mark) override {
     driver_.check(driver_.stream_wait(of(lane), marks_.at(static_cast<std::size_t>(mark)), 0), "cuStreamWaitEvent");
   }
+  void disconnect() override { nccl_.reset(); }
   void forget_marks() override {
     spare_.insert(spare_.end(), marks_.begin(), marks_.end());
     marks_.clear();

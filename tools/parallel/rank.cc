@@ -22,14 +22,14 @@
 
 #include "goldens/io/byte_source.h"
 #include "goldens/io/sha256.h"
-#include "kernels/candidate_layer.h"
 #include "kernels/parallel/library_call.h"
-#include "kernels/parallel/moe_call.h"
 #include "kernels/parallel/nccl.h"
 #include "kernels/parallel/parallel_error.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
+#include "properties/core/operation.h"
+#include "properties/core/policy.h"
 #include "properties/process/candidate_process.h"
 #include "properties/process/cuda_driver.h"
 #include "tools/parallel/agreement.h"
@@ -103,26 +103,23 @@ Engine load_engine(const std::string& text) {
 }
 
 // Error{usage} where a library does not offer what the layer asks for.
-void require_offers(const parallel::Libraries& libraries, const parallel::LayerSpec& spec) {
-  const auto require_offer = [&](const char* operation, const mxcheck_policy* policy, const std::string& what) {
-    const mxcheck_operation& o = libraries.named(operation);
-    if (o.supports(policy, parallel::kBf16) == MXCHECK_OK) return;
-    throw Error(ErrorKind::usage, std::string("the library does not offer ") + operation + what);
-  };
-  mxcheck_moe_policy layer = parallel::moe_policy(spec, 0, 0, 0);
-  layer.policy.cols = 0, layer.inner = 0;
+void require_offers(const parallel::Libraries& libraries, const ParallelOptions& o) {
+  std::vector<std::string> variants;
   for (const char* operation : {"moe_forward", "moe_backward"})
-    require_offer(operation, &layer.policy, " under recipe " + spec.recipe);
-  for (const int weighted : {0, 1}) {
-    mxcheck_aggregate_policy sums{};
-    sums.policy.size = sizeof(sums), sums.policy.format = "", sums.policy.recipe = "", sums.weighted = weighted;
-    require_offer("aggregate", &sums.policy, "");
+    variants.push_back(fmt::format("op={} recipe={} gate_up={}", operation, o.recipe, o.gate_up));
+  for (const int weighted : {0, 1}) variants.push_back(fmt::format("op=aggregate weighted={}", weighted));
+  if (o.dispatch == "fp8") {
+    const char* const codes = "format=e4m3 recipe=rceil block=1x128 layout=compact";
+    variants.push_back(fmt::format("op=quantize {} x=bf16", codes));
+    variants.push_back(fmt::format("op=dequantize {} x=bf16", codes));
   }
-  if (!spec.dispatches_fp8) return;
-  mxcheck_policy codes = parallel::dispatch_policy(spec, 0);
-  codes.cols = 0;
-  for (const char* operation : {"quantize", "dequantize"})
-    require_offer(operation, &codes, " to E4M3 in blocks of 1 x 128 by rceil, for --dispatch fp8");
+  for (const std::string& text : variants) {
+    const Variant variant = parse_variant(text);
+    const Operation& operation = operation_named(variant.operation);
+    const PolicyInPlace policy(operation.question(variant));
+    if (libraries.named(std::string(operation.name())).supports(policy.get(), parallel::kBf16) != MXCHECK_OK)
+      throw Error(ErrorKind::usage, "the library does not offer " + text);
+  }
 }
 
 // ---- The rank ----
@@ -155,13 +152,16 @@ class Rank {
   int run(parallel::Mesh& mesh) {
     mesh_ = &mesh;
     prepare();
-    parallel::ExpertParallelLayer layer(spec_, placement_, mesh, *device_, *libraries_);
-    compute(layer);
+    {
+      parallel::ExpertParallelLayer layer(spec_, placement_, mesh, *device_, *libraries_);
+      compute(layer);
+    }
+    memory_.clear();
     ParallelResult result = gather();
     mesh.barrier("end");
+    device_->disconnect();
     if (place_.rank != 0) return 0;
     if (o_.against == "call") {
-      memory_.clear();
       result.expected = whole_layer_digests(o_, placement_, *device_, *libraries_), result.compared = true;
     }
     return report_parallel(o_, result);
@@ -223,7 +223,7 @@ void Rank::prepare() {
   engine_ = load_engine(o_.engine);
   if (engine_.on_gpu && !no_gpu.empty()) throw Error(ErrorKind::environment, no_gpu);
   libraries_.emplace(engine_.tables);
-  require_offers(*libraries_, spec_);
+  require_offers(*libraries_, o_);
   transport_ = o_.transport != "auto" ? o_.transport : engine_.on_gpu && !o_.one_gpu ? "nccl" : "sockets";
   if (transport_ == "nccl") {
     if (!engine_.on_gpu) throw Error(ErrorKind::usage, "--transport nccl moves rows of GPUs: --engine is on the host");
