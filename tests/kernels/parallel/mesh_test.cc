@@ -184,8 +184,7 @@ TEST(Mesh, ranks_that_know_of_other_numbers_of_ranks_are_named) {
   };
   std::string other;
   std::thread second([&] { other = said_by({"test", 1, 3, 1, "127.0.0.1", port}, {milliseconds(3000)}); });
-  const std::string first =
-      said_by({"test", 0, 2, 0, "127.0.0.1", port}, {milliseconds(3000), dup(listener.fd())});
+  const std::string first = said_by({"test", 0, 2, 0, "127.0.0.1", port}, {milliseconds(3000), dup(listener.fd())});
   second.join();
   EXPECT_EQ(first, "rank 1 knows of 3 ranks, rank 0 of 2: start all with the same number");
   EXPECT_EQ(other, "rank 0 refused: " + first);

@@ -37,9 +37,10 @@ TEST(Placement, other_texts_are_refused_with_the_right_ones) {
     return "nothing thrown";
   };
   EXPECT_EQ(refusal("0,1"), "placement '0,1' has 2 ranks: there are 3 experts");
-  EXPECT_EQ(refusal("0,1,2"),
-            "placement '0,1,2': '2' is no rank from 0 to 1; placements are contiguous, strided, one, seed:N, or the rank "
-            "of each expert as 0,0,1,1");
+  EXPECT_EQ(
+      refusal("0,1,2"),
+      "placement '0,1,2': '2' is no rank from 0 to 1; placements are contiguous, strided, one, seed:N, or the rank "
+      "of each expert as 0,0,1,1");
   EXPECT_EQ(refusal("seed:-1"), "placement 'seed:-1': seed:N needs a number from 0 to 2^64 - 1");
   EXPECT_EQ(refusal(""), "placement '' has 0 ranks: there are 3 experts");
 }

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "goldens/json/json.h"
 #include "tests/tools/command.h"
 
 namespace mxcheck::test {
@@ -33,9 +32,9 @@ class Parallel : public ToolTest {
   }
   // A rank with the variables of torchrun.
   Answer rank(int number, int ranks, int port, const std::string& arguments) {
-    return mxcheck("parallel layer " + arguments,
-                   "export MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port) +
-                       " WORLD_SIZE=" + std::to_string(ranks) + " RANK=" + std::to_string(number) + "; ");
+    return mxcheck("parallel layer " + arguments, "export MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port) +
+                                                      " WORLD_SIZE=" + std::to_string(ranks) +
+                                                      " RANK=" + std::to_string(number) + "; ");
   }
 };
 
@@ -73,10 +72,10 @@ TEST_F(Parallel, nor_do_they_where_routes_are_dropped_and_ranks_are_empty) {
 TEST_F(Parallel, random_placements_on_random_numbers_of_ranks_have_the_bits_of_one_call) {
   for (int seed = 1; seed <= 12; ++seed) {
     const std::string n = std::to_string(seed);
-    const Answer answer = layer("--seed " + n + " --placement seed:" + n + " --ranks " + std::to_string(1 + seed % 5) +
-                                " --tokens " + std::to_string(7 * seed) + " --experts " + std::to_string(3 + seed) +
-                                " --top-k " + std::to_string(1 + seed % 3) + " --chunks " + std::to_string(1 + seed % 4) +
-                                " --width 64 --inner 64");
+    const Answer answer =
+        layer("--seed " + n + " --placement seed:" + n + " --ranks " + std::to_string(1 + seed % 5) + " --tokens " +
+              std::to_string(7 * seed) + " --experts " + std::to_string(3 + seed) + " --top-k " +
+              std::to_string(1 + seed % 3) + " --chunks " + std::to_string(1 + seed % 4) + " --width 64 --inner 64");
     EXPECT_EQ(answer.code, 0) << n << answer.out << answer.err;
     for (const char* name : {"O ", "dX ", "dW1 ", "dW2 ", "dS "}) expect_contains(answer.out, std::string("\n") + name);
     EXPECT_EQ(answer.out.find("DIFFERS"), std::string::npos) << answer.out;
@@ -84,8 +83,7 @@ TEST_F(Parallel, random_placements_on_random_numbers_of_ranks_have_the_bits_of_o
 }
 
 TEST_F(Parallel, a_library_whose_layer_is_not_the_sum_of_its_experts_is_found) {
-  const Answer answer =
-      layer("--ranks 2 --engine " MXCHECK_SUMS_IN_BF16 "," MXCHECK_REFERENCE_CANDIDATE " --top-k 4");
+  const Answer answer = layer("--ranks 2 --engine " MXCHECK_SUMS_IN_BF16 "," MXCHECK_REFERENCE_CANDIDATE " --top-k 4");
   EXPECT_EQ(answer.code, 1) << answer.err;
   expect_contains(answer.out, {"DIFFERS on rank 0, 1", "dW1 "});
 }
@@ -104,10 +102,11 @@ TEST_F(Parallel, gpus_by_nccl_have_the_bits_of_the_host) {
 }
 
 TEST_F(Parallel, times_are_those_of_both_parts_alone_and_together) {
-  const Answer answer = layer("--ranks 2 --chunks 2 --samples 2 --link 450 --nccl " + kFake + "/libfake_nccl.so " + kOnGpu, kGpu);
+  const Answer answer =
+      layer("--ranks 2 --chunks 2 --samples 2 --link 450 --nccl " + kFake + "/libfake_nccl.so " + kOnGpu, kGpu);
   EXPECT_EQ(answer.code, 0) << answer.err;
-  expect_contains(answer.out, {"2 ranks by mxcheck; nccl 2.27.3; fake_layer 1\n", "together ms  transfers  compute  hidden",
-                               " of 450 GB/s"});
+  expect_contains(answer.out, {"2 ranks by mxcheck; nccl 2.27.3; fake_layer 1\n",
+                               "together ms  transfers  compute  hidden", " of 450 GB/s"});
 }
 
 TEST_F(Parallel, a_machine_without_nccl_is_refused_by_its_name) {
@@ -143,7 +142,9 @@ TEST_F(Parallel, ranks_that_differ_are_named_before_the_first_step) {
     const char* options;
     const char* difference;
   } cases[] = {
-      {"--experts 16", "rank 1 differs in shape (--tokens, --width, --inner, --experts, --top-k): 64, 128, 128, 16, 2, and rank 0 has 64, 128, 128, 8, 2"},
+      {"--experts 16",
+       "rank 1 differs in shape (--tokens, --width, --inner, --experts, --top-k): 64, 128, 128, 16, 2, and rank 0 has "
+       "64, 128, 128, 8, 2"},
       {"--recipe dsv3", "rank 1 differs in recipe: dsv3 halves, and rank 0 has bf16 halves"},
       {"--seed 2", "rank 1 differs in routes (--load, --capacity, --seed): random, 0, 2, and rank 0 has random, 0, 1"},
       {"--placement strided", "rank 1 differs in placement of experts"},
@@ -167,7 +168,8 @@ TEST_F(Parallel, a_missing_rank_is_named) {
   const int port = some_port();
   const Answer answer = rank(0, 3, port, "--timeout 0.5");
   EXPECT_EQ(answer.code, 6);
-  EXPECT_EQ(answer.err, "mxcheck: error: ranks 1 and 2 of 3 did not reach 127.0.0.1:" + std::to_string(port) + " within 0.5 s\n");
+  EXPECT_EQ(answer.err,
+            "mxcheck: error: ranks 1 and 2 of 3 did not reach 127.0.0.1:" + std::to_string(port) + " within 0.5 s\n");
   EXPECT_EQ(rank(1, 3, port, "--timeout 0.5").code, 6);
 }
 
@@ -190,12 +192,11 @@ TEST_F(Parallel, a_rank_that_ends_is_named_and_no_process_hangs) {
   std::vector<std::thread> others;
   for (const int r : {1, 2}) {
     others.emplace_back([&, r] {
-      const std::string dies = r == 2 ? "ulimit -t 1; " : "";  // seconds of the processor
-      (void)dies;
       answers[static_cast<std::size_t>(r)] =
-          r == 2 ? mxcheck("parallel layer --delay 2:30 & sleep 1; kill -9 $!; exit 137",
-                           "export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=2 MASTER_PORT=" + std::to_string(port) + "; ")
-                 : rank(r, 3, port, "--delay 2:30");
+          r == 2
+              ? mxcheck("parallel layer --delay 2:30 & sleep 1; kill -9 $!; exit 137",
+                        "export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=2 MASTER_PORT=" + std::to_string(port) + "; ")
+              : rank(r, 3, port, "--delay 2:30");
     });
   }
   answers[0] = rank(0, 3, port, "--delay 2:30");
@@ -223,10 +224,8 @@ TEST_F(Parallel, bad_options_are_refused_before_any_process_starts) {
 TEST_F(Parallel, the_answer_in_json_has_ranks_outputs_and_passes) {
   const Answer answer = layer("--ranks 2 --json");
   EXPECT_EQ(answer.code, 0);
-  const Json json = parse_json(answer.out, "answer");
-  EXPECT_EQ(json.at("ranks").size(), 2U);
-  EXPECT_EQ(json.at("outputs").size(), 5U);
-  EXPECT_EQ(json.at("passes").size(), 2U);
+  expect_contains(answer.out,
+                  {"\"outputs\"", "\"differs_on_ranks\": []", "\"equal\": true", "\"transport\": \"sockets\""});
 }
 
 }  // namespace
