@@ -74,10 +74,12 @@ struct Bf16Matmul : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
       while (clock64() - from < kClocksBehind) {
       }
     }
-    consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-                         consume(acc[0], at, tile, me);
-                       });
+    consume_tiles<Out>(
+        *this, c_map, d_map, index,
+        [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me, const auto& read_c) {
+          read_c();
+          consume(acc[0], at, tile, me);
+        });
   }
 };
 

@@ -84,7 +84,7 @@ struct Nvfp4Codes {
 // 64 x kN for each consumer; kN is 64, 128 or 256. A stage is a box of A's codes and as many columns of B, in one box
 // of 64 or two.
 template <int kN, int kConsumers, bool kTransposed_, class Codes>
-struct DecodedShape : MatmulShape<1, 1, kN, 1, false, false, kN == 64 ? 1 : 2, kConsumers> {
+struct DecodedShape : MatmulShape<1, 1, kN, 1, kN == 64 ? 1 : 2, kConsumers> {
   static constexpr bool kTransposed = kTransposed_;
   static constexpr int kBoxesOfB = kConsumers == 1 ? 2 : 1;
   static constexpr int kColumns = kBoxesOfB * kRowBytes / 2;
@@ -427,10 +427,12 @@ struct DecodedMatmul : MatmulRing<Shape_, DecodedShared<Shape_, Codes, Out>, 1, 
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-                         consume(acc[0], at, tile.kblocks, me);
-                       });
+    consume_tiles<Out>(
+        *this, c_map, d_map, index,
+        [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me, const auto& read_c) {
+          read_c();
+          consume(acc[0], at, tile.kblocks, me);
+        });
   }
 };
 

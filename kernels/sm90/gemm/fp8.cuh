@@ -29,9 +29,9 @@ struct MatmulShared : MatmulLayout<Shape, Out, Shape::kM + (kBRow ? Shape::kN : 
   static constexpr bool kFew = Shape::kAccumulators < 64;
   static constexpr int kKept = !kBRow || Shape::kRowSubs == 1 ? 0 : kFew ? kPairs : kPairs / 2;
   // The products of 1 x 128 scales are ready before the partial is.
-  static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128 && !Shape::kAhead;
-  static constexpr int kFloats = (Shape::kSubs + (Shape::kAhead ? 2 : 1)) * Shape::kAccumulators;
-  static constexpr int kConsumerRegs = Shape::kARegs || (kKept > 0 && !kFew) ? 232 : kFloats > 128 ? 216 : 208;
+  static constexpr bool kProducts = kBRow && Shape::kSubs == 1 && Shape::kSubN == 128;
+  static constexpr int kFloats = (Shape::kSubs + 1) * Shape::kAccumulators;
+  static constexpr int kConsumerRegs = kKept > 0 && !kFew ? 232 : kFloats > 128 ? 216 : 208;
   static constexpr int kProducerRegs = producer_registers(kConsumerRegs);
 };
 
@@ -277,6 +277,10 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
   using Ring::a_stage, Ring::b_stage, Ring::full, Ring::job, Ring::lane, Ring::rank, Ring::release, Ring::shared,
       Ring::wait_empty;
   static constexpr int kAcc = Shape::kAccumulators;
+  // C and D of a whole tile are in shared memory: C is asked for some stages after a tile's start, when the D before it
+  // has left.
+  static constexpr bool kLateC = kBRow && Shared::kSlots == Shared::kChunks;
+  static constexpr int kStagesBeforeC = 4;
 
   __device__ __forceinline__ std::uint32_t scales(int stage) const {
     return shared + Shared::kScales + stage * Shared::kScaleBytes;
@@ -298,12 +302,9 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
 
   // --- consumers ----------------------------------------------------------------------------------------------------
 
-  // Before a stage's mma, and while none are in flight. Groups along depth have scales of 1 x 128 on both sides.
-  __device__ __forceinline__ void clear_last(int stage, const MatmulTile& tile, int kb,
-                                             const MatmulConsumer& me) const {
-    if constexpr (kBRow) {
-      if (tile.tail != 0 && kb + 1 == tile.kblocks) Ring::clear_tail(stage, tile, me.index * 128 + me.thread);
-    }
+  // Before the last stage's mma, and while none are in flight. Groups along depth have scales of 1 x 128 on both sides.
+  __device__ __forceinline__ void clear_last(int stage, const MatmulTile& tile, const MatmulConsumer& me) const {
+    if (tile.tail != 0) Ring::clear_tail(stage, tile, me.index * 128 + me.thread);
   }
 
   // The scales of a thread's rows, and of B's blocks of 128 x 128, or where those of 1 x 128 are.
@@ -408,30 +409,16 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     }
     ptx::warpgroup_commit_batch();
   }
-  // The same with A in registers.
-  template <int kColSub>
-  __device__ __forceinline__ void multiply(float (&partial)[kAcc], const std::uint32_t (&a)[4][4], int stage) const {
-    const std::uint64_t b = Ring::b_operand(stage, kColSub * Shape::kSubN * kBlockK);
-    ptx::warpgroup_fence_operand(partial);
-    ptx::warpgroup_arrive();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::wgmma<kA, kB>(partial, a[i], ptx::advance_smem_desc(b, i * 2), i != 0);
-    ptx::warpgroup_commit_batch();
-  }
 
   // `ahead` runs while the last sub-tile's mma do.
   template <int kSub, class Ahead>
-  __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc],
-                                       const std::uint32_t (&a)[4][4], const StageScales& s, ColumnScales& columns,
-                                       int stage, const MatmulConsumer& me, const Ahead& ahead) const {
+  __device__ __forceinline__ void step(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], const StageScales& s,
+                                       ColumnScales& columns, int stage, const MatmulConsumer& me,
+                                       const Ahead& ahead) const {
     constexpr int kRowSub = kSub / Shape::kColSubs;
     constexpr int kColSub = kSub % Shape::kColSubs;
     constexpr bool kLast = kSub == Shape::kSubs - 1;
-    if constexpr (Shape::kARegs) {
-      multiply<kColSub>(partial, a, stage);
-    } else {
-      multiply<kRowSub, kColSub>(partial, stage, me);
-    }
+    multiply<kRowSub, kColSub>(partial, stage, me);
     if constexpr (kSub == 0) read_columns(columns, s);
     if constexpr (kLast) ahead();
     if constexpr (Shared::kProducts) {
@@ -450,100 +437,56 @@ struct Fp8Matmul : MatmulRing<Shape_, MatmulShared<Shape_, Out, kBRow>, 1, kBRow
     if (kLast && kRead) release(stage);
     add_partial<kRowSub, kColSub>(acc[kSub], partial, s, columns);
     if (kLast && !kRead) release(stage);
-    if constexpr (!kLast) step<kSub + 1>(acc, partial, a, s, columns, stage, me, ahead);
+    if constexpr (!kLast) step<kSub + 1>(acc, partial, s, columns, stage, me, ahead);
   }
 
   // A tile's mma, one partial after the other. The stage after is waited for, and its scales are read, while a stage's
   // last mma run: between a consumer's partials there is then little but the additions, for which the other consumer's
   // mma have the tensor cores. There always is a stage after: the next tile's first, or the end's.
+  template <class ReadC>
   __device__ __forceinline__ void consume(float (&acc)[Shape::kSubs][kAcc], float (&partial)[kAcc], Cursor& at,
-                                          const MatmulTile& tile, const MatmulConsumer& me) const {
+                                          const MatmulTile& tile, const MatmulConsumer& me, const ReadC& read_c) const {
+    if constexpr (!kLateC) read_c();
     const int offset = tile.col % 128;
     Ring::wait_full(at);
     StageScales s;
     read_scales(s, at.stage, me, offset);
-    for (int kb = 0; kb < tile.kblocks; ++kb) {
-      std::uint32_t a[4][4];
-      if constexpr (Shape::kARegs) {
-        const int row = me.warp * 16 + lane % 16;
-        const std::uint32_t from = a_stage(at.stage) + (me.index * Shape::kConsumerM + row) * kBlockK;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) ptx::ldmatrix_x4(from + (((i * 2 + lane / 16) ^ (row % 8)) << 4), a[i]);
-      }
+    const auto stage_of = [&] {
       const int stage = at.stage;
-      clear_last(stage, tile, kb, me);
       at.advance();
       StageScales next;
       ColumnScales columns;
-      step<0>(acc, partial, a, s, columns, stage, me, [&] {
+      step<0>(acc, partial, s, columns, stage, me, [&] {
         Ring::wait_full(at);
         read_scales(next, at.stage, me, offset);
       });
       s = next;
-    }
-  }
-
-  // The same, four stages at a time, with the next partial begun before one is added.
-  __device__ __forceinline__ void consume_ahead(float (&acc)[kAcc], float (&p)[kAcc], float (&q)[kAcc], Cursor& at,
-                                                const MatmulTile& tile, const MatmulConsumer& me) const {
-    const int offset = tile.col % 128;
-    StageScales ps;
-    StageScales qs;
-    int p_stage = 0;
-    int q_stage = 0;
-    static_assert(!kBRow);  // columns past a group's end are not cleared here
-    const auto begin = [&](float(&partial)[kAcc], StageScales& s, int& stage) {
-      Ring::wait_full(at);
-      stage = at.stage;
-      read_scales(s, stage, me, offset);
-      multiply<0, 0>(partial, stage, me);
-      at.advance();
     };
-    const auto end = [&](float(&partial)[kAcc], const StageScales& s, int stage) {
-      ptx::warpgroup_fence_operand(partial);
-      if (!kBRow) release(stage);
-      add_partial<0, 0>(acc, partial, s, ColumnScales{});
-      if (kBRow) release(stage);
-    };
-    // None is in flight from one turn of a loop to the next: ptxas would wait after every wgmma.
-    int left = tile.kblocks;
-    for (; left >= 4; left -= 4) {
-      begin(p, ps, p_stage);
-      begin(q, qs, q_stage);
-      ptx::warpgroup_wait<1>();
-      end(p, ps, p_stage);
-      begin(p, ps, p_stage);
-      ptx::warpgroup_wait<1>();
-      end(q, qs, q_stage);
-      begin(q, qs, q_stage);
-      ptx::warpgroup_wait<1>();
-      end(p, ps, p_stage);
-      ptx::warpgroup_wait<0>();
-      end(q, qs, q_stage);
+    // Conditions are outside of the loop over stages: one inside took 7 % of the time.
+    const int last = kBRow ? tile.kblocks - 1 : tile.kblocks;
+    int kb = 0;
+    if constexpr (kLateC) {
+      const int c_from = min(kStagesBeforeC, last);
+#pragma unroll 1
+      for (; kb < c_from; ++kb) stage_of();
+      read_c();
     }
-    for (; left > 0; --left) {
-      begin(p, ps, p_stage);
-      ptx::warpgroup_wait<0>();
-      end(p, ps, p_stage);
+#pragma unroll 1
+    for (; kb < last; ++kb) stage_of();
+    if constexpr (kBRow) {
+      clear_last(at.stage, tile, me);
+      stage_of();
     }
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    float partial[Shape::kAhead ? 2 : 1][kAcc];
+    float partial[kAcc];
 #pragma unroll
-    for (auto& one : partial) {
-#pragma unroll
-      for (float& value : one) value = 0;
-    }
+    for (float& value : partial) value = 0;
     consume_tiles<Out>(
         *this, c_map, d_map, index,
-        [&](float(&acc)[Shape::kSubs][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-          if constexpr (Shape::kAhead) {
-            consume_ahead(acc[0], partial[0], partial[1], at, tile, me);
-          } else {
-            consume(acc, partial[0], at, tile, me);
-          }
-        });
+        [&](float(&acc)[Shape::kSubs][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me,
+            const auto& read_c) { consume(acc, partial, at, tile, me, read_c); });
   }
 
   __device__ __forceinline__ void init_barriers() const { Ring::init_ring(1 + (kBRow ? 64 : 32)); }
@@ -567,17 +510,17 @@ cudaError_t matmul_fp8_start(const MatmulFp8& matmul, int raster, cudaStream_t s
 // nvcc takes 27 s for each pair of formats, of which there are four: those of A in E4M3 are in fp8.cu, those of A in
 // E5M2 in fp8_e5m2.cu.
 
-// Two partials in flight pay only where a tile has few columns.
-template <std::size_t kRow>
+template <std::size_t kRow, class Out>
 using Fp8Tiles = MatmulShape<kTilesTable[kRow].row_subs, kTilesTable[kRow].col_subs, kTilesTable[kRow].sub_n,
-                             kTilesTable[kRow].cluster, false, false, kTilesTable[kRow].slots,
+                             kTilesTable[kRow].cluster,
+                             std::is_same_v<Out, float> ? kTilesTable[kRow].slots_fp32 : kTilesTable[kRow].slots,
                              kTilesTable[kRow].consumers, kTilesTable[kRow].beside>;
 inline constexpr int kRaster = 16;
 
 template <Code kA, Code kB, class Out>
 cudaError_t matmul_rows_to(const MatmulFp8& matmul, cudaStream_t stream) {
   return with_tiles<MatmulKernel::fp8_rows>(chosen_tiles(matmul, MatmulKernel::fp8_rows), [&](auto row) {
-    return matmul_fp8_start<Fp8Tiles<row.value>, kA, kB, Out, true>(matmul, kRaster, stream);
+    return matmul_fp8_start<Fp8Tiles<row.value, Out>, kA, kB, Out, true>(matmul, kRaster, stream);
   });
 }
 
@@ -585,7 +528,7 @@ template <Code kA, Code kB, class Out>
 cudaError_t matmul_formats_to(const MatmulFp8& matmul, cudaStream_t stream) {
   if (matmul.b_block == MatmulBlock::row) return matmul_rows_to<kA, kB, Out>(matmul, stream);
   return with_tiles<MatmulKernel::fp8>(chosen_tiles(matmul, MatmulKernel::fp8), [&](auto row) {
-    return matmul_fp8_start<Fp8Tiles<row.value>, kA, kB, Out, false>(matmul, kRaster, stream);
+    return matmul_fp8_start<Fp8Tiles<row.value, Out>, kA, kB, Out, false>(matmul, kRaster, stream);
   });
 }
 

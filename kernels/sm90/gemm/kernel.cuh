@@ -28,7 +28,8 @@ __device__ __forceinline__ void multiply_all(float (&acc)[kSubs][kAcc], float by
   }
 }
 
-// consume(acc, at, tile, me): the mma of a tile that has columns, from zeros.
+// consume(acc, at, tile, me, read_c): the mma of a tile that has columns, from zeros; it calls read_c() once, after
+// which C is on its way to the slots.
 template <class Out, class Tile, class Consume>
 __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensorMap* c_map, const CUtensorMap* d_map,
                                               int index, const Consume& consume) {
@@ -42,7 +43,7 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
     ptx::mbarrier_wait_parity(matmul.full(at.stage), at.parity);
     const MatmulTile tile = matmul.read_header(at.stage);
     if (tile.kblocks == kNoTile) break;
-    out.load_first(c_map, tile);
+    const auto read_c = [&] { out.load_first(c_map, tile); };
     float acc[Shape::kSubs][Shape::kAccumulators];
 #pragma unroll
     for (auto& one : acc) {
@@ -50,10 +51,11 @@ __device__ __forceinline__ void consume_tiles(const Tile& matmul, const CUtensor
       for (float& value : one) value = 0;
     }
     if (tile.kblocks == 0) {
+      read_c();
       matmul.release(at.stage);
       at.advance();
     } else {
-      consume(acc, at, tile, me);
+      consume(acc, at, tile, me, read_c);
     }
     const float alpha = matmul.job.alpha_at == nullptr ? matmul.job.alpha : *matmul.job.alpha_at;
     if (alpha != 1) multiply_all(acc, alpha);

@@ -258,9 +258,8 @@ struct MatmulStore {
     // TMA leaves out rows past the matrix; rows past the expert belong to the next one, or, of a masked group below its
     // capacity, to no one.
     const int rows = tile.rows - Shape::row_of(me.index);
-    const bool in_group =
-        job.kind == MatmulKind::masked &&
-        tile.row - tile.expert * job.capacity + Shape::row_of(me.index) + Shape::kConsumerM <= job.capacity;
+    const bool in_group = job.kind == MatmulKind::masked && Shape::row_of(me.index) + Shape::kConsumerM <=
+                                                                job.capacity - (tile.row - tile.expert * job.capacity);
     const bool whole =
         job.d_tiled && (rows >= Shape::kConsumerM || !has_matrices(job) || in_group || tile.row + tile.rows == job.m);
 #pragma unroll

@@ -16,11 +16,10 @@ inline constexpr int kChunkRows = 64;        // of D on its way out
 
 // A consumer has kRowSubs x kColSubs accumulators of 64 x kSubN, one partial at a time, and takes its rows of the tile
 // or, kBeside, its columns.
-// kARegs: A goes through registers, so that it is read from shared memory once for all kColSubs. kAhead: the next
-// partial is begun before this one is added. kCluster CTAs, one above the other, share the loads of B. kSlots: chunks
-// of D that a consumer has in shared memory. Tiles with one consumer are for GEMMs of few rows.
-template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, bool kARegs_, bool kAhead_, int kSlots_ = 2,
-          int kConsumers_ = 2, bool kBeside_ = false>
+// kCluster CTAs, one above the other, share the loads of B. kSlots: chunks of D that a consumer has in shared memory.
+// Tiles with one consumer are for GEMMs of few rows.
+template <int kRowSubs_, int kColSubs_, int kSubN_, int kCluster_, int kSlots_ = 2, int kConsumers_ = 2,
+          bool kBeside_ = false>
 struct MatmulShape {
   static constexpr int kConsumers = kConsumers_;
   static constexpr int kThreads = 128 * (1 + kConsumers);
@@ -28,8 +27,6 @@ struct MatmulShape {
   static constexpr int kColSubs = kColSubs_;
   static constexpr int kSubN = kSubN_;
   static constexpr int kCluster = kCluster_;
-  static constexpr bool kARegs = kARegs_;
-  static constexpr bool kAhead = kAhead_;
   static constexpr int kSlots = kSlots_;
   static constexpr int kMaxStages = kConsumers == 2 ? 8 : kSubN == 32 ? 16 : 12;
   static constexpr bool kTransposed = false;  // D is stored with B's rows as its rows
@@ -45,9 +42,6 @@ struct MatmulShape {
   static constexpr int kN = kBeside ? kConsumers * kConsumerN : kConsumerN;
   static constexpr int kAccumulators = kSubN / 2;  // of a thread and sub-tile
   static constexpr int kRowsOfB = kN / kCluster;   // that one load takes
-  // Two partials in flight need registers; so do two sub-tiles.
-  static_assert(!kAhead || kSubs == 1);
-  static_assert(!kARegs || (kRowSubs == 1 && kSubN == 128));
   // A consumer's first row and column in the tile.
   static __host__ __device__ constexpr int row_of(int consumer) { return kBeside ? 0 : consumer * kConsumerM; }
   static __host__ __device__ constexpr int column_of(int consumer) { return kBeside ? consumer * kConsumerN : 0; }
@@ -94,7 +88,7 @@ constexpr int producer_registers(int of_a_consumer) { return 504 - 2 * of_a_cons
 
 // BF16: 64 x kN for each consumer; kN is 32, 64, 128 or 256.
 template <int kN, int kCluster, int kSlots = 2, int kConsumers = 2>
-struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, false, false, kSlots, kConsumers> {
+struct Bf16Shape : MatmulShape<1, 1, kN, kCluster, kSlots, kConsumers> {
   static constexpr int kColumns = kRowBytes / 2;
 };
 

@@ -116,10 +116,12 @@ struct MGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-                         consume(acc[0], at, tile.kblocks, me.index);
-                       });
+    consume_tiles<Out>(
+        *this, c_map, d_map, index,
+        [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me, const auto& read_c) {
+          read_c();
+          consume(acc[0], at, tile.kblocks, me.index);
+        });
   }
 };
 
@@ -255,10 +257,12 @@ struct KGrouped : MatmulRing<Shape_, Bf16Shared<Shape_, Out>, 2, 2> {
   }
 
   __device__ __forceinline__ void run_consumer(const CUtensorMap* c_map, const CUtensorMap* d_map, int index) const {
-    consume_tiles<Out>(*this, c_map, d_map, index,
-                       [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me) {
-                         consume(acc[0], at, tile.kblock, me);
-                       });
+    consume_tiles<Out>(
+        *this, c_map, d_map, index,
+        [&](float(&acc)[1][kAcc], Cursor& at, const MatmulTile& tile, const MatmulConsumer& me, const auto& read_c) {
+          read_c();
+          consume(acc[0], at, tile.kblock, me);
+        });
   }
 };
 

@@ -151,23 +151,7 @@ __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::
   }
 }
 
-// The same with A in registers: FP8 by 128 columns.
-template <Code kA, Code kB>
-__device__ __forceinline__ void wgmma(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
-  #define MXCHECK_FP8(format) \
-    MXCHECK_WGMMA("128", 64, format, "", "{%64, %65, %66, %67}, %68", "%69", MXCHECK_REGISTERS)
-  if constexpr (kA == Code::e4m3 && kB == Code::e4m3) {
-    MXCHECK_FP8("k32.f32.e4m3.e4m3");
-  } else if constexpr (kA == Code::e4m3) {
-    MXCHECK_FP8("k32.f32.e4m3.e5m2");
-  } else if constexpr (kB == Code::e4m3) {
-    MXCHECK_FP8("k32.f32.e5m2.e4m3");
-  } else {
-    MXCHECK_FP8("k32.f32.e5m2.e5m2");
-  }
-  #undef MXCHECK_FP8
-}
-// BF16 by 64, 128 or 256.
+// The same with A in registers: BF16 by 64, 128 or 256.
 template <int kCount>
 __device__ __forceinline__ void wgmma_bf16(float (&d)[kCount], const std::uint32_t (&a)[4], std::uint64_t b, int add) {
   if constexpr (kCount == 32) {
