@@ -90,10 +90,21 @@ bool has_index_of_its_own(const Call& call) {
          call.operation == "dispatch" || call.operation == "combine";
 }
 
+// Masked groups have a count of rows each in place of offsets.
+bool has_counts(const Call& call) {
+  return call.operation == "matmul" && read<mxcheck_matmul_policy>(call.policy).grouping == MXCHECK_MASKED;
+}
+
 // Before anything is indexed by them.
 void check_integers(const Call& call, std::int64_t rows) {
   for (const CallTensor& t : call.inputs) {
-    if (t.is_offsets) {
+    if (t.is_offsets && has_counts(call)) {
+      require(t.shape.size() == 1 && t.shape[0] >= 1, "counts of rows are a vector of one at least");
+      for (std::int64_t i = 0; i < t.shape[0]; ++i) {
+        const auto count = element<std::int64_t>(t, i);
+        require(count >= 0 && count <= rows / t.shape[0], "a count of rows is from 0 to a group's capacity");
+      }
+    } else if (t.is_offsets) {
       require(t.shape.size() == 1 && t.shape[0] >= 1, "offsets are a vector of one at least");
       require(element<std::int64_t>(t, 0) == 0, "the first offset is 0");
       for (std::int64_t i = 1; i < t.shape[0]; ++i)
