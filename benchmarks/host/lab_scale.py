@@ -42,8 +42,8 @@ def rates(gpus):
 def records():
     sizes = {path.name: path.stat().st_size for path in sorted((SOURCE / "goldens/records").glob("*_quick.h5"))}
     for name, size in sizes.items():
-        print(f"{name:<24}{size:>11,} bytes")
-    print(f"{'a commit':<24}{sum(sizes.values()):>11,} bytes; a million commits {sum(sizes.values()) / 1e6:,.1f} TB")
+        print(f"{name:<24}{size / 1000:>8,.0f} kB")
+    print(f"{'a commit':<24}{sum(sizes.values()) / 1000:>8,.0f} kB; a million commits {sum(sizes.values()) / 1e6:,.1f} TB")
 
 
 def merge(tool, shards):

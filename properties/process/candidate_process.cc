@@ -30,9 +30,9 @@
 #include "kernels/candidate.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
-#include "properties/core/operation.h"
 #include "properties/core/phases.h"
 #include "properties/core/policy.h"
+#include "properties/process/candidate_table.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/shared_call.h"
 
@@ -92,18 +92,6 @@ std::vector<Gpu> gpus_in(const std::string& text) {
     if (const auto parsed = parse_number<int>(number)) gpus.push_back({*parsed, uuid});
   }
   return gpus;
-}
-
-// The error in an extent's limits in the candidate's table; empty where there is none. Limits are not clamped to what
-// makes sense: the gate would check less, or other shapes, than the library says.
-std::string limit_problem(const char* extent, std::int64_t most, std::int64_t multiple) {
-  constexpr std::int64_t kMostMultiple = std::int64_t{1} << 20;
-  const std::string of_most = std::string("max_") + extent + " " + std::to_string(most);
-  const std::string of_multiple = std::string(extent) + "_multiple " + std::to_string(multiple);
-  if (most < 0) return of_most + ": must be 0 (no limit) or more";
-  if (multiple < 1 || multiple > kMostMultiple) return of_multiple + ": must be 1 to 2^20";
-  if (most != 0 && multiple > most) return of_multiple + ", which is above " + of_most;
-  return {};
 }
 
 }  // namespace
@@ -222,68 +210,6 @@ std::string CandidateProcess::named() const {
   return "candidate " + library_ + (gpus_.all.empty() ? "" : " on " + to_text(gpus_.all[gpus_.own]));
 }
 
-// The library's table: operations that the gate knows, each once, with limits that can be.
-void CandidateProcess::take_operations(std::span<const wire::Operation> table) {
-  info_.operations.clear();
-  std::vector<bool> used(claims_.size());
-  for (const wire::Operation& o : table) {
-    const std::string listed = printable(o.contract);
-    std::string contract = listed;
-    std::string name = printable(o.name);
-    // A misspelt name would otherwise be an operation that nothing is ever asked of.
-    const Operation* known = find_operation(name);
-    if (known == nullptr || known->name() != name) {
-      throw Error(ErrorKind::usage,
-                  "candidate " + library_ + " has an operation '" + name + "'" + known_operations(name));
-    }
-    contract = claimed(*known, listed, used);
-    try {
-      if (contract != listed && !known->has_contracts()) known->check_claim(contract);
-      name = known->variant_name(contract);
-    } catch (const Error& e) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has a " + name + " that nobody can check: " + e.what());
-    }
-    if (operation(name) != nullptr) {
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " twice" +
-                                        (claims_.empty() ? "" : "; --claim CONTRACT=CLAIM is about one of them"));
-    }
-    for (const std::string& problem :
-         {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
-      if (problem.empty()) continue;
-      throw Error(ErrorKind::usage, "candidate " + library_ + " has operation " + name + " with " + problem);
-    }
-    info_.operations.push_back(
-        {name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple, contract == listed ? "" : listed});
-  }
-  const auto idle = std::find(used.begin(), used.end(), false);
-  if (idle == used.end()) return;
-  std::string contracts, named;
-  for (const wire::Operation& o : table) {
-    const Operation* known = find_operation(printable(o.name));
-    if (known == nullptr) continue;
-    if (known->has_contracts()) contracts += (contracts.empty() ? "" : ", ") + printable(o.contract);
-    if (!known->claims().empty()) named += (named.empty() ? "" : ", ") + std::string(known->name());
-  }
-  throw Error(ErrorKind::usage, "--claim " + claims_[static_cast<std::size_t>(idle - used.begin())] + ": candidate " +
-                                    library_ + " has no such operation; " +
-                                    (contracts.empty() ? "no operation of it has a contract"
-                                                       : "the contracts of its operations are " + contracts) +
-                                    (named.empty() ? "" : "; claims by name are made about " + named));
-}
-
-std::string CandidateProcess::claimed(const Operation& operation, const std::string& contract,
-                                      std::vector<bool>& used) const {
-  for (std::size_t i = 0; i < claims_.size(); ++i) {
-    const std::size_t sign = claims_[i].find('=');
-    const std::string of = claims_[i].substr(0, sign == std::string::npos ? 0 : sign);
-    const bool is_of_contract = operation.has_contracts() && (sign == std::string::npos || of == contract);
-    if (!is_of_contract && of != operation.name()) continue;
-    used[i] = true;
-    return sign == std::string::npos ? claims_[i] : claims_[i].substr(sign + 1);
-  }
-  return contract;
-}
-
 void CandidateProcess::start() {
   const InPhase starting(Phase::start_up);
   int ends[2];
@@ -347,7 +273,8 @@ void CandidateProcess::start() {
                                             "; the gate has the host (1) and CUDA (2)");
   }
   info_.device = key_values(reply.device_text), info_.gpus = gpus_in(reply.gpus);
-  take_operations({reply.operations, static_cast<std::size_t>(reply.num_operations)});
+  info_.operations =
+      operations_in({reply.operations, static_cast<std::size_t>(reply.num_operations)}, claims_, library_);
   info_.unconfined = printable(reply.unconfined);
   info_.sources = read_text(wire::Request::sources);
   if (info_.digest.empty()) info_.digest = digest();

@@ -30,8 +30,6 @@
 
 namespace mxcheck {
 
-class Operation;
-
 class CandidateProcess final : public CandidateRunner {
  public:
   // tool: the executable that has the __worker entry; library: path of the shared object, or "python:..." (launch.h);
@@ -67,9 +65,6 @@ class CandidateProcess final : public CandidateRunner {
 
  private:
   void start();
-  void take_operations(std::span<const wire::Operation> table);
-  [[nodiscard]] std::string claimed(const Operation& operation, const std::string& contract,
-                                    std::vector<bool>& used) const;
   void stop();
   [[nodiscard]] std::string named() const;  // "candidate ./libmine.so on GPU 1 (GPU-...)", for errors
   int end_process(bool at_once);

@@ -377,7 +377,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--bf16-last", o.bf16_last, "So many of the model's last layers stay in BF16 (default 0)");
   const CommandOption seed = sub.option("--seed", o.seed, "Of initial weights, data and rounding (default 0)");
   sub.option("--seeds", o.seeds,
-             "Several at once, sharing the device or the CPU, each to the OUT that has its number for {seed}")
+             "Several at once, sharing the GPUs or the CPU, each to the OUT that has its number for {seed}")
       .comma_separated()
       .not_empty()
       .excludes(seed);

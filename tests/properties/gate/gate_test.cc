@@ -68,7 +68,7 @@ TEST(Gate, every_way_of_being_wrong_is_caught_by_name) {
       {"writes_its_input", kQuantize, "wrote into input 0", FindingKind::out_of_bounds, 1},
       {"past_its_workspace", kQuantize, "past its workspace", FindingKind::out_of_bounds, 1},
       {"wants_everything", kQuantize, "could not allocate the workspace", FindingKind::refused, 1},
-      {"foreign_text", kQuantize, "status 5, \"?? <caf?> & \"more\"?\"", FindingKind::refused, 1},
+      {"foreign_text", kQuantize, "status MXCHECK_FAILED (5), \"?? <caf?> & \"more\"?\"", FindingKind::refused, 1},
       {"forgetful", "the_same_call_gives_the_same_bytes", "differ between two runs", FindingKind::mismatch, 1},
       {"no_message", "bad_arguments_are_refused_and_nothing_is_written", "refused without a message",
        FindingKind::refused, 1},
