@@ -14,6 +14,7 @@
 // device where rank 0's address is.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
