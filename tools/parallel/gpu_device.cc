@@ -1,4 +1,4 @@
-#include "tools/parallel/gpu_device.h"
+#include "tools/parallel/parallel.h"
 
 #include <dlfcn.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/process/cuda_driver.h"
@@ -83,7 +83,7 @@ std::string gather_source() {
          with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
 }
 
-// What properties/process/cuda_driver.h does not need of the driver.
+// Functions of the driver that properties/process/cuda_driver.h does not need.
 struct MoreOfDriver {
   int (*event_create)(CudaHandle*, unsigned) = nullptr;
   int (*event_destroy)(CudaHandle) = nullptr;

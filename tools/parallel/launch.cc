@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "kernels/parallel/sockets.h"
 #include "numerics/error.h"
 #include "numerics/text.h"

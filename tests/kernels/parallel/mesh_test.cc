@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "kernels/parallel/sockets.h"
 
 namespace mxcheck_kernels::parallel {
