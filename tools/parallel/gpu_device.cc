@@ -304,7 +304,13 @@ std::string choose_gpu(const GpuChoice& choice) {
 
 std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const NcclLibrary* nccl,
                                                               std::chrono::milliseconds timeout) {
-  return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+  try {
+    return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+  } catch (const Error& e) {
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw Error(e.kind(), "GPU " + std::string(visible == nullptr ? "0" : visible) + ": " + e.what() +
+                              "; each rank of a host needs a GPU, or --one-gpu for all");
+  }
 }
 
 }  // namespace mxcheck

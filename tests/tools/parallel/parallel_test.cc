@@ -44,7 +44,7 @@ int some_port() { return 20000 + static_cast<int>(std::hash<std::string>()(Tempo
 
 const std::string kFake = MXCHECK_FAKE_CUDA;
 const std::string kOnGpu = "--engine " + kFake + "/libfake_layer.so ";
-const std::string kGpu = "export LD_LIBRARY_PATH=" + kFake +
+const std::string kGpu = "export FAKE_GPUS=4 LD_LIBRARY_PATH=" + kFake +
                          " REFERENCE='operations=moe_forward,moe_backward,aggregate,quantize,dequantize'; ";
 
 // ---- The statement ----
@@ -122,6 +122,9 @@ TEST_F(Parallel, more_ranks_than_gpus_are_refused) {
   const Answer answer = layer("--ranks 3 " + kOnGpu, kGpu + "export CUDA_VISIBLE_DEVICES=0,1; ");
   EXPECT_EQ(answer.code, 3);
   expect_contains(answer.err, "rank 2 of this host has no GPU: CUDA_VISIBLE_DEVICES is 0,1");
+  const Answer fewer = layer("--ranks 2 --nccl " + kFake + "/libfake_nccl.so " + kOnGpu, kGpu + "export FAKE_GPUS=1; ");
+  EXPECT_EQ(fewer.code, 3);
+  expect_contains(fewer.err, "GPU 1: there is no CUDA device; each rank of a host needs a GPU, or --one-gpu for all");
 }
 
 // ---- Ranks of another launcher, and what goes wrong ----
