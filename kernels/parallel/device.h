@@ -3,6 +3,7 @@
 // own, tools/parallel). Work of one lane runs in the order in which it was enqueued; what waits for another lane says
 // so by a mark. On the host all work is done when a call returns.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -8,7 +8,7 @@
 
 #include "kernels/candidate_layer.h"
 #include "kernels/parallel/library_call.h"
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

@@ -49,7 +49,7 @@ class Libraries {
 // Parts of a pass, for timing: what is left out leaves its outputs undefined.
 enum class Parts { all, transfers, compute };
 
-// What a pass took, of this rank.
+// Time and bytes of a pass, of this rank.
 struct PassTimes {
   double total = 0;
   std::uint64_t sent = 0;      // bytes to other ranks

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/parallel/device.h"
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 

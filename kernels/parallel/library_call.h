@@ -29,7 +29,7 @@ PolicyOf empty_policy() {
   return policy;
 }
 
-// Of all calls of a rank, which run one after the other.
+// Shared by all calls of a rank, which run one after the other.
 struct Scratch {
   Memory workspace;
   Memory report;

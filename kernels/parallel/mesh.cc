@@ -11,8 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/parallel/parallel_error.h"
-#include "kernels/parallel/rendezvous.h"
+#include "kernels/parallel/ranks.h"
 #include "kernels/parallel/sockets.h"
 
 namespace mxcheck_kernels::parallel {

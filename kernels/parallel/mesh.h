@@ -14,6 +14,7 @@
 // device where rank 0's address is.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -49,8 +50,9 @@ class Mesh {
 
   std::vector<std::string> all_gather(std::string_view step, std::string_view mine);
 
-  // What this rank sends a peer is the concatenation of its transfers to that peer, in their order, and what it
-  // receives is cut into those from that peer; both sides have the same sizes. Those of this rank to itself are copied.
+  // The bytes that this rank sends a peer are the concatenation of its transfers to that peer, in their order, and what
+  // it receives is cut into those from that peer; both sides have the same sizes. Those of this rank to itself are
+  // copied.
   void exchange(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives);
 
   // Waits for all. Seconds by which each rank arrived after the first one, by rank 0's clock.

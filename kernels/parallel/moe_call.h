@@ -25,7 +25,7 @@ struct LayerSpec {
   std::string recipe;
   bool interleaved = false;     // gate and up
   bool dispatches_fp8 = false;  // X; dO, Y and dX~ travel in BF16
-  // As the recipe keeps X and H: codes and scales, or BF16.
+  // The form in which the recipe keeps X and H: codes and scales, or BF16.
   bool keeps_x_codes = false;
   bool x_scales_fp32 = false;  // else a byte each
   bool keeps_h_e5m6 = false;
@@ -35,7 +35,7 @@ struct LayerSpec {
 
 // The texts are the spec's.
 mxcheck_moe_policy moe_policy(const LayerSpec& spec, std::int64_t tokens, std::int64_t rows, std::int64_t experts);
-// Of "quantize" and "dequantize", as X is dispatched in FP8.
+// The policy of "quantize" and "dequantize", as X is dispatched in FP8.
 mxcheck_policy dispatch_policy(const LayerSpec& spec, std::int64_t rows);
 
 // X and H as they are kept.

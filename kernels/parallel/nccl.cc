@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {
@@ -28,7 +28,7 @@ struct NcclLibrary::Functions {
   int (*unique_id)(UniqueId*) = nullptr;
   int (*init)(void**, int, UniqueId, int) = nullptr;
   int (*destroy)(void*) = nullptr;
-  int (*abort)(void*) = nullptr;
+  int (*give_up)(void*) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*send)(const void*, std::size_t, int, int, void*, void*) = nullptr;
@@ -55,7 +55,7 @@ NcclLibrary::NcclLibrary(const std::string& path) {
   };
   find("ncclGetVersion", functions->version), find("ncclGetErrorString", functions->error_text);
   find("ncclGetUniqueId", functions->unique_id), find("ncclCommInitRank", functions->init);
-  find("ncclCommDestroy", functions->destroy), find("ncclCommAbort", functions->abort);
+  find("ncclCommDestroy", functions->destroy), find("ncclCommAbort", functions->give_up);
   find("ncclGroupStart", functions->group_start), find("ncclGroupEnd", functions->group_end);
   find("ncclSend", functions->send), find("ncclRecv", functions->receive);
   functions_ = functions;
@@ -91,7 +91,7 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::give_up() noexcept {
-  if (communicator_ != nullptr) library_.functions().abort(communicator_);
+  if (communicator_ != nullptr) library_.functions().give_up(communicator_);
   communicator_ = nullptr;
 }
 

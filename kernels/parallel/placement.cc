@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

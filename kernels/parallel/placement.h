@@ -82,7 +82,7 @@ class Rows {
     std::int64_t first_row = 0;
     std::int64_t rows = 0;
   };
-  // Of one chunk: rows at home that go to experts, and rows at this rank's experts that come. In the same order on both
+  // A chunk's rows at home that go to experts, and rows at this rank's experts that come. In the same order on both
   // sides of each pair of ranks.
   [[nodiscard]] const std::vector<Piece>& home(int chunk) const { return home_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] const std::vector<Piece>& expert(int chunk) const { return expert_[static_cast<std::size_t>(chunk)]; }

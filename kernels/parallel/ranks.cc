@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/parallel/parallel_error.h"
-
 namespace mxcheck_kernels::parallel {
 namespace {
 

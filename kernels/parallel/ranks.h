@@ -1,5 +1,5 @@
 #pragma once
-// This process's place among the ranks, read from the environment that a launcher makes:
+// The errors of ranks, and this process's place among them, read from the environment that a launcher makes:
 //
 //   launcher        rank                   ranks                  on this host                 rank 0 is at
 //   torchrun, ours  RANK                   WORLD_SIZE             LOCAL_RANK                   MASTER_ADDR, MASTER_PORT
@@ -16,9 +16,33 @@
 
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace mxcheck_kernels::parallel {
+
+// ---- Errors
+//
+// All of kernels/parallel throw ParallelError; the program that runs the ranks turns its kinds into exit codes.
+
+enum class Fault {
+  configuration,  // the environment of the ranks, or what they were asked for: no rank has begun
+  disagreement,   // ranks differ in configuration, library or data
+  environment,    // the machine lacks something: NCCL, memory, a port
+  rank,           // a rank ended, or did not arrive in time
+};
+
+// One line without a final full stop: what was wrong, of which rank, and what would be right.
+class ParallelError : public std::runtime_error {
+ public:
+  ParallelError(Fault fault, const std::string& text) : std::runtime_error(text), fault_(fault) {}
+  [[nodiscard]] Fault fault() const noexcept { return fault_; }
+
+ private:
+  Fault fault_;
+};
+
+// ---- Places
 
 struct RankPlace {
   std::string launcher;  // "torchrun", "mpirun", "mpiexec", "srun"

@@ -1,4 +1,4 @@
-#include "kernels/parallel/rendezvous.h"
+#include "kernels/parallel/sockets.h"
 
 #include <array>
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {
@@ -88,7 +88,7 @@ std::vector<Socket> gather(const RankPlace& place, const MeshOptions& options, D
   return peers;
 }
 
-// What rank 0 answers: a line for each rank, its address and port.
+// Rank 0's answer: a line for each rank, its address and port.
 std::vector<std::pair<std::string, int>> places_of(const RankPlace& place, const Socket& first, Deadline deadline) {
   Answer answer;
   std::string text;

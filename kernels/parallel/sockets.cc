@@ -16,7 +16,7 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

@@ -1,11 +1,14 @@
 #pragma once
-// TCP sockets of mesh.h, with deadlines: connections that greet, and bytes in and out.
+// TCP sockets of mesh.h, with deadlines: connections, bytes in and out, and the first meeting of the ranks.
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "kernels/parallel/mesh.h"
 
 namespace mxcheck_kernels::parallel {
 
@@ -54,8 +57,19 @@ std::string peer_address(const Socket& socket);
 bool send_all(const Socket& socket, const void* bytes, std::uint64_t size, Deadline deadline);
 bool receive_all(const Socket& socket, void* bytes, std::uint64_t size, Deadline deadline);
 
-// As many as can be without waiting: 0 for none now, -1 where the other end is gone.
+// The bytes that went without waiting: 0 for none now, -1 where the other end is gone.
 std::int64_t send_some(const Socket& socket, const void* bytes, std::uint64_t size);
 std::int64_t receive_some(const Socket& socket, void* bytes, std::uint64_t size);
+
+// ---- The first meeting
+//
+// All ranks come to rank 0, which tells each where the others are; then each pair connects.
+
+// One connection a rank, none to this one itself.
+std::vector<Socket> meet(const RankPlace& place, const MeshOptions& options);
+
+// "rank 3", "ranks 1, 2 and 5"
+std::string ranks_text(const std::vector<int>& ranks);
+std::string seconds_text(std::chrono::milliseconds time);
 
 }  // namespace mxcheck_kernels::parallel

@@ -1,10 +1,10 @@
-#include "tools/parallel/agreement.h"
+#include "tools/parallel/parallel.h"
 
 #include <algorithm>
 #include <map>
 
-#include "kernels/parallel/parallel_error.h"
-#include "kernels/parallel/rendezvous.h"
+#include "kernels/parallel/ranks.h"
+#include "kernels/parallel/sockets.h"
 #include "numerics/text.h"
 
 namespace mxcheck {

@@ -1,4 +1,4 @@
-#include "tools/parallel/gpu_device.h"
+#include "tools/parallel/parallel.h"
 
 #include <dlfcn.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/process/cuda_driver.h"
@@ -83,7 +83,7 @@ std::string gather_source() {
          with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
 }
 
-// What properties/process/cuda_driver.h does not need of the driver.
+// Functions of the driver that properties/process/cuda_driver.h does not need.
 struct MoreOfDriver {
   int (*event_create)(CudaHandle*, unsigned) = nullptr;
   int (*event_destroy)(CudaHandle) = nullptr;
@@ -304,7 +304,13 @@ std::string choose_gpu(const GpuChoice& choice) {
 
 std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const NcclLibrary* nccl,
                                                               std::chrono::milliseconds timeout) {
-  return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+  try {
+    return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+  } catch (const Error& e) {
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw Error(e.kind(), "GPU " + std::string(visible == nullptr ? "0" : visible) + ": " + e.what() +
+                              "; each rank of a host needs a GPU, or --one-gpu for all");
+  }
 }
 
 }  // namespace mxcheck

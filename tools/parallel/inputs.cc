@@ -1,4 +1,4 @@
-#include "tools/parallel/inputs.h"
+#include "tools/parallel/parallel.h"
 
 #include <algorithm>
 #include <bit>

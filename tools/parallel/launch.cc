@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "kernels/parallel/sockets.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -67,6 +68,7 @@ Child start(int rank, std::int64_t ranks, const mxcheck_kernels::parallel::Socke
   child.process = fork();
   if (child.process < 0) throw Error(ErrorKind::environment, "no process for a rank");
   if (child.process == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives its launcher
     for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     dup2(pipe_ends[1], STDERR_FILENO);

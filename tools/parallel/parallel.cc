@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "tools/subcommands.h"
@@ -70,7 +70,8 @@ void add_layer_options(Command& sub, ParallelOptions& o) {
       .one_of({"halves", "interleaved"})
       .shows_default()
       .in_group(group);
-  sub.option("--load", o.load, "Of the experts: random; skewed: expert e gets 1 / (1 + e)^2; one: the first k get all")
+  sub.option("--load", o.load,
+             "Of the experts: random; skewed: the odds of expert e are 1 / (1 + e)^2; one: the first k get all")
       .one_of({"random", "skewed", "one"})
       .shows_default()
       .in_group(group);

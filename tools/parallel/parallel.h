@@ -4,11 +4,18 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "kernels/candidate.h"
+#include "kernels/parallel/device.h"
 #include "kernels/parallel/expert_parallel.h"
+#include "kernels/parallel/mesh.h"
+#include "kernels/parallel/nccl.h"
+#include "kernels/parallel/placement.h"
 #include "kernels/parallel/ranks.h"
 #include "reference/layer/layer_recipe.h"
 
@@ -54,12 +61,74 @@ struct RowDigest {
 RowDigest digest_rows(const void* data, std::int64_t row_bytes, const std::vector<std::int64_t>& rows);
 std::string to_text(const RowDigest& digest);
 
+// ---- Inputs
+//
+// Tensors of a layer over ranks, as pure functions of the seed and an element's place in the whole layer: a rank makes
+// those of its tokens and its experts alone.
+
+// X and dO of tokens first to last, [last - first, width] in BF16.
+std::vector<std::uint16_t> parallel_x(const ParallelOptions& o, std::int64_t first, std::int64_t last);
+std::vector<std::uint16_t> parallel_d_o(const ParallelOptions& o, std::int64_t first, std::int64_t last);
+// W1 and W2 of these experts, one below the other.
+std::vector<std::uint16_t> parallel_w1(const ParallelOptions& o, const std::vector<std::int64_t>& experts);
+std::vector<std::uint16_t> parallel_w2(const ParallelOptions& o, const std::vector<std::int64_t>& experts);
+
+// Routes of tokens first to last: the top k of random logits. --load random: all experts alike; skewed: the odds of
+// expert e are those of the first by (1 + e)^2; one: every token to the first k.
+mxcheck_kernels::parallel::HomeSlots parallel_slots(const ParallelOptions& o, std::int64_t first, std::int64_t last);
+
+// ---- Libraries and devices
+
+// The reference behind the candidate interface, inside the program: the operations that a layer over ranks calls. On
+// the host, right by definition, and slow.
+const mxcheck_candidate_table& reference_library();
+
+// A rank's GPU: memory and streams by the CUDA driver, rows between ranks by NCCL, or over the ranks' sockets by way of
+// the host where several ranks share a GPU. Both are loaded at run time. Error{environment} without a driver or a GPU;
+// ParallelError for errors of ranks and of NCCL; CudaFailure.
+
+struct GpuChoice {
+  int local_rank = 0;
+  bool shares_one = false;  // every rank of a host has its first GPU
+};
+
+// Makes the rank's GPU the only one that is visible to this process, before anything of CUDA runs. Returns why it has
+// none, or nothing: a library for the host does not need it.
+std::string choose_gpu(const GpuChoice& choice);
+
+// nccl: none for sockets.
+std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(mxcheck_kernels::parallel::Mesh& mesh,
+                                                              const mxcheck_kernels::parallel::NcclLibrary* nccl,
+                                                              std::chrono::milliseconds timeout);
+
+// ---- Agreement
+
+// Named values that all ranks of a run must share, compared before the first step.
+using SharedValues = std::vector<std::pair<std::string, std::string>>;
+
+// ParallelError{disagreement} that names the first value in which ranks differ, the ranks that differ from most others,
+// and both values.
+void require_agreement(mxcheck_kernels::parallel::Mesh& mesh, const SharedValues& mine);
+
+// ---- The whole layer
+
+// The layer that the ranks compute together, in one call of each pass with all tokens and all experts.
+// Digests of the rows that each rank has: O, dX, dS of its tokens, dW1, dW2 of its experts.
+std::vector<std::array<RowDigest, 5>> whole_layer_digests(const ParallelOptions& o,
+                                                          const mxcheck_kernels::parallel::Placement& placement,
+                                                          mxcheck_kernels::parallel::Device& device,
+                                                          const mxcheck_kernels::parallel::Libraries& libraries);
+
+// Rows of W1 or of a gradient as rows of a digest: `each` of every expert.
+std::vector<std::int64_t> expert_rows(const std::vector<std::int64_t>& experts, std::int64_t each);
+std::vector<std::int64_t> number_range(std::int64_t first, std::int64_t last);
+
 // ---- A rank
 
 struct RankTimes {
   double together = 0, transfers = 0, compute = 0;  // seconds of this rank: of all, of either part alone
 };
-// Of one rank, as it tells rank 0: trivially copyable.
+// A rank's part of the answer, as it tells rank 0: trivially copyable.
 struct RankResult {
   std::int64_t tokens = 0, experts = 0, rows = 0, dropped = 0;
   std::uint64_t sent[2] = {}, local[2] = {};  // of the forward and the backward pass

@@ -24,7 +24,7 @@
 #include "goldens/io/sha256.h"
 #include "kernels/parallel/library_call.h"
 #include "kernels/parallel/nccl.h"
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 #include "mxcheck_version.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
@@ -32,12 +32,7 @@
 #include "properties/core/policy.h"
 #include "properties/process/candidate_process.h"
 #include "properties/process/cuda_driver.h"
-#include "tools/parallel/agreement.h"
-#include "tools/parallel/gpu_device.h"
-#include "tools/parallel/inputs.h"
 #include "tools/parallel/parallel.h"
-#include "tools/parallel/reference_library.h"
-#include "tools/parallel/whole_layer.h"
 
 namespace mxcheck {
 

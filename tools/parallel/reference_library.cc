@@ -1,4 +1,4 @@
-#include "tools/parallel/reference_library.h"
+#include "tools/parallel/parallel.h"
 
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "tools/parallel/whole_layer.h"
+#include "tools/parallel/parallel.h"
 
 #include <cstddef>
 #include <numeric>
@@ -6,7 +6,6 @@
 
 #include "kernels/parallel/library_call.h"
 #include "kernels/parallel/moe_call.h"
-#include "tools/parallel/inputs.h"
 
 namespace mxcheck {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

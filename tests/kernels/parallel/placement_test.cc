@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/parallel/parallel_error.h"
+#include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {

@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 
-#include "kernels/parallel/parallel_error.h"
-
 namespace mxcheck_kernels::parallel {
 namespace {
 
