@@ -1,5 +1,6 @@
 #include "tests/libraries/right/reference/call.h"
 
+#include "kernels/candidate_matmul.h"
 #include "kernels/candidate_route.h"
 
 #include <algorithm>
