@@ -50,8 +50,8 @@ std::string run_title(const RunRecord& run);  // with where it branched off
 struct ParityRunOptions {
   std::string output, preset, config, recipe, rounding, moments, perturb, data, branch, engine = "cpu";
   std::optional<std::uint64_t> seed;
-  std::optional<std::int64_t> at, steps, batch, tile, bf16_last, evaluate_every, observe_every, checkpoint_every,
-      sequences;
+  std::optional<std::int64_t> at, steps, batch, tile, bf16_last, microbatches, evaluate_every, observe_every,
+      checkpoint_every, sequences;
   std::vector<std::string> kept, seeds;
   bool skips_non_finite = false, resume = false, json = false;
   int threads = 0;

@@ -215,7 +215,7 @@ TrainingConfig config_of(const ParityRunOptions& o, TrainingConfig config) {
   if (!o.rounding.empty()) config.rounding = token_rounding_rule_named(o.rounding);
   if (!o.moments.empty()) config.optimizer.moments = o.moments == "bf16" ? Format::bf16 : Format::fp32;
   set_if(o.seed, config.seed), set_if(o.steps, config.steps), set_if(o.batch, config.batch);
-  set_if(o.tile, config.tile);
+  set_if(o.tile, config.tile), set_if(o.microbatches, config.microbatches);
   if (!o.perturb.empty()) config.perturb = perturbed_weight(o.perturb);
   if (o.skips_non_finite) config.optimizer.skips_non_finite = true;
   check(config);
@@ -235,7 +235,7 @@ void check_resume(const ParityRunOptions& o) {
   const bool about_the_run = !o.preset.empty() || !o.config.empty() || !o.recipe.empty() || !o.rounding.empty() ||
                              !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || !o.perturb.empty() ||
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
-                             !o.kept.empty() || o.skips_non_finite || o.at || o.bf16_last;
+                             !o.kept.empty() || o.skips_non_finite || o.at || o.bf16_last || o.microbatches;
   if (about_the_run) {
     throw Error(ErrorKind::usage,
                 "--resume takes the run's configuration from its journal; -o, --seeds, --branch, --data, --engine, "
@@ -248,8 +248,8 @@ void check_branch_options(const ParityRunOptions& o) {
   if (o.branch.empty() && o.at) throw Error(ErrorKind::usage, "--at is the step of a trunk; --branch names its file");
   if (o.branch.empty() || o.resume) return;
   if (!o.at) throw Error(ErrorKind::usage, "--branch needs --at STEP: after how many steps of it the run takes over");
-  const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.seed || o.evaluate_every ||
-                         o.sequences || o.skips_non_finite;
+  const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.microbatches || o.seed ||
+                         o.evaluate_every || o.sequences || o.skips_non_finite;
   if (is_shared) {
     throw Error(
         ErrorKind::usage,
@@ -381,6 +381,7 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .excludes(seed);
   sub.option("--steps", o.steps, "Default 10,000; of verdict 2,000");
   sub.option("--batch", o.batch, "Sequences a step");
+  sub.option("--microbatches", o.microbatches, "Equal parts of the batch, whose gradients are summed (default 1)");
   sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)")
       .not_empty();
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
@@ -438,6 +439,7 @@ std::string run_title(const TrainingConfig& config) {
     title += fmt::format(" + {} (tiles of {})", to_text(config.rounding), config.tile);
   if (config.optimizer.moments != Format::fp32)
     title += fmt::format(" + moments {}", spec(config.optimizer.moments).name);
+  if (config.microbatches != 1) title += fmt::format(", {} microbatches", config.microbatches);
   title += fmt::format(", seed {}", config.seed);
   if (config.perturb == kPerturbAll) title += ", all weights moved";
   if (config.perturb == kPerturbOrder) title += ", columns reordered";

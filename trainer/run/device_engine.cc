@@ -40,11 +40,15 @@ const mxcheck_train_table& load_table(const std::string& library) {
 
 // The members of a configuration that a library does not know: it would train something else.
 void check_known(const mxcheck_train_table& table, const TrainingConfig& config) {
-  const bool has_bytes = table.size >= sizeof(mxcheck_train_table);
-  if (config.bf16_last == 0 || (has_bytes && table.config_bytes >= sizeof(mxcheck_train_config))) return;
-  throw Error(ErrorKind::usage, std::string(table.name) +
-                                    ": was built before layers could stay in BF16, and bf16_last is " +
-                                    std::to_string(config.bf16_last) + ": build it again, or train on the CPU");
+  const std::uint64_t known = table.size >= sizeof(mxcheck_train_table) ? table.config_bytes : 0;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::usage,
+                std::string(table.name) + ": was built before " + what + ": build it again, or train on the CPU");
+  };
+  if (config.bf16_last != 0 && known < offsetof(mxcheck_train_config, microbatches))
+    refuse("layers could stay in BF16, and bf16_last is " + std::to_string(config.bf16_last));
+  if (config.microbatches != 1 && known < sizeof(mxcheck_train_config))
+    refuse("a batch could be cut, and microbatches are " + std::to_string(config.microbatches));
 }
 
 // The first GPU, as NVIDIA's driver names it in /proc.
@@ -81,7 +85,7 @@ class DeviceEngine final : public TrainingEngine {
     c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
     c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
     c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
-    c.bf16_last = config.bf16_last;
+    c.bf16_last = config.bf16_last, c.microbatches = config.microbatches;
     check_known(table_, config);
     require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
   }
@@ -278,7 +282,7 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
                                       int threads) {
   const auto [step, layer] = at;
   const ModelShape& m = config.model;
-  const std::int64_t tokens = config.tokens();
+  const std::int64_t tokens = config.microbatch() * m.length;  // of the first microbatch
   const std::string of = "layers." + std::to_string(layer) + ".";
   LayerRoutes routes;
   routes.offsets = elements_of<std::int64_t>(read, of + "offsets", m.experts + 1);
@@ -302,7 +306,8 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
   const auto w1 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w1), 2 * matrix);
   const auto w2 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w2), matrix);
   Layer computed{{tokens, m.width, m.inner, m.experts}, &recipe, GateUp::halves, w1, w2, threads};
-  computed.random = {config.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
+  computed.random = {config.seed, static_cast<std::uint32_t>(step * config.microbatches),
+                     static_cast<std::uint32_t>(layer)};
   return observe_layer(computed, x, d_o, routes, {h, p});
 }
 
