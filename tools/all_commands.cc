@@ -38,6 +38,7 @@ void add_commands(Command& app) {
   add_layer(app);
   add_cost(app);
   add_golden(app);
+  add_parallel(app);
   add_parity(app);
   add_terminal(app);
 }

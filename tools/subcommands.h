@@ -18,6 +18,7 @@ void add_route(Command& app);
 void add_layer(Command& app);
 void add_cost(Command& app);
 void add_golden(Command& app);
+void add_parallel(Command& app);
 void add_parity(Command& app);
 void add_gate(Command& app);
 void add_merge(Command& app);

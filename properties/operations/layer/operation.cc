@@ -67,7 +67,8 @@ class StepOperation : public Operation {
 };
 
 mxcheck_policy StepOperation::common_policy(const Case& c) {
-  mxcheck_policy common{};
+  mxcheck_policy common;
+  std::memset(static_cast<void*>(&common), 0, sizeof(common));  // as aggregate's policy
   common.format = common.recipe = "";
   common.rows = c.rows, common.cols = c.cols, common.threads = c.threads;
   common.layout = MXCHECK_COMPACT;
@@ -164,7 +165,11 @@ class AggregateOperation : public StepOperation {
   }
   [[nodiscard]] std::vector<std::string_view> claims() const override { return {kAnyOrder, kAsAccurateAsExact}; }
   [[nodiscard]] Policy policy(const Case& c) const override {
-    return pack(mxcheck_aggregate_policy{common_policy(c), layer_of(c.variant).weighted ? 1 : 0});
+    mxcheck_aggregate_policy p;
+    std::memset(static_cast<void*>(&p), 0,
+                sizeof(p));  // the bytes after the last member too: policies are compared whole
+    p.policy = common_policy(c), p.weighted = layer_of(c.variant).weighted ? 1 : 0;
+    return pack(p);
   }
   [[nodiscard]] std::string variant_text(const Variant& v) const override {
     return fmt::format("op={} weighted={:d}", v.operation, layer_of(v).weighted);

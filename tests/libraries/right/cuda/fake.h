@@ -41,9 +41,10 @@ struct KeptCall {
   KeptCall(const KeptCall&) = delete;
   KeptCall& operator=(const KeptCall&) = delete;
 
+  static constexpr std::size_t kMost = 20;  // tensors of a call
   mxcheck_call call;
-  std::array<DLTensor, 8> tensors{};
-  std::array<std::array<std::int64_t, 2>, 8> shapes{}, strides{};
+  std::array<DLTensor, kMost> tensors{};
+  std::array<std::array<std::int64_t, 2>, kMost> shapes{}, strides{};
 };
 
 }  // namespace fake

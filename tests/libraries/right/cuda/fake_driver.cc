@@ -1,13 +1,15 @@
 // A CUDA driver of host memory, built as libcuda.so.1: as much of it as properties/process/cuda_driver.h asks for, so
 // that the gate's handling of CUDA candidates is tested where there is no GPU. Streams are queues that run when
-// somebody waits.
+// somebody waits, as late as they can: of another stream only what an event asks for.
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <utility>
@@ -18,7 +20,8 @@ namespace {
 using Work = std::vector<std::function<void()>>;
 
 struct Stream {
-  Work queue;
+  std::deque<std::function<void()>> queue;
+  std::size_t enqueued = 0, begun = 0;  // by number
   bool capturing = false, invalidated = false;
   Work captured;
 };
@@ -39,9 +42,29 @@ int& device_error() {
 int enqueue(void* stream, std::function<void()> work) {
   if (device_error() != 0) return device_error();
   Stream& s = streams()[stream];
-  (s.capturing ? s.captured : s.queue).push_back(std::move(work));
+  if (s.capturing) {
+    s.captured.push_back(std::move(work));
+  } else {
+    s.queue.push_back(std::move(work)), ++s.enqueued;
+  }
   return 0;
 }
+
+// Work up to this number, which may have other streams do theirs.
+void run_until(void* stream, std::size_t number) {
+  while (streams()[stream].begun < number) {
+    Stream& s = streams()[stream];
+    const auto work = std::move(s.queue.front());
+    s.queue.pop_front(), ++s.begun;
+    work();
+  }
+}
+
+struct Event {
+  void* stream = nullptr;
+  std::size_t number = 0;
+  double milliseconds = 0;
+};
 
 }  // namespace
 
@@ -93,8 +116,51 @@ FAKE_EXPORT int cuStreamCreate(void** stream, unsigned) {
 FAKE_EXPORT int cuStreamSynchronize(void* stream) {
   Stream& s = streams()[stream];
   if (s.capturing) return s.invalidated = true, kCaptureInvalidated;
-  for (const auto& work : std::exchange(s.queue, {})) work();
+  run_until(stream, s.enqueued);
   return device_error();
+}
+FAKE_EXPORT int cuStreamCreateWithPriority(void** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
+FAKE_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) { return *least = 0, *greatest = -5, 0; }
+FAKE_EXPORT int cuStreamQuery(void* stream) { return cuStreamSynchronize(stream); }
+FAKE_EXPORT int cuEventCreate(void** event, unsigned) { return *event = new Event, 0; }
+FAKE_EXPORT int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), 0; }
+FAKE_EXPORT int cuEventRecord(void* event, void* stream) {
+  auto* const e = static_cast<Event*>(event);
+  const int code = enqueue(stream, [e] {
+    e->milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  });
+  e->stream = stream, e->number = streams()[stream].enqueued;
+  return code;
+}
+FAKE_EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  const Event e = *static_cast<Event*>(event);
+  return enqueue(stream, [e] { run_until(e.stream, e.number); });
+}
+FAKE_EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
+  *milliseconds = static_cast<float>(static_cast<Event*>(to)->milliseconds - static_cast<Event*>(from)->milliseconds);
+  return 0;
+}
+FAKE_EXPORT int cuModuleLoadData(void** module, const void*) { return *module = &streams(), 0; }
+// The kernels of tools/parallel/gpu_device.cc, by name: words of 4 or 16 bytes.
+FAKE_EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+  static std::size_t words[] = {4, 16};
+  *function = std::strcmp(name, "gather16") == 0 ? &words[1] : &words[0];
+  return 0;
+}
+FAKE_EXPORT int cuLaunchKernel(void* function, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, void* stream, void** arguments, void**) {
+  char* to = nullptr;
+  const char* from = nullptr;
+  const std::int32_t* index = nullptr;
+  std::uint64_t words = 0;
+  std::memcpy(&to, arguments[0], sizeof(to)), std::memcpy(&from, arguments[1], sizeof(from));
+  std::memcpy(&index, arguments[2], sizeof(index)), std::memcpy(&words, arguments[3], sizeof(words));
+  const std::size_t bytes = words * *static_cast<std::size_t*>(function);
+  return enqueue(stream, [=] {
+    for (unsigned i = 0; i < rows; ++i)
+      std::memcpy(to + i * bytes, from + static_cast<std::size_t>(index[i]) * bytes, bytes);
+  });
 }
 FAKE_EXPORT int cuLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
   return fake_launch(stream, function, argument);

@@ -1,0 +1,310 @@
+#include "tools/parallel/gpu_device.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/parallel/parallel_error.h"
+#include "numerics/error.h"
+#include "numerics/text.h"
+#include "properties/process/cuda_driver.h"
+
+namespace mxcheck {
+namespace {
+
+using mxcheck_kernels::parallel::Fault;
+using mxcheck_kernels::parallel::Lane;
+using mxcheck_kernels::parallel::Mesh;
+using mxcheck_kernels::parallel::NcclCommunicator;
+using mxcheck_kernels::parallel::NcclLibrary;
+using mxcheck_kernels::parallel::ParallelError;
+using mxcheck_kernels::parallel::Transfer;
+
+constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
+constexpr int kThreads = 256;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+
+// A block copies a row, a word of 4 or 16 bytes a thread and step. $... is of the word.
+constexpr const char* kGather = R"(
+.visible .entry $NAME(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words) {
+  .reg .pred %p;
+  .reg .b32 %r<8>;
+  .reg .b64 %d<10>;
+  ld.param.u64 %d0, [to];
+  ld.param.u64 %d1, [from];
+  ld.param.u64 %d2, [index];
+  ld.param.u64 %d3, [words];
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %d4, %r0, 4;
+  add.u64 %d4, %d2, %d4;
+  ld.global.s32 %r2, [%d4];
+  cvt.u64.u32 %d5, %r0;
+  mul.lo.u64 %d5, %d5, %d3;
+  cvt.s64.s32 %d6, %r2;
+  mul.lo.u64 %d6, %d6, %d3;
+  cvt.u64.u32 %d7, %r1;
+NEXT:
+  setp.ge.u64 %p, %d7, %d3;
+  @%p bra DONE;
+  add.u64 %d8, %d6, %d7;
+  shl.b64 %d8, %d8, $SHIFT;
+  add.u64 %d8, %d1, %d8;
+  ld.global$TYPE $WORD, [%d8];
+  add.u64 %d9, %d5, %d7;
+  shl.b64 %d9, %d9, $SHIFT;
+  add.u64 %d9, %d0, %d9;
+  st.global$TYPE [%d9], $WORD;
+  add.u64 %d7, %d7, 256;
+  bra NEXT;
+DONE:
+  ret;
+}
+)";
+
+std::string gather_source() {
+  const auto with = [](std::initializer_list<std::pair<std::string_view, std::string_view>> words) {
+    std::string text = kGather;
+    for (const auto& [name, value] : words) {
+      for (std::size_t at = 0; (at = text.find(name)) != std::string::npos;) text.replace(at, name.size(), value);
+    }
+    return text;
+  };
+  return ".version 7.0\n.target sm_70\n.address_size 64\n" +
+         with({{"$NAME", "gather4"}, {"$SHIFT", "2"}, {"$TYPE", ".b32"}, {"$WORD", "%r3"}}) +
+         with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
+}
+
+// What properties/process/cuda_driver.h does not need of the driver.
+struct MoreOfDriver {
+  int (*event_create)(CudaHandle*, unsigned) = nullptr;
+  int (*event_destroy)(CudaHandle) = nullptr;
+  int (*event_record)(CudaHandle, CudaHandle) = nullptr;
+  int (*event_elapsed)(float*, CudaHandle, CudaHandle) = nullptr;
+  int (*stream_wait)(CudaHandle, CudaHandle, unsigned) = nullptr;
+  int (*stream_query)(CudaHandle) = nullptr;
+  int (*create_stream)(CudaHandle*, unsigned, int) = nullptr;
+  int (*priority_range)(int*, int*) = nullptr;
+  int (*module_load)(CudaHandle*, const void*) = nullptr;
+  int (*module_function)(CudaHandle*, CudaHandle, const char*) = nullptr;
+  int (*launch)(CudaHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaHandle, void**,
+                void**) = nullptr;
+  int (*error_text)(int, const char**) = nullptr;
+
+  MoreOfDriver() {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const auto find = [&](const char* symbol, auto& to) {
+      void* const found = library == nullptr ? nullptr : dlsym(library, symbol);
+      if (found == nullptr) throw Error(ErrorKind::environment, std::string("the CUDA driver has no ") + symbol);
+      static_assert(sizeof(to) == sizeof(found));
+      std::memcpy(&to, &found, sizeof(found));
+    };
+    find("cuEventCreate", event_create), find("cuEventDestroy_v2", event_destroy);
+    find("cuEventRecord", event_record), find("cuEventElapsedTime", event_elapsed);
+    find("cuStreamWaitEvent", stream_wait), find("cuStreamQuery", stream_query);
+    find("cuStreamCreateWithPriority", create_stream), find("cuCtxGetStreamPriorityRange", priority_range);
+    find("cuModuleLoadData", module_load), find("cuModuleGetFunction", module_function);
+    find("cuLaunchKernel", launch), find("cuGetErrorString", error_text);
+  }
+  void check(int code, const char* call) const {
+    if (code == 0) return;
+    const char* text = nullptr;
+    error_text(code, &text);
+    throw Error(ErrorKind::environment, std::string(call) + ": " + (text == nullptr ? "unknown error" : text));
+  }
+};
+
+CudaPointer address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+class GpuDevice final : public mxcheck_kernels::parallel::Device {
+ public:
+  GpuDevice(Mesh& mesh, const NcclLibrary* nccl, std::chrono::milliseconds timeout) : mesh_(mesh), timeout_(timeout) {
+    streams_[0] = cuda_.create_stream();
+    // Blocks of NCCL's kernels go before those of a GEMM that are not placed yet.
+    int least = 0, greatest = 0;
+    driver_.check(driver_.priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
+    driver_.check(driver_.create_stream(&streams_[1], kNonBlocking, greatest), "cuStreamCreateWithPriority");
+    CudaHandle module = nullptr;
+    driver_.check(driver_.module_load(&module, gather_source().c_str()), "cuModuleLoadData");
+    driver_.check(driver_.module_function(&gather4_, module, "gather4"), "cuModuleGetFunction");
+    driver_.check(driver_.module_function(&gather16_, module, "gather16"), "cuModuleGetFunction");
+    if (nccl != nullptr) nccl_.emplace(*nccl, mesh);
+  }
+  ~GpuDevice() override {
+    forget_marks();
+    for (CudaHandle event : spare_) driver_.event_destroy(event);
+  }
+
+  [[nodiscard]] DLDeviceType type() const override { return kDLCUDA; }
+  [[nodiscard]] void* stream() const override { return streams_[0]; }
+
+  void* allocate(std::uint64_t bytes) override {
+    if (bytes == 0) return nullptr;
+    try {
+      return reinterpret_cast<void*>(cuda_.allocate(bytes));  // NOLINT(performance-no-int-to-ptr)
+    } catch (const CudaFailure& failure) {
+      throw ParallelError(Fault::environment,
+                          "no memory for " + std::to_string(bytes) + " bytes on the GPU: " + failure.what);
+    }
+  }
+  void release(void* memory) noexcept override {
+    try {
+      cuda_.free(address(memory));
+    } catch (const CudaFailure&) {  // the context is gone, and the memory with it
+    }
+  }
+  void to_device(void* to, const void* from, std::uint64_t bytes) override {
+    if (bytes == 0) return;
+    cuda_.to_device(address(to), from, bytes, streams_[0]);
+    cuda_.synchronize(streams_[0]);
+  }
+  void to_host(void* to, const void* from, std::uint64_t bytes) override {
+    if (bytes != 0) cuda_.to_host(to, address(from), bytes, streams_[0]);
+    cuda_.synchronize(streams_[0]);
+  }
+  void clear(void* to, std::uint64_t bytes) override {
+    if (bytes != 0) cuda_.fill(address(to), 0, bytes, streams_[0]);
+  }
+  void copy(void* to, const void* from, std::uint64_t bytes) override {
+    if (bytes != 0) cuda_.copy(address(to), address(from), bytes, streams_[0]);
+  }
+
+  void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
+                   std::int64_t row_bytes) override {
+    if (rows == 0) return;
+    const bool wide = row_bytes % 16 == 0;
+    std::uint64_t words = static_cast<std::uint64_t>(row_bytes) / (wide ? 16 : 4);
+    void* arguments[] = {&to, &from, &index, &words};
+    driver_.check(driver_.launch(wide ? gather16_ : gather4_, static_cast<unsigned>(rows), 1, 1, kThreads, 1, 1, 0,
+                                 streams_[0], arguments, nullptr),
+                  "cuLaunchKernel");
+  }
+
+  void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) override {
+    if (!nccl_) return over_sockets(step, sends, receives);
+    std::vector<Transfer> away, from, mine;
+    for (const Transfer& t : sends) (t.peer == mesh_.rank() ? mine : away).push_back(t);
+    std::size_t next = 0;
+    for (const Transfer& t : receives) {
+      if (t.peer != mesh_.rank()) {
+        from.push_back(t);
+      } else {
+        cuda_.copy(address(t.data), address(mine.at(next++).data), t.bytes, streams_[1]);
+      }
+    }
+    nccl_->exchange(away, from, streams_[1]);
+  }
+
+  int mark(Lane lane) override {
+    CudaHandle event = nullptr;
+    if (spare_.empty()) {
+      driver_.check(driver_.event_create(&event, 0), "cuEventCreate");
+    } else {
+      event = spare_.back(), spare_.pop_back();
+    }
+    driver_.check(driver_.event_record(event, of(lane)), "cuEventRecord");
+    marks_.push_back(event);
+    return static_cast<int>(marks_.size()) - 1;
+  }
+  void wait(Lane lane, int mark) override {
+    driver_.check(driver_.stream_wait(of(lane), marks_.at(static_cast<std::size_t>(mark)), 0), "cuStreamWaitEvent");
+  }
+  void disconnect() override { nccl_.reset(); }
+  void forget_marks() override {
+    spare_.insert(spare_.end(), marks_.begin(), marks_.end());
+    marks_.clear();
+  }
+  [[nodiscard]] double seconds_between(int from, int to) override {
+    float milliseconds = 0;
+    driver_.check(driver_.event_elapsed(&milliseconds, marks_.at(static_cast<std::size_t>(from)),
+                                        marks_.at(static_cast<std::size_t>(to))),
+                  "cuEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1000;
+  }
+
+  // A kernel of NCCL's waits for its peers without end: so this looks after the peers while it waits.
+  void synchronize(std::string_view step) override {
+    const auto deadline = std::chrono::steady_clock::now() + timeout_;
+    try {
+      for (const CudaHandle stream : streams_) {
+        for (int polls = 0;; ++polls) {
+          const int code = driver_.stream_query(stream);
+          if (code == 0) break;
+          if (code != kNotReady) driver_.check(code, "the GPU's work");
+          if (polls % 64 == 63) mesh_.look(step);
+          if (std::chrono::steady_clock::now() > deadline) {
+            throw ParallelError(Fault::rank, "the GPU of rank " + std::to_string(mesh_.rank()) + " did not finish '" +
+                                                 std::string(step) + "' in time: a rank did not send its rows");
+          }
+          if (polls > 256) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+      }
+    } catch (...) {
+      if (nccl_) nccl_->give_up();
+      throw;
+    }
+  }
+
+ private:
+  [[nodiscard]] CudaHandle of(Lane lane) const { return streams_[lane == Lane::compute ? 0 : 1]; }
+
+  void over_sockets(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) {
+    std::vector<std::vector<std::byte>> there, here;
+    std::vector<Transfer> out, in;
+    for (const Transfer& t : sends) {
+      there.emplace_back(t.bytes);
+      cuda_.to_host(there.back().data(), address(t.data), t.bytes, streams_[1]);
+      out.push_back({t.peer, there.back().data(), t.bytes});
+    }
+    cuda_.synchronize(streams_[1]);
+    for (const Transfer& t : receives) {
+      here.emplace_back(t.bytes);
+      in.push_back({t.peer, here.back().data(), t.bytes});
+    }
+    mesh_.exchange(step, out, in);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      cuda_.to_device(address(receives[i].data), in[i].data, in[i].bytes, streams_[1]);
+    cuda_.synchronize(streams_[1]);
+  }
+
+  Mesh& mesh_;
+  std::chrono::milliseconds timeout_;
+  CudaDevice cuda_;
+  MoreOfDriver driver_;
+  CudaHandle streams_[2] = {};
+  CudaHandle gather4_ = nullptr, gather16_ = nullptr;
+  std::vector<CudaHandle> marks_, spare_;
+  std::optional<NcclCommunicator> nccl_;
+};
+
+}  // namespace
+
+std::string choose_gpu(const GpuChoice& choice) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string list = visible == nullptr ? "" : visible;
+  const std::vector<std::string_view> names = split(list, ',');
+  if (names.size() == 1) return "";  // a launcher gave each rank its own
+  const int number = choice.shares_one ? 0 : choice.local_rank;
+  if (!names.empty() && number >= std::ssize(names)) {
+    return "rank " + std::to_string(number) + " of this host has no GPU: CUDA_VISIBLE_DEVICES is " + list +
+           "; start fewer ranks, or use --one-gpu";
+  }
+  const std::string own = names.empty() ? std::to_string(number) : std::string(names[static_cast<std::size_t>(number)]);
+  setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
+  return "";
+}
+
+std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const NcclLibrary* nccl,
+                                                              std::chrono::milliseconds timeout) {
+  return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+}
+
+}  // namespace mxcheck
