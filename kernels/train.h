@@ -54,10 +54,11 @@ typedef struct mxcheck_train_run mxcheck_train_run;
 typedef struct mxcheck_train_exchange {
   uint32_t size;
   void* context;
-  /* Part r of `receive` becomes the part of rank r's `send` that has this rank's number; parts are of `bytes`. */
+  /* Part r of `receive` becomes the part of rank r's `send` that has this rank's number, but for this rank's own, which
+   * the library copies; parts are of `bytes`. */
   int32_t (*all_to_all)(void* context, const void* send, void* receive, uint64_t bytes, void* stream);
-  /* Part r of `receive` becomes what rank r sends: `bytes`, which may lie in their place already. */
-  int32_t (*all_gather)(void* context, const void* send, void* receive, uint64_t bytes, void* stream);
+  /* Part r of `parts` becomes rank r's own; parts are of `bytes`. */
+  int32_t (*all_gather)(void* context, void* parts, uint64_t bytes, void* stream);
 } mxcheck_train_exchange;
 
 /* `size` is sizeof of the caller's struct, here and below: later versions only append. Texts are never NULL. */

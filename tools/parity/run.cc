@@ -20,9 +20,11 @@
 #include "properties/process/candidate_process.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
+#include "tools/parity/ranks.h"
 #include "trainer/config/config.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/ranks.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {
@@ -131,10 +133,10 @@ Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
   return o.preset == kVerdictPreset ? english_corpus() : boost_corpus();
 }
 
-int train_run(const ParityRunOptions& o) {
-  // Options are refused before 131 MB are read.
-  std::vector<ParityRun> asked = parity_runs_of(o);
+// ranks: of a run on several processes, which this one leads.
+int train_runs(const ParityRunOptions& o, std::vector<ParityRun> asked, RankGroup* ranks) {
   const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
+  std::vector<std::unique_ptr<TrainingEngine>> led;
   std::vector<ConcurrentRun> runs;
   for (ParityRun& run : asked) {
     RunRequest& r = run.request;
@@ -148,7 +150,12 @@ int train_run(const ParityRunOptions& o) {
         return state_of(*trunk, step, corpus, engine, {});
       };
     }
-    std::unique_ptr<TrainingEngine> engine = parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads);
+    std::unique_ptr<TrainingEngine> engine =
+        parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads, ranks);
+    if (ranks != nullptr) {
+      led.push_back(std::move(engine));
+      engine = leading_engine(*led.back(), *ranks);
+    }
     runs.push_back({std::move(r), std::move(engine)});
   }
   std::vector<ConcurrentRunEnd> ends;
@@ -164,6 +171,17 @@ int train_run(const ParityRunOptions& o) {
   };
   if (StopOnSignal::asked() != 0 && has(RunEnd::unfinished)) return 128 + StopOnSignal::asked();
   return has(RunEnd::diverged) ? 1 : 0;
+}
+
+int train_run(const ParityRunOptions& o) {
+  // Options are refused before 131 MB are read.
+  if (!o.ranks || *o.ranks == 1) return train_runs(o, parity_runs_of(o), nullptr);
+  std::vector<ParityRun> asked;
+  const auto config = [&] {
+    asked = parity_runs_of(o);
+    return asked.front().request.config;
+  };
+  return run_ranks(o, config, [&](RankGroup& ranks) { return train_runs(o, std::move(asked), &ranks); });
 }
 
 }  // namespace
@@ -239,7 +257,7 @@ void check_resume(const ParityRunOptions& o) {
   if (about_the_run) {
     throw Error(ErrorKind::usage,
                 "--resume takes the run's configuration from its journal; -o, --seeds, --branch, --data, --engine, "
-                "--threads and --json alone go with it");
+                "--ranks, --threads and --json alone go with it");
   }
 }
 
@@ -382,6 +400,10 @@ void add_options(Command& sub, ParityRunOptions& o) {
   sub.option("--steps", o.steps, "Default 10,000; of verdict 2,000");
   sub.option("--batch", o.batch, "Sequences a step");
   sub.option("--microbatches", o.microbatches, "Equal parts of the batch, whose gradients are summed (default 1)");
+  sub.option("--ranks", o.ranks,
+             "So many processes share the microbatches, each with a GPU of its own: torchrun's, mpirun's or srun's, "
+             "or ones that are started here")
+      .between(1, 16);
   sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)")
       .not_empty();
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
@@ -418,15 +440,19 @@ Corpus corpus_of(const std::string& data, const std::string& training_sha256) {
 }
 
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
-                                              std::int64_t validation_sequences, int threads) {
+                                              std::int64_t validation_sequences, int threads, RankGroup* ranks) {
   if (engine == "cpu") {
     require_memory(config, validation_sequences);
-    return cpu_engine(config, threads);
+    return cpu_engine(config, threads, ranks);
   }
-  // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+  return device_engine(config, parity_library(engine), std::min(validation_sequences, kSequencesAtOnce), threads,
+                       ranks);
+}
+
+// "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+std::string parity_library(const std::string& engine) {
   const bool is_path = engine.find('/') != std::string::npos || engine.ends_with(".so");
-  const std::string library = find_candidate_library(is_path ? engine : engine + "_train", own_executable());
-  return device_engine(config, library, std::min(validation_sequences, kSequencesAtOnce), threads);
+  return find_candidate_library(is_path ? engine : engine + "_train", own_executable());
 }
 
 std::string parity_version() { return std::string(kVersion) + " (commit " + kCommit + (kDirty ? ", modified)" : ")"); }

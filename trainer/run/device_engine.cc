@@ -18,6 +18,7 @@
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"
 #include "trainer/run/engine.h"
+#include "trainer/run/ranks.h"
 
 namespace mxcheck {
 namespace {
@@ -65,9 +66,11 @@ std::string gpu_name() {
 
 class DeviceEngine final : public TrainingEngine {
  public:
-  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads)
+  DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads,
+               RankGroup* ranks)
       : config_(config),
         threads_(threads),
+        ranks_(ranks),
         table_(load_table(library)),
         rotary_(rotary_table(config.model.length, config.model.head_width())),
         parameters_(parameters_of(config.model).size()) {
@@ -86,6 +89,10 @@ class DeviceEngine final : public TrainingEngine {
     c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
     c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
     c.bf16_last = config.bf16_last, c.microbatches = config.microbatches;
+    if (ranks != nullptr) {
+      c.ranks = ranks->ranks(), c.rank = ranks->rank();
+      c.exchange = ranks->device_exchange();
+    }
     check_known(table_, config);
     require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
   }
@@ -126,13 +133,18 @@ class DeviceEngine final : public TrainingEngine {
     input.correction1 = bias_correction(o.beta1, updates_ + 1);
     input.correction2 = bias_correction(o.beta2, updates_ + 1);
     input.observe = observe && quantizes(config_.recipe) ? 1 : 0;
+    // Observations are the first rank's; the others' would be of other microbatches.
+    if (ranks_ != nullptr && ranks_->rank() != 0) observe = false;
     StepOutcome outcome;
     outcome.parameter_digests.resize(parameters_);
     std::vector<std::uint64_t> layers(static_cast<std::size_t>(config_.model.layers));
     mxcheck_train_outcome out{};
     out.size = sizeof(out);
     out.parameter_digests = outcome.parameter_digests.data(), out.layer_digests = layers.data();
-    require(table_.step(run_, &input, &out, message_.data(), message_.size()), "a step");
+    if (ranks_ != nullptr) ranks_->begin_device_step();
+    const mxcheck_status status = table_.step(run_, &input, &out, message_.data(), message_.size());
+    if (ranks_ != nullptr) ranks_->end_device_step();
+    require(status, "a step");
     outcome.loss = out.loss, outcome.balance_loss = out.balance_loss, outcome.gradient_norm = out.gradient_norm;
     outcome.rate = input.rate;
     outcome.updated = out.updated != 0;
@@ -187,6 +199,7 @@ class DeviceEngine final : public TrainingEngine {
 
   TrainingConfig config_;
   int threads_;
+  RankGroup* ranks_;
   const mxcheck_train_table& table_;
   RotaryTable rotary_;
   std::size_t parameters_;
@@ -201,9 +214,10 @@ class DeviceEngine final : public TrainingEngine {
 }  // namespace
 
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
-                                              std::int64_t evaluation_sequences, int threads) {
+                                              std::int64_t evaluation_sequences, int threads, RankGroup* ranks) {
   check(config);
-  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads);
+  if (ranks != nullptr) check_ranks(config, ranks->ranks());
+  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads, ranks);
 }
 
 namespace {

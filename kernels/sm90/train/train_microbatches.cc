@@ -98,21 +98,21 @@ void Engine::exchange_gradients() {
   job.elements = model_.parameters.elements / c.ranks;  // elements are a multiple of 64
   job.out = model_.gradients + c.rank * job.elements;
   const auto bytes = static_cast<std::uint64_t>(job.elements) * sizeof(float);
+  require_success(cudaMemcpyAsync(slices_ + c.rank * job.elements, job.out, bytes, cudaMemcpyDeviceToDevice, stream_));
   require_exchanged(e.all_to_all(e.context, model_.gradients, slices_, bytes, stream_), "gradients");
   require_success(launch_tree_of_slices(job, stream_));
-  require_exchanged(e.all_gather(e.context, job.out, model_.gradients, bytes, stream_), "summed gradients");
+  require_exchanged(e.all_gather(e.context, model_.gradients, bytes, stream_), "summed gradients");
 }
 
 void Engine::gather_results() {
   const mxcheck_train_config& c = model_.config;
   const mxcheck_train_exchange& e = *c.exchange;
-  const std::int64_t own = own_microbatches();
-  require_exchanged(e.all_gather(e.context, parts_ + c.rank * own, parts_,
-                                 static_cast<std::uint64_t>(own) * sizeof(MicrobatchResult), stream_),
-                    "losses");
-  const std::uint64_t bytes = static_cast<std::uint64_t>(c.layers) * sizeof(*all_digests_);
-  require_exchanged(e.all_gather(e.context, digests_ + model_.parameters.list.size(), all_digests_, bytes, stream_),
-                    "digests");
+  const auto of_losses = static_cast<std::uint64_t>(own_microbatches()) * sizeof(MicrobatchResult);
+  require_exchanged(e.all_gather(e.context, parts_, of_losses, stream_), "losses");
+  const std::uint64_t of_digests = static_cast<std::uint64_t>(c.layers) * sizeof(*all_digests_);
+  require_success(cudaMemcpyAsync(all_digests_ + c.rank * c.layers, digests_ + model_.parameters.list.size(),
+                                  of_digests, cudaMemcpyDeviceToDevice, stream_));
+  require_exchanged(e.all_gather(e.context, all_digests_, of_digests, stream_), "digests");
   download(found_layer_digests_.data(), all_digests_, found_layer_digests_.size(), stream_);
 }
 
