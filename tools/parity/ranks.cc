@@ -21,6 +21,7 @@
 #include "kernels/parallel/nccl.h"
 #include "kernels/parallel/parallel_error.h"
 #include "kernels/parallel/ranks.h"
+#include "kernels/parallel/train_exchange.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/process/candidate_process.h"
@@ -35,14 +36,12 @@ namespace {
 namespace parallel = mxcheck_kernels::parallel;
 using parallel::Fault;
 using parallel::ParallelError;
-using parallel::Transfer;
 
 // Followers wait for evaluations and checkpoints of rank 0. A rank that ends is seen at once.
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::chrono::seconds kMeeting{30};  // after a rank of our own launcher has failed, the others have so long
 
-std::byte* bytes_at(void* memory) { return static_cast<std::byte*>(memory); }
-// Transfers have no const; what is sent is not written to.
+// A transfer has no const; what is sent is only read.
 std::byte* bytes_at(const void* memory) { return static_cast<std::byte*>(const_cast<void*>(memory)); }
 
 // Sockets between all, and NCCL between GPUs.
@@ -53,13 +52,7 @@ class MeshGroup final : public RankGroup {
     const char* const path = std::getenv("MXCHECK_NCCL");
     library_.emplace(path == nullptr ? "" : path);
     nccl_.emplace(*library_, mesh);
-    exchange_.size = sizeof(exchange_), exchange_.context = this;
-    exchange_.all_to_all = [](void* context, const void* send, void* receive, std::uint64_t bytes, void* stream) {
-      return static_cast<MeshGroup*>(context)->on_device(bytes_at(send), bytes_at(receive), bytes, true, stream);
-    };
-    exchange_.all_gather = [](void* context, void* parts, std::uint64_t bytes, void* stream) {
-      return static_cast<MeshGroup*>(context)->on_device(bytes_at(parts), bytes_at(parts), bytes, false, stream);
-    };
+    exchange_.emplace(*nccl_, mesh.rank(), mesh.ranks());
     watcher_ = std::thread([this] { watch(); });
   }
   ~MeshGroup() override {
@@ -82,7 +75,9 @@ class MeshGroup final : public RankGroup {
     exchange(step, bytes_at(parts.data()), bytes_at(parts.data()), parts.size_bytes(), false);
   }
 
-  [[nodiscard]] const mxcheck_train_exchange* device_exchange() override { return nccl_ ? &exchange_ : nullptr; }
+  [[nodiscard]] const mxcheck_train_exchange* device_exchange() override {
+    return exchange_ ? exchange_->get() : nullptr;
+  }
   void begin_device_step() override {
     const std::lock_guard lock(mutex_);
     in_step_ = true;
@@ -91,45 +86,19 @@ class MeshGroup final : public RankGroup {
     const std::lock_guard lock(mutex_);
     in_step_ = false;
     if (failure_) std::rethrow_exception(failure_);
+    if (exchange_->failure()) std::rethrow_exception(exchange_->failure());
   }
 
  private:
-  // Parts of `bytes` for and from every other rank: one for each, or this rank's own for all.
-  struct Transfers {
-    std::vector<Transfer> sends, receives;
-  };
-  [[nodiscard]] Transfers transfers(std::byte* send, std::byte* receive, std::uint64_t bytes, bool one_for_each) const {
-    Transfers t;
-    const auto part = [&](std::byte* parts, int r) { return parts + static_cast<std::uint64_t>(r) * bytes; };
-    for (int r = 0; r < ranks(); ++r) {
-      if (r == rank()) continue;
-      t.sends.push_back({r, part(send, one_for_each ? r : rank()), bytes});
-      t.receives.push_back({r, part(receive, r), bytes});
-    }
-    return t;
-  }
-
   void exchange(std::string_view step, std::byte* send, std::byte* receive, std::uint64_t all, bool one_for_each) {
     const std::uint64_t bytes = all / static_cast<std::uint64_t>(ranks());
-    const Transfers t = transfers(send, receive, bytes, one_for_each);
     const std::uint64_t own = static_cast<std::uint64_t>(rank()) * bytes;
     if (one_for_each) std::memcpy(receive + own, send + own, bytes);
+    const parallel::PartTransfers t = one_for_each
+                                          ? parallel::one_part_for_each({rank(), ranks()}, send, receive, bytes)
+                                          : parallel::own_part_for_all({rank(), ranks()}, receive, bytes);
     const std::lock_guard lock(mutex_);
     mesh_.exchange(step, t.sends, t.receives);
-  }
-
-  // No exception may leave through the library, which is C.
-  std::int32_t on_device(std::byte* send, std::byte* receive, std::uint64_t bytes, bool one_for_each,
-                         void* stream) noexcept {
-    try {
-      const Transfers t = transfers(send, receive, bytes, one_for_each);
-      nccl_->exchange(t.sends, t.receives, stream);
-      return 0;
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-      return 1;
-    }
   }
 
   // A device waits for a rank that has ended until its NCCL gives up.
@@ -150,7 +119,7 @@ class MeshGroup final : public RankGroup {
   parallel::Mesh& mesh_;
   std::optional<parallel::NcclLibrary> library_;
   std::optional<parallel::NcclCommunicator> nccl_;
-  mxcheck_train_exchange exchange_{};
+  std::optional<parallel::TrainExchange> exchange_;
   std::mutex mutex_;  // of the mesh, and of the two below
   bool in_step_ = false;
   std::exception_ptr failure_;
