@@ -31,7 +31,8 @@
  * rules: rceil, floor. Operands are decoded to BF16, and multiplied under sm90_bf16.
  *
  * A step of token choice is one sequence of launches on one stream, from the second step on a CUDA graph, waited for at
- * its end. Token rounding decides how many rows the layer's GEMMs have, so that a step waits once in each layer.
+ * its end; of several microbatches, the passes of each are. Token rounding decides how many rows the layer's GEMMs
+ * have, so that a step waits once in each layer.
  */
 #ifndef MXCHECK_TRAIN_H_
 #define MXCHECK_TRAIN_H_
@@ -46,6 +47,19 @@ extern "C" {
 #define MXCHECK_TRAIN_SYMBOL "mxcheck_train"
 
 typedef struct mxcheck_train_run mxcheck_train_run;
+
+/* Several runs, of a process and a device each, that make one run together: its ranks. They exchange numbers between
+ * their devices by the functions that their maker gives, over NCCL say. Both enqueue on `stream`, a cudaStream_t, every
+ * rank calls them in the same order, and they return 0, or something else after a failure, which ends the step. */
+typedef struct mxcheck_train_exchange {
+  uint32_t size;
+  void* context;
+  /* Part r of `receive` becomes the part of rank r's `send` that has this rank's number, but for this rank's own, which
+   * the library copies; parts are of `bytes`. */
+  int32_t (*all_to_all)(void* context, const void* send, void* receive, uint64_t bytes, void* stream);
+  /* Part r of `parts` becomes rank r's own; parts are of `bytes`. */
+  int32_t (*all_gather)(void* context, void* parts, uint64_t bytes, void* stream);
+} mxcheck_train_exchange;
 
 /* `size` is sizeof of the caller's struct, here and below: later versions only append. Texts are never NULL. */
 typedef struct mxcheck_train_config {
@@ -76,6 +90,14 @@ typedef struct mxcheck_train_config {
    * Callers that were built before end above it, for 0. A library knows it if its table has config_bytes, and these
    * are no less than sizeof(mxcheck_train_config) of the caller. */
   int64_t bf16_last;
+  /* Equal parts of the batch, a power of two up to 1024; their gradients are summed by a tree. 0 counts as 1. Callers
+   * that were built before end above it; config_bytes says as above whether a library knows it. */
+  int64_t microbatches;
+  /* The run is number `rank` of so many, a power of two up to 16 that divides the microbatches, and computes its share
+   * of them, one after the other; all have the same state and the same tokens, the whole batch's. 0 counts as 1. */
+  int64_t ranks;
+  int64_t rank;
+  const mxcheck_train_exchange* exchange; /* outlives the run; NULL where it is alone */
 } mxcheck_train_config;
 
 typedef struct mxcheck_train_step {
@@ -133,7 +155,10 @@ typedef struct mxcheck_train_table {
    * ...; the list of names is returned for the name "". `bytes` is the room in `data`, afterwards the tensor's bytes;
    * with data NULL these alone are given.
    *
-   * After a step with `observe` these are there for every layer L, of which a trainer makes its observations; R is
+   * Of several microbatches the tensors of a pass are those of the run's first one, and gradients are the step's.
+   *
+   * After a step with `observe` these are there for every layer L, of which a trainer makes its observations, which are
+   * the first microbatch's (of several ranks, the first rank's); R is
    * the last of the offsets, and tensors of R rows may have more, which mean nothing:
    *   layers.L.moe_u           BF16, tokens x width    what the experts' layer was given
    *   layers.L.observed_d_o    BF16, tokens x width    the gradient of its output

@@ -34,6 +34,9 @@ void check(const TrainingConfig& c) {
           "top_k is " + std::to_string(m.top_k) + " of " + std::to_string(m.experts) + " experts; at most all");
   require(checked_product(c.batch, m.length, "training: batch x length") <= 1 << 24,
           "batch x length is above 2^24 tokens a step");
+  const bool cuts = c.microbatches > 0 && (c.microbatches & (c.microbatches - 1)) == 0 && c.batch % c.microbatches == 0;
+  require(cuts, "microbatches are " + std::to_string(c.microbatches) + " of a batch of " + std::to_string(c.batch) +
+                    " sequences; a power of two that divides it is needed");
   require(c.perturb >= kPerturbOrder && c.perturb <= parameter_count(m),
           "perturb is " + std::to_string(c.perturb) + "; 0, -1 for all weights, -2 for another order, or 1 to " +
               std::to_string(parameter_count(m)) + ", the number of weights, is needed");
@@ -198,7 +201,7 @@ bool layer_pass(const PassSetting& s, const RotaryTable& table, const PassWeight
   if (!all_finite(pass.logits)) return false;
   route_tokens(s, layer, pass);
   x = plus(pass.middle, mixture(s, w, layer, pass));
-  pass.observation.output_digest = tensor_digest(x, s.threads);
+  pass.observation.output_digest = tensor_digest(x, s.threads, s.first_token() * m.width);
   return true;
 }
 

@@ -54,7 +54,8 @@ inline constexpr std::int64_t kPerturbOrder = -2;
 
 struct TrainingConfig {
   ModelShape model;
-  std::int64_t batch = 0;  // sequences a step
+  std::int64_t batch = 0;         // sequences a step
+  std::int64_t microbatches = 1;  // equal parts of the batch, a power of two: docs/training.md, "Microbatches"
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
   std::int64_t perturb = 0;  // 1 + the index of the weight, in the parameters' order, that starts one ulp up; 0: none;
@@ -67,6 +68,7 @@ struct TrainingConfig {
   OptimizerConfig optimizer;
 
   [[nodiscard]] std::int64_t tokens() const { return batch * model.length; }
+  [[nodiscard]] std::int64_t microbatch() const { return batch / microbatches; }  // sequences of one
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
 

@@ -38,7 +38,8 @@ std::vector<std::int64_t> expert_loads(const LayerRoutes& routes);
 
 // Digests of tensors, to compare two computations of them: docs/training.md has the formula. No errors.
 
-std::uint64_t tensor_digest(std::span<const float> values, int threads = 0);        // every NaN alike
+// The part of a tensor's digest that `values` add, which are its elements from `first` on; every NaN alike.
+std::uint64_t tensor_digest(std::span<const float> values, int threads = 0, std::int64_t first = 0);
 std::uint64_t tensor_digest(std::span<const std::uint16_t> bf16, int threads = 0);  // likewise
 std::uint64_t digest_of_digests(std::span<const std::uint64_t> digests);
 

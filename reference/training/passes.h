@@ -16,6 +16,13 @@
 
 namespace mxcheck {
 
+// Sequences of length + 1 bytes: the tokens of each, and the targets.
+struct Sequences {
+  std::vector<std::uint8_t> inputs;
+  std::vector<std::uint8_t> targets;
+};
+Sequences split_sequences(std::span<const std::uint8_t> bytes, std::int64_t length);
+
 // --- the model's two ends
 //
 // Embedding of bytes, and cross-entropy of the logits, with gradients.
@@ -59,8 +66,10 @@ struct PassSetting {
   std::uint64_t step = 0;  // of the rounding's random words
   bool observe = false;
   int threads = 0;
+  std::int64_t first_sequence = 0;  // of the step's batch: where digests of outputs begin to count
 
   [[nodiscard]] std::int64_t tokens() const { return sequences * config.model.length; }
+  [[nodiscard]] std::int64_t first_token() const { return first_sequence * config.model.length; }
 };
 
 struct LayerPass {

@@ -1,4 +1,4 @@
-// One step, and an evaluation, out of the passes: docs/training.md.
+// An evaluation, the update, initial states and digests: docs/training.md.
 
 #include "reference/training/step.h"
 
@@ -23,92 +23,6 @@
 #include "reference/training/passes.h"
 
 namespace mxcheck {
-namespace {
-
-// Sequences of length + 1 bytes: what is read, and what follows it.
-struct Sequences {
-  std::vector<std::uint8_t> inputs;
-  std::vector<std::uint8_t> targets;
-};
-Sequences split(std::span<const std::uint8_t> tokens, std::int64_t sequences, std::int64_t length) {
-  Sequences s;
-  for (std::int64_t b = 0; b < sequences; ++b) {
-    const auto all = tokens.subspan(static_cast<std::size_t>(b * (length + 1)), static_cast<std::size_t>(length + 1));
-    s.inputs.insert(s.inputs.end(), all.begin(), all.end() - 1);
-    s.targets.insert(s.targets.end(), all.begin() + 1, all.end());
-  }
-  return s;
-}
-
-struct StepResult {
-  float loss = std::numeric_limits<float>::quiet_NaN();
-  float balance_loss = std::numeric_limits<float>::quiet_NaN();
-  float norm = std::numeric_limits<float>::quiet_NaN();
-  std::vector<std::vector<float>> gradients;
-  std::vector<LayerObservation> layers;
-};
-
-void move_observations(std::vector<LayerPass>& passes, std::vector<LayerObservation>& to) {
-  for (LayerPass& layer : passes) to.push_back(std::move(layer.observation));
-}
-
-// Everything of a step but the update. Where no routes can be made, loss and norm stay NaN, and observations end before
-// that layer.
-StepResult gradients_of(const PassSetting& s, const PassWeights& weights, const Sequences& data) {
-  const RotaryTable table = rotary_table(s.config.model.length, s.config.model.head_width());
-  StepResult result;
-  try {
-    ForwardPass pass = forward(s, table, weights, data.inputs);
-    const TokenLoss loss = token_loss(pass.logits, data.targets, s.threads);
-    result.loss = loss.loss;
-    result.balance_loss = 0;
-    for (const LayerPass& layer : pass.layers) result.balance_loss += layer.balance.value;
-    result.gradients = backward(s, table, weights, data.inputs, pass, loss.d_logits);
-    result.norm = gradient_norm(result.gradients, s.threads);
-    move_observations(pass.layers, result.layers);
-  } catch (RouterOverflow& overflow) {
-    move_observations(overflow.layers, result.layers);
-  }
-  return result;
-}
-
-}  // namespace
-
-StepOutcome training_step(const TrainingConfig& config, TrainingState& state, std::span<const std::uint8_t> tokens,
-                          bool observe, int threads) {
-  check(config);
-  const ModelShape& m = config.model;
-  require(std::ssize(tokens) == config.batch * (m.length + 1),
-          "a step's data has " + std::to_string(tokens.size()) +
-              " bytes; batch x (length + 1) = " + std::to_string(config.batch * (m.length + 1)) + " are needed");
-  const PassSetting setting{.config = config,
-                            .recipe = config.recipe,
-                            .rounding = config.rounding,
-                            .sequences = config.batch,
-                            .step = static_cast<std::uint64_t>(state.step),
-                            .observe = observe,
-                            .threads = threads};
-  const PassWeights weights = pass_weights(m, state.weights, threads);
-  StepResult result = gradients_of(setting, weights, split(tokens, config.batch, m.length));
-
-  StepOutcome outcome;
-  outcome.loss = result.loss;
-  outcome.balance_loss = result.balance_loss;
-  outcome.gradient_norm = result.norm;
-  outcome.rate = learning_rate(config, state.step);
-  outcome.layers = std::move(result.layers);
-  outcome.updated = std::isfinite(result.norm);
-  if (outcome.updated) {
-    update(config, state, result.gradients, result.norm, outcome.rate, threads);
-  } else {
-    outcome.skipped = parameter_count(m);
-  }
-  ++state.step;
-  for (const std::vector<float>& weight : state.weights)
-    outcome.parameter_digests.push_back(tensor_digest(weight, threads));
-  outcome.weights_digest = digest_of_digests(outcome.parameter_digests);
-  return outcome;
-}
 
 Evaluation evaluate(const TrainingConfig& config, const TrainingState& state, const LayerRecipe& recipe,
                     std::span<const std::uint8_t> tokens, int threads) {
@@ -121,7 +35,7 @@ Evaluation evaluate(const TrainingConfig& config, const TrainingState& state, co
               " bytes; a multiple of length + 1 = " + std::to_string(each) + " is needed");
   const PassSetting setting{
       .config = config, .recipe = recipe, .sequences = std::ssize(tokens) / each, .threads = threads};
-  const Sequences data = split(tokens, setting.sequences, m.length);
+  const Sequences data = split_sequences(tokens, m.length);
   const PassWeights weights = pass_weights(m, state.weights, threads);
   Evaluation evaluation;
   evaluation.loss = std::numeric_limits<float>::quiet_NaN();
@@ -346,14 +260,14 @@ constexpr std::uint64_t term(std::int64_t i, std::uint64_t word) {
 
 // The sum of all terms: modulo 2^64 its order does not matter.
 template <class Word>
-std::uint64_t digest(std::int64_t count, int threads, Word word) {
+std::uint64_t digest(std::int64_t count, int threads, Word word, std::int64_t first = 0) {
   constexpr std::int64_t kPart = 1 << 16;
   std::vector<std::uint64_t> parts(static_cast<std::size_t>((count + kPart - 1) / kPart));
   parallel_ranges(std::ssize(parts), count, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
       std::uint64_t sum = 0;
       const std::int64_t last = std::min(count, (part + 1) * kPart);
-      for (std::int64_t i = part * kPart; i < last; ++i) sum += term(i, word(static_cast<std::size_t>(i)));
+      for (std::int64_t i = part * kPart; i < last; ++i) sum += term(first + i, word(static_cast<std::size_t>(i)));
       parts[static_cast<std::size_t>(part)] = sum;
     }
   });
@@ -364,10 +278,11 @@ std::uint64_t digest(std::int64_t count, int threads, Word word) {
 
 }  // namespace
 
-std::uint64_t tensor_digest(std::span<const float> values, int threads) {
-  return digest(std::ssize(values), threads, [&](std::size_t i) -> std::uint64_t {
+std::uint64_t tensor_digest(std::span<const float> values, int threads, std::int64_t first) {
+  const auto word = [&](std::size_t i) -> std::uint64_t {
     return std::isnan(values[i]) ? 0x7FFFFFFFU : std::bit_cast<std::uint32_t>(values[i]);
-  });
+  };
+  return digest(std::ssize(values), threads, word, first);
 }
 
 std::uint64_t tensor_digest(std::span<const std::uint16_t> bf16, int threads) {

@@ -36,9 +36,11 @@ Corpus corpus_of(const std::string& data, const std::string& training_sha256);
 // "cpu", "sm90" or a library: what computes runs of this configuration. threads: of the CPU. gpus: parity_gpus(engine).
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
                                               std::int64_t validation_sequences, int threads,
-                                              const std::shared_ptr<TrainingGpus>& gpus);
+                                              const std::shared_ptr<TrainingGpus>& gpus, RankGroup* ranks = nullptr);
 // The GPUs that runs of an engine are dealt to; null of the CPU's.
 std::shared_ptr<TrainingGpus> parity_gpus(const std::string& engine);
+// The library of an engine that is not "cpu".
+std::string parity_library(const std::string& engine);
 std::string parity_version();  // version and commit, as runs record it
 
 // "mxfp8, seed 1": names a run among others. Rounding, moments and a perturbed weight appear if they are not the usual
@@ -53,8 +55,8 @@ std::string run_title(const RunRecord& run);  // with where it branched off
 struct ParityRunOptions {
   std::string output, preset, config, recipe, rounding, moments, perturb, data, branch, engine = "cpu";
   std::optional<std::uint64_t> seed;
-  std::optional<std::int64_t> at, steps, batch, tile, bf16_last, evaluate_every, observe_every, checkpoint_every,
-      sequences;
+  std::optional<std::int64_t> at, steps, batch, tile, bf16_last, microbatches, ranks, evaluate_every, observe_every,
+      checkpoint_every, sequences;
   std::vector<std::string> kept, seeds;
   bool skips_non_finite = false, resume = false, json = false;
   int threads = 0;

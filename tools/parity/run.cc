@@ -20,9 +20,11 @@
 #include "properties/process/candidate_process.h"
 #include "tools/common/output.h"
 #include "tools/common/progress.h"
+#include "tools/parity/ranks.h"
 #include "trainer/config/config.h"
 #include "trainer/record/journal.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/ranks.h"
 #include "trainer/run/run.h"
 
 namespace mxcheck {
@@ -131,11 +133,12 @@ Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
   return o.preset == kVerdictPreset ? english_corpus() : boost_corpus();
 }
 
-int train_run(const ParityRunOptions& o) {
-  // Options are refused before 131 MB are read.
-  std::vector<ParityRun> asked = parity_runs_of(o);
+// ranks: of a run on several processes, which this one leads.
+int train_runs(const ParityRunOptions& o, std::vector<ParityRun> asked, RankGroup* ranks) {
   const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
-  const std::shared_ptr<TrainingGpus> gpus = parity_gpus(o.engine);
+  // A rank has chosen its GPU.
+  const std::shared_ptr<TrainingGpus> gpus = ranks == nullptr ? parity_gpus(o.engine) : nullptr;
+  std::vector<std::unique_ptr<TrainingEngine>> led;
   std::vector<ConcurrentRun> runs;
   for (ParityRun& run : asked) {
     RunRequest& r = run.request;
@@ -150,7 +153,11 @@ int train_run(const ParityRunOptions& o) {
       };
     }
     std::unique_ptr<TrainingEngine> engine =
-        parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads, gpus);
+        parity_engine(o.engine, r.config, r.plan.validation_sequences, o.threads, gpus, ranks);
+    if (ranks != nullptr) {
+      led.push_back(std::move(engine));
+      engine = leading_engine(*led.back(), *ranks);
+    }
     runs.push_back({std::move(r), std::move(engine)});
   }
   std::vector<ConcurrentRunEnd> ends;
@@ -166,6 +173,17 @@ int train_run(const ParityRunOptions& o) {
   };
   if (StopOnSignal::asked() != 0 && has(RunEnd::unfinished)) return 128 + StopOnSignal::asked();
   return has(RunEnd::diverged) ? 1 : 0;
+}
+
+int train_run(const ParityRunOptions& o) {
+  // Options are refused before 131 MB are read.
+  if (!o.ranks || *o.ranks == 1) return train_runs(o, parity_runs_of(o), nullptr);
+  std::vector<ParityRun> asked;
+  const auto config = [&] {
+    asked = parity_runs_of(o);
+    return asked.front().request.config;
+  };
+  return run_ranks(o, config, [&](RankGroup& ranks) { return train_runs(o, std::move(asked), &ranks); });
 }
 
 }  // namespace
@@ -217,7 +235,7 @@ TrainingConfig config_of(const ParityRunOptions& o, TrainingConfig config) {
   if (!o.rounding.empty()) config.rounding = token_rounding_rule_named(o.rounding);
   if (!o.moments.empty()) config.optimizer.moments = o.moments == "bf16" ? Format::bf16 : Format::fp32;
   set_if(o.seed, config.seed), set_if(o.steps, config.steps), set_if(o.batch, config.batch);
-  set_if(o.tile, config.tile);
+  set_if(o.tile, config.tile), set_if(o.microbatches, config.microbatches);
   if (!o.perturb.empty()) config.perturb = perturbed_weight(o.perturb);
   if (o.skips_non_finite) config.optimizer.skips_non_finite = true;
   check(config);
@@ -237,11 +255,11 @@ void check_resume(const ParityRunOptions& o) {
   const bool about_the_run = !o.preset.empty() || !o.config.empty() || !o.recipe.empty() || !o.rounding.empty() ||
                              !o.moments.empty() || o.seed || o.steps || o.batch || o.tile || !o.perturb.empty() ||
                              o.evaluate_every || o.observe_every || o.checkpoint_every || o.sequences ||
-                             !o.kept.empty() || o.skips_non_finite || o.at || o.bf16_last;
+                             !o.kept.empty() || o.skips_non_finite || o.at || o.bf16_last || o.microbatches;
   if (about_the_run) {
     throw Error(ErrorKind::usage,
                 "--resume takes the run's configuration from its journal; -o, --seeds, --branch, --data, --engine, "
-                "--threads and --json alone go with it");
+                "--ranks, --threads and --json alone go with it");
   }
 }
 
@@ -250,8 +268,8 @@ void check_branch_options(const ParityRunOptions& o) {
   if (o.branch.empty() && o.at) throw Error(ErrorKind::usage, "--at is the step of a trunk; --branch names its file");
   if (o.branch.empty() || o.resume) return;
   if (!o.at) throw Error(ErrorKind::usage, "--branch needs --at STEP: after how many steps of it the run takes over");
-  const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.seed || o.evaluate_every ||
-                         o.sequences || o.skips_non_finite;
+  const bool is_shared = !o.preset.empty() || !o.config.empty() || o.steps || o.batch || o.microbatches || o.seed ||
+                         o.evaluate_every || o.sequences || o.skips_non_finite;
   if (is_shared) {
     throw Error(
         ErrorKind::usage,
@@ -383,6 +401,11 @@ void add_options(Command& sub, ParityRunOptions& o) {
       .excludes(seed);
   sub.option("--steps", o.steps, "Default 10,000; of verdict 2,000");
   sub.option("--batch", o.batch, "Sequences a step");
+  sub.option("--microbatches", o.microbatches, "Equal parts of the batch, whose gradients are summed (default 1)");
+  sub.option("--ranks", o.ranks,
+             "So many processes share the microbatches, each with a GPU of its own: torchrun's, mpirun's or srun's, "
+             "or ones that are started here")
+      .between(1, 16);
   sub.option("--rounding", o.rounding, "Token rounding by this rule: nr-f, sr-f, ... (default none: token choice)")
       .not_empty();
   sub.option("--tile", o.tile, "Of the rounding (default 128)");
@@ -420,15 +443,19 @@ Corpus corpus_of(const std::string& data, const std::string& training_sha256) {
 
 std::unique_ptr<TrainingEngine> parity_engine(const std::string& engine, const TrainingConfig& config,
                                               std::int64_t validation_sequences, int threads,
-                                              const std::shared_ptr<TrainingGpus>& gpus) {
+                                              const std::shared_ptr<TrainingGpus>& gpus, RankGroup* ranks) {
   if (engine == "cpu") {
     require_memory(config, validation_sequences);
-    return cpu_engine(config, threads);
+    return cpu_engine(config, threads, ranks);
   }
-  // "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+  return device_engine(config, parity_library(engine), std::min(validation_sequences, kSequencesAtOnce), threads, gpus,
+                       ranks);
+}
+
+// "sm90": libmxcheck_sm90_train.so, where the gate's libraries are.
+std::string parity_library(const std::string& engine) {
   const bool is_path = engine.find('/') != std::string::npos || engine.ends_with(".so");
-  const std::string library = find_candidate_library(is_path ? engine : engine + "_train", own_executable());
-  return device_engine(config, library, std::min(validation_sequences, kSequencesAtOnce), threads, gpus);
+  return find_candidate_library(is_path ? engine : engine + "_train", own_executable());
 }
 
 std::shared_ptr<TrainingGpus> parity_gpus(const std::string& engine) {
@@ -445,6 +472,7 @@ std::string run_title(const TrainingConfig& config) {
     title += fmt::format(" + {} (tiles of {})", to_text(config.rounding), config.tile);
   if (config.optimizer.moments != Format::fp32)
     title += fmt::format(" + moments {}", spec(config.optimizer.moments).name);
+  if (config.microbatches != 1) title += fmt::format(", {} microbatches", config.microbatches);
   title += fmt::format(", seed {}", config.seed);
   if (config.perturb == kPerturbAll) title += ", all weights moved";
   if (config.perturb == kPerturbOrder) title += ", columns reordered";

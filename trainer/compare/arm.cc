@@ -161,6 +161,7 @@ std::vector<Field> shared_fields(const RunRecord& r) {
       {"model.top_k", text(c.model.top_k)},
       {"model.length", text(c.model.length)},
       {"batch", text(c.batch)},
+      {"microbatches", text(c.microbatches)},
       {"steps", text(c.steps)},
       {"balance", text(c.balance)},
       {"optimizer.peak_rate", text(o.peak_rate)},

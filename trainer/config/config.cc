@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -129,7 +130,9 @@ std::string to_json(const TrainingConfig& c) {
             {"tile", c.tile},
             {"balance", short_number(c.balance)},
             {"optimizer", optimizer_json(c.optimizer)}};
-  if (c.bf16_last != 0) json["bf16_last"] = c.bf16_last;  // files of runs without it stay as they were
+  // Files of runs without them stay as they were.
+  if (c.bf16_last != 0) json["bf16_last"] = c.bf16_last;
+  if (c.microbatches != 1) json["microbatches"] = c.microbatches;
   return to_text(json);
 }
 
@@ -144,6 +147,7 @@ TrainingConfig config_from_json(std::string_view text, const std::string& where)
   c.perturb = o.integer("perturb", kPerturbOrder, std::int64_t{1} << 62);
   c.recipe = layer_recipe_from(to_text(o.required("recipe")), where + ": $.recipe");
   if (o.has("bf16_last")) c.bf16_last = o.integer("bf16_last", 1, kMostSize);
+  if (o.has("microbatches")) c.microbatches = o.integer("microbatches", 1, kMostSize);
   const std::string rounding = o.text("rounding");
   c.rounding = at_place(where + ": $.rounding", [&] { return token_rounding_rule_named(rounding); });
   c.tile = o.integer("tile", 1, kMostSize);
@@ -231,7 +235,9 @@ TrainingMemory training_memory(const TrainingConfig& config, std::int64_t valida
   const auto length = static_cast<double>(m.length), sequences = static_cast<double>(validation_sequences);
   TrainingMemory memory;
   memory.state = 12 * weights + 7 * kTensorOverhead * static_cast<double>(m.layers);
-  memory.step = 6 * weights + bytes_of_pass(m, static_cast<double>(config.batch));
+  // A sum waits at each level of the microbatches' tree.
+  const double sums = 1 + std::log2(static_cast<double>(config.microbatches));
+  memory.step = (2 + 4 * sums) * weights + bytes_of_pass(m, static_cast<double>(config.microbatch()));
   memory.evaluation = 2 * weights + bytes_of_pass(m, std::min(sequences, static_cast<double>(kSequencesAtOnce))) +
                       sequences * (length + 1);
   return memory;

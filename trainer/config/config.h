@@ -4,10 +4,10 @@
 //   TrainingConfig config = preset_named("tiny");
 //   config_from_json(to_json(config), "mine.json") == config
 //
-// All of it is written but "bf16_last" where it is 0, and all of it is needed; floats are decimals that are read as the
-// same FP32 number. Reading is strict: Error{usage} for what is no JSON, an unknown, repeated or missing key, a wrong
-// type, a name that there is not, and for a configuration that cannot be (check of reference/training/model.h), each
-// with its place
+// All of it is written but "bf16_last" where it is 0 and "microbatches" where they are 1, and all else is needed;
+// floats are decimals that are read as the same FP32 number. Reading is strict: Error{usage} for what is no JSON, an
+// unknown, repeated or missing key, a wrong type, a name that there is not, and for a configuration that cannot be
+// (check of reference/training/model.h), each with its place
 // ("mine.json: $.optimizer: ...").
 
 #include <algorithm>

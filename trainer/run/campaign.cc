@@ -120,6 +120,7 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   if (o.has("model")) set_sizes(c.trunk.model, o.required("model"), where + ": $.model");
   if (o.has("steps")) c.trunk.steps = o.integer("steps", 1, 1 << 24);
   if (o.has("batch")) c.trunk.batch = o.integer("batch", 1, 1 << 24);
+  if (o.has("microbatches")) c.trunk.microbatches = o.integer("microbatches", 1, 1 << 24);
   c.trunk.seed = 0;
   c.plan = preset == kVerdictPreset ? verdict_plan_of(c.trunk) : plan_of(c.trunk);
   if (o.has("evaluate_every")) c.plan.evaluate_every = o.integer("evaluate_every", 1, 1 << 24);

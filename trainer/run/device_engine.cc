@@ -18,6 +18,7 @@
 #include "reference/training/optimizer.h"
 #include "reference/training/passes.h"
 #include "trainer/run/engine.h"
+#include "trainer/run/ranks.h"
 
 namespace mxcheck {
 namespace {
@@ -40,11 +41,15 @@ const mxcheck_train_table& load_table(const std::string& library) {
 
 // The members of a configuration that a library does not know: it would train something else.
 void check_known(const mxcheck_train_table& table, const TrainingConfig& config) {
-  const bool has_bytes = table.size >= sizeof(mxcheck_train_table);
-  if (config.bf16_last == 0 || (has_bytes && table.config_bytes >= sizeof(mxcheck_train_config))) return;
-  throw Error(ErrorKind::usage, std::string(table.name) +
-                                    ": was built before layers could stay in BF16, and bf16_last is " +
-                                    std::to_string(config.bf16_last) + ": build it again, or train on the CPU");
+  const std::uint64_t known = table.size >= sizeof(mxcheck_train_table) ? table.config_bytes : 0;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::usage,
+                std::string(table.name) + ": was built before " + what + ": build it again, or train on the CPU");
+  };
+  if (config.bf16_last != 0 && known < offsetof(mxcheck_train_config, microbatches))
+    refuse("layers could stay in BF16, and bf16_last is " + std::to_string(config.bf16_last));
+  if (config.microbatches != 1 && known < sizeof(mxcheck_train_config))
+    refuse("a batch could be cut, and microbatches are " + std::to_string(config.microbatches));
 }
 
 // The first GPU, as NVIDIA's driver names it in /proc.
@@ -87,10 +92,11 @@ class GpuPlace {
 class DeviceEngine final : public TrainingEngine {
  public:
   DeviceEngine(const TrainingConfig& config, const std::string& library, std::int64_t evaluation_sequences, int threads,
-               const std::shared_ptr<TrainingGpus>& gpus)
+               const std::shared_ptr<TrainingGpus>& gpus, RankGroup* ranks)
       : config_(config),
         threads_(threads),
         gpu_(gpus),
+        ranks_(ranks),
         table_(load_table(library)),
         rotary_(rotary_table(config.model.length, config.model.head_width())),
         parameters_(parameters_of(config.model).size()) {
@@ -108,7 +114,11 @@ class DeviceEngine final : public TrainingEngine {
     c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
     c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
     c.cosine = rotary_.cosine.data(), c.sine = rotary_.sine.data();
-    c.bf16_last = config.bf16_last;
+    c.bf16_last = config.bf16_last, c.microbatches = config.microbatches;
+    if (ranks != nullptr) {
+      c.ranks = ranks->ranks(), c.rank = ranks->rank();
+      c.exchange = ranks->device_exchange();
+    }
     check_known(table_, config);
     gpu_.bind();
     require(table_.create(&c, &run_, message_.data(), message_.size()), "training on the device");
@@ -159,13 +169,18 @@ class DeviceEngine final : public TrainingEngine {
     input.correction1 = bias_correction(o.beta1, updates_ + 1);
     input.correction2 = bias_correction(o.beta2, updates_ + 1);
     input.observe = observe && quantizes(config_.recipe) ? 1 : 0;
+    // Observations are the first rank's; the others' would be of other microbatches.
+    if (ranks_ != nullptr && ranks_->rank() != 0) observe = false;
     StepOutcome outcome;
     outcome.parameter_digests.resize(parameters_);
     std::vector<std::uint64_t> layers(static_cast<std::size_t>(config_.model.layers));
     mxcheck_train_outcome out{};
     out.size = sizeof(out);
     out.parameter_digests = outcome.parameter_digests.data(), out.layer_digests = layers.data();
-    require(table_.step(run_, &input, &out, message_.data(), message_.size()), "a step");
+    if (ranks_ != nullptr) ranks_->begin_device_step();
+    const mxcheck_status status = table_.step(run_, &input, &out, message_.data(), message_.size());
+    if (ranks_ != nullptr) ranks_->end_device_step();
+    require(status, "a step");
     outcome.loss = out.loss, outcome.balance_loss = out.balance_loss, outcome.gradient_norm = out.gradient_norm;
     outcome.rate = input.rate;
     outcome.updated = out.updated != 0;
@@ -222,6 +237,7 @@ class DeviceEngine final : public TrainingEngine {
   TrainingConfig config_;
   int threads_;
   GpuPlace gpu_;
+  RankGroup* ranks_;
   const mxcheck_train_table& table_;
   RotaryTable rotary_;
   std::size_t parameters_;
@@ -237,9 +253,10 @@ class DeviceEngine final : public TrainingEngine {
 
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
                                               std::int64_t evaluation_sequences, int threads,
-                                              const std::shared_ptr<TrainingGpus>& gpus) {
+                                              const std::shared_ptr<TrainingGpus>& gpus, RankGroup* ranks) {
   check(config);
-  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads, gpus);
+  if (ranks != nullptr) check_ranks(config, ranks->ranks());
+  return std::make_unique<DeviceEngine>(config, library, evaluation_sequences, threads, gpus, ranks);
 }
 
 namespace {
@@ -318,7 +335,7 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
                                       int threads) {
   const auto [step, layer] = at;
   const ModelShape& m = config.model;
-  const std::int64_t tokens = config.tokens();
+  const std::int64_t tokens = config.microbatch() * m.length;  // of the first microbatch
   const std::string of = "layers." + std::to_string(layer) + ".";
   LayerRoutes routes;
   routes.offsets = elements_of<std::int64_t>(read, of + "offsets", m.experts + 1);
@@ -342,7 +359,8 @@ LayerObservation observe_device_layer(const TrainingConfig& config, const LayerO
   const auto w1 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w1), 2 * matrix);
   const auto w2 = elements_of<std::uint16_t>(read, "weights_bf16." + std::to_string(parameters.w2), matrix);
   Layer computed{{tokens, m.width, m.inner, m.experts}, &recipe, GateUp::halves, w1, w2, threads};
-  computed.random = {config.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(layer)};
+  computed.random = {config.seed, static_cast<std::uint32_t>(step * config.microbatches),
+                     static_cast<std::uint32_t>(layer)};
   return observe_layer(computed, x, d_o, routes, {h, p});
 }
 

@@ -37,8 +37,10 @@ class TrainingEngine {
   virtual Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) = 0;
 };
 
+class RankGroup;  // trainer/run/ranks.h; none: the run is one process's
+
 // The reference. threads as everywhere: 0 for the machine's.
-std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads);
+std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads, RankGroup* ranks = nullptr);
 
 // A library of kernels/train.h on a GPU of this machine: on one of `gpus`, without them on the first. Evaluations have
 // up to `evaluation_sequences` sequences. Threads (0: the machine's) make the observations of what the device computed.
@@ -46,7 +48,8 @@ std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int thr
 // Error{usage} for a configuration that it does not offer, with its own words.
 std::unique_ptr<TrainingEngine> device_engine(const TrainingConfig& config, const std::string& library,
                                               std::int64_t evaluation_sequences, int threads,
-                                              const std::shared_ptr<TrainingGpus>& gpus = nullptr);
+                                              const std::shared_ptr<TrainingGpus>& gpus = nullptr,
+                                              RankGroup* ranks = nullptr);
 
 // --- layers of the device engine
 //

@@ -23,6 +23,7 @@
 #include "trainer/record/run_file.h"
 #include "trainer/run/branch.h"
 #include "trainer/run/engine.h"
+#include "trainer/run/ranks.h"
 
 namespace mxcheck {
 namespace {
@@ -282,7 +283,8 @@ std::string processor_name() {
 
 class CpuEngine final : public TrainingEngine {
  public:
-  CpuEngine(const TrainingConfig& config, int threads) : config_(config), threads_(threads) {}
+  CpuEngine(const TrainingConfig& config, int threads, RankGroup* ranks)
+      : config_(config), threads_(threads), ranks_(ranks) {}
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] std::string device() const override { return processor_name(); }
@@ -290,6 +292,7 @@ class CpuEngine final : public TrainingEngine {
   [[nodiscard]] std::int64_t steps_done() const override { return state_.step; }
   [[nodiscard]] const TrainingState& state() override { return state_; }
   StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    if (ranks_ != nullptr) return step_of_ranks(config_, state_, tokens, observe, threads_, *ranks_);
     return training_step(config_, state_, tokens, observe, threads_);
   }
   Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
@@ -299,14 +302,16 @@ class CpuEngine final : public TrainingEngine {
  private:
   TrainingConfig config_;
   int threads_;
+  RankGroup* ranks_;
   TrainingState state_;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads) {
+std::unique_ptr<TrainingEngine> cpu_engine(const TrainingConfig& config, int threads, RankGroup* ranks) {
   check(config);
-  return std::make_unique<CpuEngine>(config, threads);
+  if (ranks != nullptr) check_ranks(config, ranks->ranks());
+  return std::make_unique<CpuEngine>(config, threads, ranks);
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // mxcheck_sm90_train_bench [--library PATH] [--recipe NAME] [--batch N] [--steps N] [--runs 1,2,4]: tokens per second
 // of training, by the wall clock around whole steps, of one run and of several at once in one process, a thread and a
-// stream each.
+// stream each. --config FILE --ranks 1,2,4: of one run that several GPUs share.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -16,6 +16,8 @@
 
 #include "benchmarks/sm90/common/command_line.h"
 #include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/train/ranks.h"
+#include "benchmarks/sm90/train/train_run.h"
 #include "kernels/train.h"
 #include "numerics/error.h"
 #include "reference/training/attention.h"
@@ -23,34 +25,6 @@
 #include "reference/training/optimizer.h"
 
 namespace mxcheck::bench {
-
-// The library's table; it stays loaded.
-const mxcheck_train_table& load_train(const std::string& path);
-
-class TrainRun {
- public:
-  TrainRun(const mxcheck_train_table& table, const std::string& recipe, const std::string& rounding, std::int64_t batch,
-           std::uint64_t seed);
-  ~TrainRun();
-  TrainRun(const TrainRun&) = delete;
-  TrainRun& operator=(const TrainRun&) = delete;
-
-  void step();
-  [[nodiscard]] float loss() const { return loss_; }
-  [[nodiscard]] std::int64_t tokens() const { return config_.tokens(); }
-
- private:
-  void create(const std::string& rounding);
-  void require_ok(mxcheck_status status) const;
-
-  const mxcheck_train_table& table_;
-  TrainingConfig config_;
-  mxcheck_train_run* run_ = nullptr;
-  std::vector<std::uint8_t> data_;
-  std::int64_t steps_ = 0;
-  float loss_ = 0;
-  char message_[512] = "";
-};
 
 namespace {
 
@@ -78,10 +52,10 @@ const mxcheck_train_table& load_train(const std::string& path) {
   return table;
 }
 
-TrainRun::TrainRun(const mxcheck_train_table& table, const std::string& recipe, const std::string& rounding,
-                   std::int64_t batch, std::uint64_t seed)
-    : table_(table), config_(full_model(recipe, batch, seed)) {
-  create(rounding);
+TrainRun::TrainRun(const mxcheck_train_table& table, const TrainingConfig& config, const std::string& rounding,
+                   const RankOfRun& rank)
+    : table_(table), config_(config) {
+  create(rounding, rank);
   const TrainingState state = initial_state(config_);
   for (std::size_t p = 0; p < state.weights.size(); ++p) {
     require_ok(table_.set_parameter(run_, static_cast<std::int64_t>(p), state.weights[p].data(),
@@ -93,7 +67,7 @@ TrainRun::TrainRun(const mxcheck_train_table& table, const std::string& recipe, 
 }
 TrainRun::~TrainRun() { table_.destroy(run_); }
 
-void TrainRun::create(const std::string& rounding) {
+void TrainRun::create(const std::string& rounding, const RankOfRun& rank) {
   const RotaryTable rotary = rotary_table(config_.model.length, config_.model.head_width());
   const ModelShape& m = config_.model;
   const OptimizerConfig& o = config_.optimizer;
@@ -105,6 +79,7 @@ void TrainRun::create(const std::string& rounding) {
   c.seed = config_.seed, c.balance = config_.balance;
   c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
   c.cosine = rotary.cosine.data(), c.sine = rotary.sine.data();
+  c.microbatches = config_.microbatches, c.ranks = rank.ranks, c.rank = rank.rank, c.exchange = rank.exchange;
   require_ok(table_.create(&c, &run_, message_, sizeof(message_)));
 }
 
@@ -141,6 +116,8 @@ struct Options {
   std::vector<int> runs{1, 2, 4};
   int batch = 16;
   int steps = 50;
+  std::vector<int> ranks;
+  std::string config;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -162,8 +139,8 @@ void measure(const mxcheck_train_table& table, const Options& options, const std
   constexpr int kTimes = 5;
   std::vector<std::unique_ptr<TrainRun>> runs;
   for (int i = 0; i < count; ++i)
-    runs.push_back(
-        std::make_unique<TrainRun>(table, recipe, options.rounding, options.batch, static_cast<std::uint64_t>(i)));
+    runs.push_back(std::make_unique<TrainRun>(table, full_model(recipe, options.batch, static_cast<std::uint64_t>(i)),
+                                              options.rounding));
   for (const auto& run : runs) run->step(), run->step();  // launches once, and the graph
   std::vector<double> times;
   for (int i = 0; i < kTimes; ++i) times.push_back(seconds_of(runs, options.steps));
@@ -198,5 +175,14 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "Sequences of 256 tokens in a step")->check(CLI::Range(1, 1 << 16));
   app.add_option("--runs", options.runs, "Runs at once")->delimiter(',')->check(CLI::Range(1, 64));
   app.add_option("--steps", options.steps, "Of each run in a measurement")->check(CLI::Range(1, 1'000'000));
-  return mxcheck::bench::run_benchmark(app, argc, argv, [&] { return mxcheck::bench::run(options); });
+  auto* const config = app.add_option("--config", options.config, "A configuration's file, for --ranks");
+  app.add_option("--ranks", options.ranks, "Processes with a GPU each that share a run, in place of runs at once")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 16))
+      ->needs(config);
+  return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
+    const mxcheck::bench::RanksOptions ranks{options.library, options.config, options.ranks, options.steps};
+    if (options.ranks.empty()) return mxcheck::bench::run(options);
+    return mxcheck::bench::is_rank() ? mxcheck::bench::be_rank(ranks) : mxcheck::bench::measure_ranks(ranks);
+  });
 }

@@ -53,12 +53,12 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 __global__ void __launch_bounds__(kBlockThreads)
-    digest_block(const TensorTable table, const float* values, unsigned long long* digests) {
+    digest_block(const TensorTable table, const float* values, std::int64_t before, unsigned long long* digests) {
   const TensorBlock at = tensor_block(table, blockIdx.x);
   unsigned long long sum = 0;
   each_of_block(at, [&](std::int64_t i) {
     const float x = values[at.offset + i];
-    sum += digest_term(static_cast<std::uint64_t>(i), x == x ? __float_as_uint(x) : 0x7FFFFFFFU);
+    sum += digest_term(static_cast<std::uint64_t>(before + i), x == x ? __float_as_uint(x) : 0x7FFFFFFFU);
   });
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
   // One addition a block: those to one address wait for one another.
@@ -107,18 +107,48 @@ std::int64_t blocks_of(std::int64_t count) { return (count + kBlockElements - 1)
 
 // ---- The update ----
 
-__global__ void step_end(const __grid_constant__ StepEndJob job) {
-  const float nan = __uint_as_float(0x7FC00000);
-  StepResult r;
-  const bool overflow = job.overflow->found != 0;
-  r.layers = overflow ? job.overflow->layer : job.layers;
-  r.loss = overflow ? nan : div(*job.loss_sum, job.tokens);
+__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7FC00000); }
+
+__device__ MicrobatchResult result_of_pass(const StepEndJob& job) {
+  MicrobatchResult r;
+  r.overflow = job.overflow->found != 0 ? 1 : 0;
+  r.layers = r.overflow != 0 ? job.overflow->layer : job.layers;
+  r.loss = r.overflow != 0 ? not_a_number() : div(*job.loss_sum, job.tokens);
   for (int l = 0; l < job.layers; ++l) r.balance_loss = add(r.balance_loss, job.balance[l]);
-  if (overflow) r.balance_loss = nan;
+  if (r.overflow != 0) r.balance_loss = not_a_number();
+  return r;
+}
+
+// The mean over the tree; a NaN of several may have any bits, and becomes one.
+__device__ MicrobatchResult mean_of_parts(MicrobatchResult* parts, int count) {
+  for (int left = count; left > 1; left /= 2) {
+    for (int i = 0; i < left / 2; ++i) {
+      const MicrobatchResult a = parts[2 * i];
+      const MicrobatchResult b = parts[2 * i + 1];
+      parts[i] = {add(a.loss, b.loss), add(a.balance_loss, b.balance_loss), a.overflow | b.overflow,
+                  min(a.layers, b.layers)};
+    }
+  }
+  MicrobatchResult r = parts[0];
+  const float share = div(1.0F, static_cast<float>(count));
+  r.loss = r.loss == r.loss ? mul(r.loss, share) : not_a_number();
+  r.balance_loss = r.balance_loss == r.balance_loss ? mul(r.balance_loss, share) : not_a_number();
+  return r;
+}
+
+__global__ void microbatch_end(const __grid_constant__ StepEndJob job, MicrobatchResult* result) {
+  *result = result_of_pass(job);
+}
+
+__global__ void step_end(const __grid_constant__ StepEndJob job) {
+  const MicrobatchResult losses = job.parts == nullptr ? result_of_pass(job) : mean_of_parts(job.parts, job.count);
+  const bool overflow = losses.overflow != 0;
+  StepResult r;
+  r.layers = losses.layers, r.loss = losses.loss, r.balance_loss = losses.balance_loss;
   if (job.squares != nullptr) {
     float total = 0;
     for (int i = 0; i < job.sums.count; ++i) total = add(total, job.squares[job.sums.entries[i].offset]);
-    r.norm = overflow ? nan : __fsqrt_rn(total);
+    r.norm = overflow ? not_a_number() : __fsqrt_rn(total);
     r.updated = fabsf(r.norm) < INFINITY ? 1 : 0;
     r.clips = r.norm > job.limit ? 1 : 0;
     r.clip = div(job.limit, r.norm);
@@ -147,7 +177,65 @@ __global__ void __launch_bounds__(kBlockThreads) adamw_block(const __grid_consta
   });
 }
 
+// ---- Microbatches ----
+
+__device__ __forceinline__ FourFloats sum_of(const FourFloats& a, const FourFloats& b) {
+  return {{add(a.v[0], b.v[0]), add(a.v[1], b.v[1]), add(a.v[2], b.v[2]), add(a.v[3], b.v[3])}};
+}
+__device__ __forceinline__ FourFloats scaled(const FourFloats& a, float b) {
+  return {{mul(a.v[0], b), mul(a.v[1], b), mul(a.v[2], b), mul(a.v[3], b)}};
+}
+
+__global__ void __launch_bounds__(kBlockThreads) tree_path(const __grid_constant__ TreePathJob job) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  if (i >= job.elements / 4) return;
+  FourFloats sum = four_floats(job.leaf + 4 * i);
+  for (int level = 0; level < job.count; ++level) sum = sum_of(sum, four_floats(job.pending[level] + 4 * i));
+  store(job.out + 4 * i, job.scale == 1 ? sum : scaled(sum, job.scale));
+}
+
+template <int kRanks>
+__global__ void __launch_bounds__(kBlockThreads) tree_of_slices(const __grid_constant__ TreeOfSlicesJob job) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
+  if (i >= job.elements / 4) return;
+  FourFloats v[kRanks];
+#pragma unroll
+  for (int r = 0; r < kRanks; ++r) v[r] = four_floats(job.slices + r * job.elements + 4 * i);
+#pragma unroll
+  for (int left = kRanks / 2; left > 0; left /= 2) {
+#pragma unroll
+    for (int r = 0; r < left; ++r) v[r] = sum_of(v[2 * r], v[2 * r + 1]);
+  }
+  store(job.out + 4 * i, scaled(v[0], job.scale));
+}
+
+unsigned blocks_of_fours(std::int64_t elements) {
+  return static_cast<unsigned>((elements / 4 + kBlockThreads - 1) / kBlockThreads);
+}
+
 }  // namespace
+
+cudaError_t launch_microbatch_end(const StepEndJob& job, MicrobatchResult* result, cudaStream_t stream) {
+  microbatch_end<<<1, 1, 0, stream>>>(job, result);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_tree_path(const TreePathJob& job, cudaStream_t stream) {
+  tree_path<<<blocks_of_fours(job.elements), kBlockThreads, 0, stream>>>(job);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_tree_of_slices(const TreeOfSlicesJob& job, cudaStream_t stream) {
+  const unsigned blocks = blocks_of_fours(job.elements);
+  switch (job.ranks) {
+    case 2: tree_of_slices<2><<<blocks, kBlockThreads, 0, stream>>>(job); break;
+    case 4: tree_of_slices<4><<<blocks, kBlockThreads, 0, stream>>>(job); break;
+    case 8: tree_of_slices<8><<<blocks, kBlockThreads, 0, stream>>>(job); break;
+    case 16: tree_of_slices<16><<<blocks, kBlockThreads, 0, stream>>>(job); break;
+    default: return cudaErrorInvalidValue;
+  }
+  return cudaGetLastError();
+}
 
 cudaError_t launch_round(const TensorTable& table, const float* from, std::uint16_t* to, cudaStream_t stream) {
   round_block<<<static_cast<unsigned>(table.blocks), kBlockThreads, 0, stream>>>(table, from, to);
@@ -158,7 +246,12 @@ cudaError_t launch_digests(const TensorTable& table, const float* values, unsign
                            cudaStream_t stream) {
   const auto bytes = static_cast<std::size_t>(table.count) * sizeof(unsigned long long);
   if (const auto e = cudaMemsetAsync(digests, 0, bytes, stream); e != cudaSuccess) return e;
-  digest_block<<<static_cast<unsigned>(table.blocks), kBlockThreads, 0, stream>>>(table, values, digests);
+  return launch_digest_parts(table, values, 0, digests, stream);
+}
+
+cudaError_t launch_digest_parts(const TensorTable& table, const float* values, std::int64_t first,
+                                unsigned long long* digests, cudaStream_t stream) {
+  digest_block<<<static_cast<unsigned>(table.blocks), kBlockThreads, 0, stream>>>(table, values, first, digests);
   return cudaGetLastError();
 }
 

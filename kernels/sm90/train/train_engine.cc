@@ -25,7 +25,7 @@ Engine::Engine(const mxcheck_train_config& config) {
   model_.rule = token_rounding_rule_named(config.rounding);
   model_.parameters = parameters_of(config);
   make_state();
-  shape_ = pass_shape(model_, config.batch, model_.recipe.c_str(), model_.rule);
+  shape_ = pass_shape(model_, config.batch / config.microbatches, model_.recipe.c_str(), model_.rule);
   const ExpertsBytes bytes = bytes_of_layers(shape_, true);
   activations_ = make_activations(buffers_, model_, shape_, "", true, bytes);
   backward_ = take_backward(buffers_, model_, shape_);
@@ -39,6 +39,7 @@ Engine::Engine(const mxcheck_train_config& config) {
   digests_ = buffers_.take<unsigned long long>("digests", digests);
   staged_input_.create(1), staged_tokens_.create(config.batch * (config.length + 1));
   found_.create(1), found_digests_.create(digests), found_report_.create(1);
+  if (has_parts()) make_microbatches();
   if (config.evaluation_sequences > 0) make_evaluation();
   // All that was filled comes before work on a stream that does not wait for it. cudaDeviceSynchronize would end
   // another thread's capture of a graph, so that these two streams are waited for.
@@ -207,15 +208,19 @@ void Engine::enqueue_loss(const Pass& pass, bool gradient) {
   require_success(launch_token_sum(pass.a.losses, pass.shape.tokens, pass.a.partials, pass.a.loss_sum, stream_));
 }
 
-// With gradients their norm, and what follows from it.
-void Engine::enqueue_norm(const Pass& pass) {
+StepEndJob Engine::losses_of(const Pass& pass) const {
   StepEndJob job;
   job.overflow = pass.a.router.overflow;
   job.loss_sum = pass.a.loss_sum, job.tokens = static_cast<float>(pass.shape.tokens);
   job.balance = pass.a.balance, job.layers = static_cast<int>(model_.config.layers);
+  return job;
+}
+
+// With gradients their norm, and what follows from it.
+void Engine::enqueue_norm(StepEndJob job, bool has_gradients) {
   job.limit = model_.config.clip;
   job.result = result_;
-  if (pass.backward) {
+  if (has_gradients) {
     const float* from = model_.gradients;
     for (std::size_t round = 0; round < sums_.size(); ++round) {
       require_success(launch_block_sums(tables_[round], from, round == 0, tables_[round + 1], sums_[round], stream_));
@@ -242,21 +247,40 @@ void Engine::enqueue_step(std::uint64_t step, bool observe) {
   upload(input_, staged_input_.data(), 1, stream_);
   upload(activations_.tokens, staged_tokens_.data(), staged_tokens_.size(), stream_);
   require_success(launch_round(tables_.front(), model_.weights, model_.bf16, stream_));
-  const Pass pass{model_, shape_, activations_, plans_, step, true, stream_, &side_, observe ? &observed_ : nullptr};
-  forward(pass);
-  require_success(
-      launch_digests(layer_table_, activations_.residual, digests_ + model_.parameters.list.size(), pass.aside()));
-  enqueue_loss(pass, true);
-  backward(pass, backward_);
-  enqueue_norm(pass);
+  enqueue_pass(step, observe);
+  enqueue_norm(losses_of(pass_of(step, observe)), true);
   enqueue_update();
   require_success(launch_digests(tables_.front(), model_.weights, digests_, stream_));
 }
 
+Pass Engine::pass_of(std::uint64_t random_step, bool observe) {
+  return {model_, shape_, activations_, plans_, random_step, true, stream_, &side_, observe ? &observed_ : nullptr};
+}
+
+// Forward and backward; of one microbatch without the digests of outputs, which are summed.
+void Engine::enqueue_pass(std::uint64_t random_step, bool observe) {
+  const Pass pass = pass_of(random_step, observe);
+  forward(pass);
+  if (!has_parts()) {
+    require_success(
+        launch_digests(layer_table_, activations_.residual, digests_ + model_.parameters.list.size(), pass.aside()));
+  }
+  enqueue_loss(pass, true);
+  backward(pass, backward_);
+}
+
 // Under token choice a step is the same work every time, unless it is observed or draws random words.
+bool Engine::has_graph(bool observe) const {
+  return launched_ && !observe && model_.rule == TokenRoundingRule::none && !draws_words(shape_.recipe);
+}
+
 void Engine::launch_step(std::uint64_t step, bool observe) {
   if (observe && observed_.empty()) make_observed();
-  if (!launched_ || observe || model_.rule != TokenRoundingRule::none || draws_words(shape_.recipe)) {
+  if (has_parts()) {
+    launch_microbatches(step, observe);
+    return;
+  }
+  if (!has_graph(observe)) {
     enqueue_step(step, observe);
     launched_ = true;
     return;
@@ -292,6 +316,7 @@ void Engine::step(const mxcheck_train_step& input, mxcheck_train_outcome& outcom
   const std::span all(found_digests_.data(), static_cast<std::size_t>(found_digests_.size()));
   const auto parameters = all.first(model_.parameters.list.size());
   const auto layers = all.subspan(parameters.size());
+  add_layer_digests(layers);
   outcome.weights_digest = digest_of(parameters);
   if (outcome.parameter_digests != nullptr) std::copy(parameters.begin(), parameters.end(), outcome.parameter_digests);
   if (outcome.layer_digests != nullptr) std::copy(layers.begin(), layers.end(), outcome.layer_digests);
@@ -327,7 +352,7 @@ void Engine::enqueue_evaluation(EvaluationPass& p) {
   const Pass pass{model_, p.shape, evaluation_, p.plans, 0, false, stream_};
   forward(pass);
   enqueue_loss(pass, false);
-  enqueue_norm(pass);
+  enqueue_norm(losses_of(pass), false);
   const std::int64_t slots = p.shape.tokens * c.top_k;
   for (std::int64_t l = 0; l < c.layers; ++l) {
     download(found_routes_.data() + l * slots, evaluation_.layers[static_cast<std::size_t>(l)].router.chosen, slots,

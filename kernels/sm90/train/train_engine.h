@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,22 @@ class Engine {
 
   void enqueue_step(std::uint64_t step, bool observe);
   void launch_step(std::uint64_t step, bool observe);
+  Pass pass_of(std::uint64_t random_step, bool observe);
+  void enqueue_pass(std::uint64_t random_step, bool observe);
+  [[nodiscard]] bool has_graph(bool observe) const;
+  // Of several microbatches (train_microbatches.cc).
+  void make_microbatches();
+  void launch_microbatches(std::uint64_t step, bool observe);
+  void launch_microbatch(std::int64_t index, std::uint64_t step, bool observe);
+  void end_microbatch(std::int64_t index);
+  void exchange_gradients();
+  void gather_results();
+  void add_layer_digests(std::span<unsigned long long> layers) const;
+  [[nodiscard]] bool has_parts() const { return model_.config.microbatches > 1; }
+  [[nodiscard]] std::int64_t own_microbatches() const { return model_.config.microbatches / model_.config.ranks; }
+  [[nodiscard]] StepEndJob losses_of(const Pass& pass) const;
   void enqueue_loss(const Pass& pass, bool gradient);
-  void enqueue_norm(const Pass& pass);
+  void enqueue_norm(StepEndJob job, bool has_gradients);
   void enqueue_update();
   void enqueue_evaluation(EvaluationPass& pass);
   void fetch_result();
@@ -80,6 +95,14 @@ class Engine {
   BackwardTensors backward_;
   ExpertsPlans plans_;
   std::vector<ObservedTensors> observed_;  // from the first step that is observed
+
+  // Of several microbatches: their graph is of one's pass.
+  std::uint8_t* own_tokens_ = nullptr;         // of all of this rank's
+  std::vector<float*> pending_;                // by level, the sum of a subtree that waits for the one before it
+  MicrobatchResult* parts_ = nullptr;          // of all
+  float* slices_ = nullptr;                    // of every rank's sum the slice that this rank adds up
+  unsigned long long* all_digests_ = nullptr;  // of each rank's layers
+  Pinned<unsigned long long> found_layer_digests_;
 
   // A forward pass alone of one recipe over so many sequences: a CUDA graph, like a step, from the second time on.
   struct EvaluationPass {

@@ -218,6 +218,10 @@ cudaError_t launch_round(const TensorTable& table, const float* from, std::uint1
 cudaError_t launch_digests(const TensorTable& table, const float* values, unsigned long long* digests,
                            cudaStream_t stream);
 
+// Digests of tensors of which the elements from `first` on are here: their terms are added to `digests`.
+cudaError_t launch_digest_parts(const TensorTable& table, const float* values, std::int64_t first,
+                                unsigned long long* digests, cudaStream_t stream);
+
 // One round of pairwise sums: element b of tensor i of `out` is the sum of its b-th 1024 elements in `in`, or of their
 // squares. A tensor's last block counts as followed by +0: squares and sums of them are never -0, which alone would
 // become another number by it.
@@ -246,12 +250,23 @@ struct StepResult {
   std::int32_t layers = 0;  // whose routers' logits were finite, up to the first where they were not
 };
 
+// The losses of a microbatch. On the device.
+struct MicrobatchResult {
+  float loss = 0;  // NaN, as the next, where a router's logits were not finite
+  float balance_loss = 0;
+  std::int32_t overflow = 0;
+  std::int32_t layers = 0;  // as in StepResult
+};
+
 struct StepEndJob {
   const RouterOverflow* overflow = nullptr;
   const float* loss_sum = nullptr;
   float tokens = 1;
   const float* balance = nullptr;  // of each layer
   int layers = 0;
+  // All microbatches' results in place of the above, where there are several; they are summed where they lie.
+  MicrobatchResult* parts = nullptr;
+  int count = 1;
   const float* squares = nullptr;  // of each tensor, at its offset in `sums`; null: an evaluation
   TensorTable sums;
   float limit = 0;
@@ -259,6 +274,39 @@ struct StepEndJob {
 };
 // Loss, balance loss, norm and what is decided by it. NaN all where a router's logits were not finite.
 cudaError_t launch_step_end(const StepEndJob& job, cudaStream_t stream);
+
+// ---- Microbatches (optimizer.cu) ----
+//
+// Gradients are summed by the balanced binary tree over the microbatches' numbers: docs/training.md.
+
+inline constexpr int kMostMicrobatches = 1024;
+inline constexpr int kMostLevels = 10;  // of their tree
+inline constexpr int kMostRanks = 16;
+
+// The result of one microbatch, of what its pass left: `job` as for launch_step_end, but for the norm.
+cudaError_t launch_microbatch_end(const StepEndJob& job, MicrobatchResult* result, cudaStream_t stream);
+
+// out = scale * (((leaf + pending[0]) + pending[1]) + ...): the sums of subtrees beside the leaf's path, the nearest
+// first. `out` may be `leaf`.
+struct TreePathJob {
+  const float* leaf = nullptr;
+  const float* pending[kMostLevels] = {};
+  int count = 0;
+  float scale = 1;
+  std::int64_t elements = 0;  // a multiple of 4, as all pointers are
+  float* out = nullptr;
+};
+cudaError_t launch_tree_path(const TreePathJob& job, cudaStream_t stream);
+
+// out = scale * the tree of `ranks` slices of `elements` each, one after the other.
+struct TreeOfSlicesJob {
+  const float* slices = nullptr;
+  int ranks = 2;  // a power of two up to kMostRanks
+  float scale = 1;
+  std::int64_t elements = 0;
+  float* out = nullptr;
+};
+cudaError_t launch_tree_of_slices(const TreeOfSlicesJob& job, cudaStream_t stream);
 
 struct AdamWJob {
   TensorTable table;

@@ -49,6 +49,25 @@ void check_sizes(const mxcheck_train_config& c) {
   if (c.width % c.heads != 0) invalid("config.width must be a multiple of config.heads");
 }
 
+bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+void check_parts(const mxcheck_train_config& c) {
+  require_range("microbatches", c.microbatches, 1, kMostMicrobatches);
+  if (!is_power_of_two(c.microbatches) || c.batch % c.microbatches != 0) {
+    invalid("config.microbatches is " + std::to_string(c.microbatches) + " of a batch of " + std::to_string(c.batch) +
+            ": must be a power of two that divides it");
+  }
+  require_range("ranks", c.ranks, 1, kMostRanks);
+  if (!is_power_of_two(c.ranks) || c.microbatches % c.ranks != 0) {
+    invalid("config.ranks is " + std::to_string(c.ranks) + " for " + std::to_string(c.microbatches) +
+            " microbatches: must be a power of two that divides them");
+  }
+  require_range("rank", c.rank, 0, c.ranks - 1);
+  const mxcheck_train_exchange* const e = c.exchange;
+  const bool exchanges = e != nullptr && e->size >= sizeof(*e) && e->all_to_all != nullptr && e->all_gather != nullptr;
+  if (c.ranks > 1 && !exchanges) invalid("config.exchange and its functions must be given to more than one rank");
+}
+
 void check_offered(const mxcheck_train_config& c) {
   require_offered("width", c.width, 8, kMostWidth);
   require_offered("width / heads", c.width / c.heads, 8, kMostWidth);
@@ -57,7 +76,7 @@ void check_offered(const mxcheck_train_config& c) {
   require_offered("inner", c.inner, moe_recipe_named(c.recipe).fp8() ? 128 : 8, kMostSize);
   if (moe_recipe_named(c.recipe).fp8()) require_offered("width", c.width, 128, kMostWidth);
   require_offered("top_k", c.top_k, 1, kMostKept);
-  const std::int64_t sequences = std::max(c.batch, c.evaluation_sequences);
+  const std::int64_t sequences = std::max(c.batch / c.microbatches, c.evaluation_sequences);
   require_offered("rows of all heads", sequences * c.length * c.heads, 1, std::numeric_limits<std::int32_t>::max());
   require_offered("elements of w1", 2 * c.experts * c.width * c.inner, 1, kMostElements);
 }
@@ -69,11 +88,14 @@ mxcheck_train_config whole_config(const mxcheck_train_config& given) {
   if (given.size < kFirstSize) invalid("config.size is less than that of mxcheck_train_config");
   mxcheck_train_config c{};
   std::memcpy(&c, &given, std::min<std::size_t>(given.size, sizeof(c)));
+  if (c.microbatches == 0) c.microbatches = 1;
+  if (c.ranks == 0) c.ranks = 1;
   return c;
 }
 
 void check_config(const mxcheck_train_config& c) {
   check_sizes(c);
+  check_parts(c);
   check_offered(c);
   const TokenRoundingRule rule = token_rounding_rule_named(c.rounding);
   if (rule != TokenRoundingRule::none && !rounds_to_tiles(rule)) {

@@ -53,6 +53,16 @@ TEST_F(Audit, every_step_of_a_run_is_computed_again) {
   }
 }
 
+TEST_F(Audit, a_step_of_several_microbatches_is_computed_again) {
+  RunRequest request = small_request(dir_ / "cut.h5", corpus_);
+  request.config.microbatches = 2;
+  const RunRecord whole = std::exchange(run_, computed(request));
+  EXPECT_NE(run_.steps[0].weights, whole.steps[0].weights);
+  for (const std::int64_t step : {0, 5, 11}) EXPECT_TRUE(audit(step).passed()) << step;
+  run_.config.microbatches = 1;
+  EXPECT_FALSE(audit(0).passed());
+}
+
 TEST_F(Audit, each_altered_fact_is_named) {
   using Names = std::vector<std::string>;
   const RunRecord whole = run_;

@@ -38,6 +38,14 @@ TEST(ConfigJson, has_layers_that_stay_in_bf16_only_where_there_are_some) {
   EXPECT_EQ(config_from_json(to_json(c), "x"), c);
 }
 
+TEST(ConfigJson, has_microbatches_only_where_there_are_several) {
+  TrainingConfig c = full_of_values();
+  EXPECT_EQ(to_json(c).find("microbatches"), std::string::npos);
+  c.microbatches = 2, c.batch = 6;
+  expect_contains(to_json(c), "\"microbatches\": 2");
+  EXPECT_EQ(config_from_json(to_json(c), "x"), c);
+}
+
 TEST(ConfigJson, floats_are_short_decimals) {
   const std::string text = to_json(preset_named("tiny"));
   for (const char* member : {"\"peak_rate\": 0.001", "\"beta2\": 0.95", "\"epsilon\": 1e-08", "\"balance\": 0.01"})
@@ -83,6 +91,8 @@ TEST(ConfigJson, is_read_strictly) {
   expect_refused("perturb", [](Json& j) { j["perturb"] = std::int64_t{1} << 40; });
   expect_refused("$.bf16_last", [](Json& j) { j["bf16_last"] = 0; });
   expect_refused("$.bf16_last", [](Json& j) { j["bf16_last"] = "1"; });
+  expect_refused("$.microbatches", [](Json& j) { j["microbatches"] = 0; });
+  expect_refused("a power of two that divides it is needed", [](Json& j) { j["microbatches"] = 3; });
   expect_refused("bf16_last is 2 of 2 layers; 0 to 1 is needed", [](Json& j) { j["bf16_last"] = 2; });
   expect_refused("bf16_last is 1 of the recipe bf16, whose layers are all in BF16; 0 is needed", [](Json& j) {
     j["bf16_last"] = 1,

@@ -248,7 +248,7 @@ TEST(DeviceEngine, gives_the_runs_of_the_cpu) {
       request.config = small_config(recipe);
       if (varies) {
         request.config.rounding = TokenRoundingRule::sr_f, request.config.tile = 4;
-        request.config.optimizer.moments = Format::bf16;
+        request.config.optimizer.moments = Format::bf16, request.config.microbatches = 2;
         if (std::string(recipe) != "bf16") request.config.bf16_last = 1;
       }
       const RunRecord cpu = run_training(request, *cpu_engine(request.config, 1), {});
@@ -291,6 +291,9 @@ TEST(DeviceEngine, a_library_that_does_not_know_layers_in_bf16_is_refused_where_
   EXPECT_NO_THROW(device_engine(config, MXCHECK_EARLIER_TRAIN_LIBRARY, 2, 1));
   config.bf16_last = 1;
   expect_refused(ErrorKind::usage, "was built before layers could stay in BF16, and bf16_last is 1", config,
+                 MXCHECK_EARLIER_TRAIN_LIBRARY);
+  config.bf16_last = 0, config.microbatches = 2;
+  expect_refused(ErrorKind::usage, "was built before a batch could be cut, and microbatches are 2", config,
                  MXCHECK_EARLIER_TRAIN_LIBRARY);
 }
 

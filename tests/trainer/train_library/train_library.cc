@@ -3,6 +3,7 @@
 
 #include "kernels/train.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -38,6 +39,7 @@ mxcheck_status create(const mxcheck_train_config* c, mxcheck_train_run** run, ch
   config.batch = c->batch, config.steps = 1 << 20, config.seed = c->seed;
   config.recipe = layer_recipe_named(c->recipe), config.rounding = token_rounding_rule_named(c->rounding);
   config.tile = c->tile, config.balance = c->balance, config.bf16_last = c->bf16_last;
+  config.microbatches = std::max<std::int64_t>(1, c->microbatches);
   config.optimizer.beta1 = c->beta1, config.optimizer.beta2 = c->beta2, config.optimizer.epsilon = c->epsilon;
   config.optimizer.decay = c->decay, config.optimizer.clip = c->clip;
   config.optimizer.moments = c->bf16_moments != 0 ? Format::bf16 : Format::fp32;
@@ -79,20 +81,21 @@ std::int64_t update_of(const mxcheck_train_run& run, const mxcheck_train_step& i
   return 0;
 }
 
-// Routes and inputs of every layer. H, P and dO are +0: the reference's step does not hand them out.
+// Routes and inputs of every layer, of the first microbatch. H, P and dO are +0: the reference's step does not hand
+// them out.
 void keep_observed(mxcheck_train_run* run, std::span<const std::uint8_t> tokens) {
   const TrainingConfig& config = run->config;
   const ModelShape& m = config.model;
   std::vector<std::uint8_t> inputs;
-  for (std::int64_t b = 0; b < config.batch; ++b) {
+  for (std::int64_t b = 0; b < config.microbatch(); ++b) {
     const auto sequence = tokens.subspan(static_cast<std::size_t>(b * (m.length + 1)));
     inputs.insert(inputs.end(), sequence.begin(), sequence.begin() + m.length);
   }
   const PassSetting setting{.config = config,
                             .recipe = config.recipe,
                             .rounding = config.rounding,
-                            .sequences = config.batch,
-                            .step = static_cast<std::uint64_t>(run->state.step),
+                            .sequences = config.microbatch(),
+                            .step = static_cast<std::uint64_t>(run->state.step * config.microbatches),
                             .threads = 1};
   const PassWeights weights = pass_weights(m, run->state.weights, 1);
   const ForwardPass pass = forward(setting, rotary_table(m.length, m.head_width()), weights, inputs);
@@ -110,7 +113,8 @@ void keep_observed(mxcheck_train_run* run, std::span<const std::uint8_t> tokens)
     keep(of + "token_rows", layer.routes.token_rows);
     keep(of + "observed_h", std::vector<std::uint16_t>(rows * static_cast<std::size_t>(2 * m.inner)));
     keep(of + "observed_p", std::vector<float>(rows * static_cast<std::size_t>(m.inner)));
-    keep(of + "observed_d_o", std::vector<std::uint16_t>(static_cast<std::size_t>(config.tokens() * m.width)));
+    keep(of + "observed_d_o",
+         std::vector<std::uint16_t>(static_cast<std::size_t>(config.microbatch() * m.length * m.width)));
   }
   for (std::size_t p = 0; p < weights.bf16.size(); ++p) keep("weights_bf16." + std::to_string(p), weights.bf16[p]);
 }

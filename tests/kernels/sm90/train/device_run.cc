@@ -19,7 +19,7 @@ mxcheck_train_config train_config(const TrainingConfig& config, const std::vecto
   c.inner = m.inner, c.top_k = m.top_k, c.length = m.length;
   c.batch = config.batch, c.evaluation_sequences = evaluation_sequences, c.recipe = config.recipe.name.c_str();
   c.rounding = to_text(config.rounding).data(), c.tile = config.tile, c.seed = config.seed, c.balance = config.balance;
-  c.bf16_last = config.bf16_last;
+  c.bf16_last = config.bf16_last, c.microbatches = config.microbatches;
   c.beta1 = o.beta1, c.beta2 = o.beta2, c.epsilon = o.epsilon, c.decay = o.decay, c.clip = o.clip;
   c.bf16_moments = o.moments == Format::bf16 ? 1 : 0;
   c.cosine = cosine.data(), c.sine = sine.data();

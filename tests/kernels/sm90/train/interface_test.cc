@@ -44,6 +44,13 @@ TEST(Sm90TrainInterface, configurations_that_cannot_be_are_invalid) {
   expect_refused(MXCHECK_INVALID, "config.top_k is 9", [](auto& c) { c.top_k = 9; });
   expect_refused(MXCHECK_INVALID, "config.bf16_last is -1", [](auto& c) { c.bf16_last = -1; });
   expect_refused(MXCHECK_INVALID, "config.bf16_last is", [](auto& c) { c.bf16_last = c.layers; });
+  expect_refused(MXCHECK_INVALID, "config.microbatches is 3 of a batch of 4", [](auto& c) { c.microbatches = 3; });
+  expect_refused(MXCHECK_INVALID, "config.microbatches is 8 of a batch of 4", [](auto& c) { c.microbatches = 8; });
+  expect_refused(MXCHECK_INVALID, "config.microbatches is -2", [](auto& c) { c.microbatches = -2; });
+  expect_refused(MXCHECK_INVALID, "config.ranks is 4 for 2 microbatches",
+                 [](auto& c) { c.microbatches = 2, c.ranks = 4; });
+  expect_refused(MXCHECK_INVALID, "config.rank is 2", [](auto& c) { c.microbatches = 2, c.ranks = 2, c.rank = 2; });
+  expect_refused(MXCHECK_INVALID, "config.exchange", [](auto& c) { c.microbatches = 2, c.ranks = 2; });
   expect_refused(MXCHECK_INVALID, "config.batch is", [](auto& c) { c.batch = std::int64_t{1} << 40; });
   expect_refused(MXCHECK_INVALID, "config.rounding is expert-choice", [](auto& c) { c.rounding = "expert-choice"; });
   expect_refused(MXCHECK_INVALID, "config.tile is 0", [](auto& c) { c.rounding = "nr-f", c.tile = 0; });

@@ -168,6 +168,37 @@ TEST_F(Sm90TrainStep, rows_of_several_chunks) {
   }
 }
 
+// Passes are replayed as a graph from the second microbatch on; words are drawn for each.
+TEST_F(Sm90TrainStep, microbatches) {
+  for (const std::int64_t microbatches : {2, 4, 8}) {
+    for (const char* const recipe : {"bf16", "mxfp8", "quartet2"}) {
+      TrainingConfig config = tiny(recipe);
+      config.batch = 8, config.microbatches = microbatches;
+      SCOPED_TRACE(std::string(recipe) + ", " + std::to_string(microbatches));
+      expect_same_steps(config, 3);
+    }
+  }
+  TrainingConfig config = tiny("mxfp8");
+  config.batch = 8, config.microbatches = 4, config.rounding = TokenRoundingRule::sr_f, config.tile = 16;
+  expect_same_steps(config, 3);
+}
+
+// The last microbatch alone has a byte whose embedding is infinite.
+TEST_F(Sm90TrainStep, a_microbatch_that_overflows_leaves_the_update_out) {
+  TrainingConfig config = tiny("bf16");
+  config.batch = 8, config.microbatches = 4, config.optimizer.skips_non_finite = true;
+  TrainingState state = initial_state(config);
+  for (std::int64_t i = 0; i < config.model.width; ++i)
+    state.weights[0][static_cast<std::size_t>(7 * config.model.width + i)] = std::numeric_limits<float>::infinity();
+  DeviceRun run(config, state);
+  std::vector<std::uint8_t> data = data_of(config, config.batch, 0);
+  std::replace(data.begin(), data.end(), std::uint8_t{7}, std::uint8_t{8});
+  data[data.size() - 9] = 7;
+  const DeviceOutcome found = run.step(state, data);
+  EXPECT_TRUE(agree(found, training_step(config, state, data, false)));
+  EXPECT_EQ(found.values.updated, 0);
+}
+
 TEST_F(Sm90TrainStep, token_rounding) {
   for (const TokenRoundingRule rule : {TokenRoundingRule::nr_f, TokenRoundingRule::sr_f, TokenRoundingRule::up,
                                        TokenRoundingRule::down, TokenRoundingRule::balance_f}) {
@@ -320,6 +351,11 @@ TEST_F(Sm90TrainStep, what_is_refused_changes_nothing) {
 
 class Sm90TrainObserved : public DeviceTest {};
 
+TrainingConfig cut(TrainingConfig config, std::int64_t microbatches) {
+  config.batch = 8, config.microbatches = microbatches;
+  return config;
+}
+
 // Five steps, of which the first, the third and the fourth are observed: before the graph is made, and after it.
 void expect_same_observations(const TrainingConfig& config) {
   TrainingState state = initial_state(config);
@@ -342,6 +378,10 @@ void expect_same_observations(const TrainingConfig& config) {
 
 TEST_F(Sm90TrainObserved, observations_are_the_references_under_every_recipe) {
   for (const LayerRecipe& recipe : all_layer_recipes()) expect_same_observations(wide(recipe.name));
+}
+
+TEST_F(Sm90TrainObserved, observations_of_the_first_microbatch) {
+  for (const char* const recipe : {"mxfp8", "nvfp4", "quartet2"}) expect_same_observations(cut(wide(recipe), 4));
 }
 
 TEST_F(Sm90TrainObserved, observations_under_token_rounding) {
