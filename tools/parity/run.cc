@@ -196,7 +196,10 @@ void add_parity_run(Command& parity) {
       "Ctrl-C ends the run after the step it is at, a second one at once; --resume goes on, and gives the bits of a "
       "run\n"
       "that was never stopped.");
-  sub.exits({{0, "finished"}, {1, "diverged, and recorded as such"}, {130, "stopped by Ctrl-C"}});
+  sub.exits({{0, "finished"},
+             {1, "diverged, and recorded as such"},
+             {6, "a rank of --ranks ended, or did not arrive in time"},
+             {130, "stopped by Ctrl-C"}});
   sub.runs([o] { return train_run(*o); });
 }
 

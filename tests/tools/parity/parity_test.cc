@@ -163,6 +163,51 @@ TEST_F(Parity, several_seeds_are_run_at_once) {
   expect_refused(2, "run_6.h5: not an HDF5 file", "parity run --resume --seeds 1,6 -o run_{seed}.h5");
 }
 
+// Processes of this program, over sockets. Checkpoints hold no time and no name of a device.
+TEST_F(Parity, ranks_make_the_run_of_one) {
+  const std::string cut = "--batch 4 --microbatches 4 --keep 10 --steps 12 --recipe mxfp8 ";
+  ASSERT_EQ(run(cut + "-o one.h5").code, 0);
+  for (const char* ranks : {"2", "4"}) {
+    const std::string out = std::string("of") + ranks;
+    const Answer answer = run(cut + "--ranks " + ranks + " -o " + out + ".h5");
+    ASSERT_EQ(answer.code, 0) << answer.err;
+    EXPECT_EQ(read_run(dir / (out + ".h5")).steps, read_run(dir / "one.h5").steps) << ranks;
+    EXPECT_EQ(mxcheck("--version", "cmp one.step10.h5 " + out + ".step10.h5 && ").code, 0) << ranks;
+  }
+  EXPECT_EQ(mxcheck("parity audit of4.h5 --data text --step 11").code, 0);
+}
+
+// The second rank is killed when there is a checkpoint; the answer names it, and another number of ranks goes on.
+TEST_F(Parity, a_rank_that_dies_is_named_and_the_run_goes_on) {
+  const std::string cut = "--batch 4 --microbatches 4 --checkpoint-every 2 --steps 300 --keep 3 --evaluate-every 300 ";
+  const Answer died = run(cut + "--ranks 2 -o run.h5",
+                          "(while [ ! -e run.h5.checkpoint ]; do sleep 0.02; done; for p in $(pgrep mxcheck); do "
+                          "[ \"$(readlink /proc/$p/cwd)\" = \"$PWD\" ] && "
+                          "tr '\\0' '\\n' < /proc/$p/environ | grep -qx RANK=1 && kill -9 $p; done) & ");
+  if (has("run.h5")) GTEST_SKIP() << "the run was over before the signal came";
+  EXPECT_EQ(died.code, 6) << died.out;
+  expect_contains(died.err, "rank 1 was ended by signal 9");
+  ASSERT_EQ(run(cut + "-o one.h5").code, 0);
+  const Answer on = mxcheck("parity run --resume --data text --threads 1 --ranks 4 -o run.h5");
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_EQ(read_run(dir / "run.h5").steps, read_run(dir / "one.h5").steps);
+}
+
+TEST_F(Parity, ranks_that_cannot_share_a_run_are_refused) {
+  const Answer many = run("--batch 4 --microbatches 2 --ranks 4 -o run.h5");
+  EXPECT_EQ(many.code, 2);
+  expect_contains(many.err,
+                  "4 ranks for 2 microbatches: a power of two up to 16 that divides the microbatches is needed");
+  const Answer seeds = run("--batch 4 --microbatches 2 --ranks 2 --seeds 1,2 -o run_{seed}.h5");
+  EXPECT_EQ(seeds.code, 2);
+  expect_contains(seeds.err, "--ranks is of one run; --seeds makes several");
+  const Answer other =
+      run("--batch 4 --microbatches 4 --ranks 4 -o run.h5", "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 ");
+  EXPECT_EQ(other.code, 2);
+  expect_contains(other.err, "--ranks is 4, and torchrun has started 2: give both the same number");
+  EXPECT_FALSE(has("run.h5.journal"));
+}
+
 TEST_F(Parity, a_run_is_recorded_audited_and_verified) {
   const Answer made = run("--recipe mxfp8 --seed 4 --keep 10 -o run.h5");
   ASSERT_EQ(made.code, 0) << made.err;
