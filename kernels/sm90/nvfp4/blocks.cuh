@@ -55,14 +55,29 @@ __device__ __forceinline__ void scale_square(const Nvfp4Job& job, const Place& a
     job.scales[at.row / kElements * job.blocks + at.block] = static_cast<std::uint8_t>(scales[0].byte);
 }
 
+// to: of the block's first element.
+__device__ __forceinline__ void store_block(const Nvfp4Job& job, std::uint8_t* to, const Codes& codes, int count) {
+  if (job.wide) {
+    __stcs(reinterpret_cast<uint2*>(to), make_uint2(codes.w[0], codes.w[1]));
+  } else {
+    store_codes(to, codes, count, job.vector);
+  }
+}
+
+// Of four blocks; 0 where nothing is.
+struct RowCodes {
+  Codes row[kRowsOfThread];
+};
+
 // Rounds and stores the codes of four blocks under four scales or one.
 template <bool kExact, Rounding kRounding, int kScales, class T>
-__device__ __forceinline__ void encode_blocks(const Nvfp4Job& job, const Place& at, const Nvfp4Words& words,
-                                              const Nvfp4Keys& keys, const Nvfp4Outer& outer,
-                                              const Nvfp4Scale (&scales)[kScales], const Block<T> (&x)[kRowsOfThread],
-                                              const Magnitudes& m) {
+__device__ __forceinline__ RowCodes encode_blocks(const Nvfp4Job& job, const Place& at, const Nvfp4Words& words,
+                                                  const Nvfp4Keys& keys, const Nvfp4Outer& outer,
+                                                  const Nvfp4Scale (&scales)[kScales],
+                                                  const Block<T> (&x)[kRowsOfThread], const Magnitudes& m) {
   static_assert(kScales == 1 || kScales == kRowsOfThread);
-  if (at.count <= 0) return;
+  RowCodes codes{};
+  if (at.count <= 0) return codes;
   const std::int64_t row_bytes = (job.cols + 1) / 2;
   const std::int64_t col = at.block * kElements;
   std::uint8_t* to = job.codes + at.row * row_bytes + col / 2;
@@ -71,13 +86,10 @@ __device__ __forceinline__ void encode_blocks(const Nvfp4Job& job, const Place& 
   for (int r = 0; r < kRowsOfThread; ++r) {
     if (r >= at.rows) break;
     const BlockWords from{words, keys, number + static_cast<std::uint64_t>(r * job.cols)};
-    const Codes codes = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, at.count);
-    if (job.wide) {
-      __stcs(reinterpret_cast<uint2*>(to + r * row_bytes), make_uint2(codes.w[0], codes.w[1]));
-    } else {
-      store_codes(to + r * row_bytes, codes, at.count, job.vector);
-    }
+    codes.row[r] = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, at.count);
+    store_block(job, to + r * row_bytes, codes.row[r], at.count);
   }
+  return codes;
 }
 
 }  // namespace mxcheck_kernels::sm90

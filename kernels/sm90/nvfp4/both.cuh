@@ -1,42 +1,26 @@
 #pragma once
 // Both directions of NVFP4 from one read. A block of 256 threads takes 128 x 128 elements: as rows from the registers
-// that they were loaded to, and as columns from shared memory.
+// that they were loaded to, and as columns from shared memory (places.cuh). Codes to nearest of squares without a
+// transform are rounded once, if the tensor's scales of both directions are the same number (shared_codes.cuh).
 //
-// Layout: of either direction a warp has 16 rows (columns) by eight blocks, lane l block l % 8 of the four rows from
-// 4 * (l / 8) on; so 16 consecutive lanes' codes are runs of 64 bytes, and the squares of a warp are lanes 8 and 16
-// apart. Shared memory: rows of pieces of 16 bytes; a piece lies where the number of its block of rows, and of the
-// pieces before it in the row, differ from its own, so that neither eight lanes that write pieces of one row nor lanes
-// that read one piece of eight blocks of rows meet in a bank.
+// Of either direction a warp has 16 rows (columns) by eight blocks, lane l block l % 8 of the four rows from 4 * (l /
+// 8) on; so eight lanes' codes are runs of 64 bytes, and the threads of a square are lanes 8 and 16 apart.
 
 #include <cstdint>
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include "kernels/sm90/nvfp4/blocks.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
+#include "kernels/sm90/nvfp4/places.cuh"
+#include "kernels/sm90/nvfp4/shared_codes.cuh"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
 
 namespace mxcheck_kernels::sm90 {
-
-inline constexpr int kSide = 128;                      // of a tile, in elements
-inline constexpr int kSideBlocks = kSide / kElements;  // threads side by side
-
-static_assert(kThreads == kSideBlocks * kSide / kRowsOfThread);
-
-template <class T>
-inline constexpr int kRowPieces = kSide* static_cast<int>(sizeof(T)) / 16;
-
-template <class T>
-inline constexpr int kBothBytes = kSide* kRowPieces<T> * 16;
-
-// Where piece `piece` of row `row` lies.
-template <class T>
-__host__ __device__ constexpr int place_of_piece(int row, int piece) {
-  return row * kRowPieces<T> + (piece ^ (piece / 8) ^ (row / kElements));
-}
 
 template <class T>
 __device__ __forceinline__ void write_rows(uint4* tile, const Block<T> (&x)[kRowsOfThread]) {
@@ -48,7 +32,7 @@ __device__ __forceinline__ void write_rows(uint4* tile, const Block<T> (&x)[kRow
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       const std::uint32_t* w = x[r].w + 4 * i;
-      tile[place_of_piece<T>(first + r, across * kPieces + i)] = make_uint4(w[0], w[1], w[2], w[3]);
+      tile[place_of_piece<sizeof(T)>(first + r, across * kPieces + i)] = make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
 }
@@ -59,7 +43,7 @@ __device__ __forceinline__ void read_columns(const uint4* tile, Block<float> (&x
   const int piece = static_cast<int>(threadIdx.x) / kSideBlocks;  // four columns
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
-    const uint4 four = tile[place_of_piece<float>(row + i, piece)];
+    const uint4 four = tile[place_of_piece<4>(row + i, piece)];
     x[0].w[i] = four.x, x[1].w[i] = four.y, x[2].w[i] = four.z, x[3].w[i] = four.w;
   }
 }
@@ -67,7 +51,7 @@ __device__ __forceinline__ void read_columns(const uint4* tile, Block<__nv_bfloa
   const int row = static_cast<int>(threadIdx.x) % kSideBlocks * kElements;
   const int pair = static_cast<int>(threadIdx.x) / kSideBlocks;  // half of a piece is four columns
   const auto four_of = [&](int i) {
-    const auto* piece = reinterpret_cast<const uint2*>(tile + place_of_piece<__nv_bfloat16>(row + i, pair / 2));
+    const auto* piece = reinterpret_cast<const uint2*>(tile + place_of_piece<2>(row + i, pair / 2));
     return piece[pair % 2];
   };
 #pragma unroll
@@ -85,11 +69,16 @@ __device__ __forceinline__ std::uint32_t largest_of_square(std::uint32_t bits) {
   return max(bits, __shfl_xor_sync(kAllLanes, bits, 2 * kSideBlocks));
 }
 
+struct Quantized {
+  RowCodes codes;
+  std::uint32_t byte = 0;  // the scale of the first row, or of all
+};
+
 // One direction of a tile.
 template <bool kExact, Rounding kRounding, class T>
-__device__ __forceinline__ void quantize_blocks(const Nvfp4Job& job, bool square, const Nvfp4Words& words,
-                                                const Nvfp4Keys& keys, const Place& at,
-                                                const Block<T> (&x)[kRowsOfThread]) {
+__device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool square, const Nvfp4Words& words,
+                                                     const Nvfp4Keys& keys, const Place& at,
+                                                     const Block<T> (&x)[kRowsOfThread]) {
   const Nvfp4Outer outer = outer_of<kExact>(job.recipe, __ldg(job.tensor_scale));
   const Magnitudes m = magnitudes_of<kExact>(x);
   Nvfp4Scale scales[kRowsOfThread];
@@ -102,7 +91,7 @@ __device__ __forceinline__ void quantize_blocks(const Nvfp4Job& job, bool square
   } else {
     scale_rows<kExact>(job, at, outer, m, scales);
   }
-  encode_blocks<kExact, kRounding>(job, at, words, keys, outer, scales, x, m);
+  return {encode_blocks<kExact, kRounding>(job, at, words, keys, outer, scales, x, m), scales[0].byte};
 }
 
 struct Nvfp4BothJob {
@@ -115,6 +104,13 @@ struct Nvfp4BothJob {
   bool square = false;
 };
 
+// Codes and scales are the same in both directions.
+template <Rounding kRounding>
+__device__ __forceinline__ bool is_shared(const Nvfp4BothJob& job) {
+  if (kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0) return false;
+  return __float_as_uint(__ldg(job.rows.tensor_scale)) == __float_as_uint(__ldg(job.columns.tensor_scale));
+}
+
 // T: of x; To: of the columns that are quantized, T or the transform's result.
 template <class T, class To, bool kExact, Rounding kRounding>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 2 : 3)
@@ -123,22 +119,27 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
   const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
   const int down = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
+  const bool shared = is_shared<kRounding>(job);
   {  // ---- rows
     const Place at = place_at(job.rows, tile_row * kSide + down, std::int64_t{blockIdx.x} * kSideBlocks + across);
     Block<T> x[kRowsOfThread];
     load_blocks(job.rows, at, x);
-    write_rows(tile, x);
-    quantize_blocks<kExact, kRounding>(job.rows, job.square, job.row_words, job.keys, at, x);
+    if (!shared) write_rows(tile, x);
+    const Quantized q = quantize_blocks<kExact, kRounding>(job.rows, job.square, job.row_words, job.keys, at, x);
+    if (shared) write_codes(tile, q.codes, q.byte);
   }
   __syncthreads();
-  {  // ---- columns
-    const Place at = place_at(job.columns, std::int64_t{blockIdx.x} * kSide + down, tile_row * kSideBlocks + across);
-    Block<T> raw[kRowsOfThread];
-    read_columns(tile, raw);
-    Block<To> x[kRowsOfThread];
-    transform_blocks(job.transform, raw, x);
-    quantize_blocks<kExact, kRounding>(job.columns, job.square, job.column_words, job.keys, at, x);
+  const Place at = place_at(job.columns, std::int64_t{blockIdx.x} * kSide + down, tile_row * kSideBlocks + across);
+  if (shared) {
+    store_columns(job.columns, at, tile);
+    return;
   }
+  // ---- columns
+  Block<T> raw[kRowsOfThread];
+  read_columns(tile, raw);
+  Block<To> x[kRowsOfThread];
+  transform_blocks(job.transform, raw, x);
+  quantize_blocks<kExact, kRounding>(job.columns, job.square, job.column_words, job.keys, at, x);
 }
 
 template <class T, class To, bool kExact, Rounding kRounding>
@@ -146,7 +147,7 @@ cudaError_t launch_both(const Nvfp4BothJob& job, cudaStream_t stream) {
   dim3 grid;
   if (!grid_of(divide_up(job.rows.rows, kSide), divide_up(job.rows.cols, kSide), grid)) return cudaErrorInvalidValue;
   auto* kernel = nvfp4_both_kernel<T, To, kExact, kRounding>;
-  constexpr int kBytes = kBothBytes<T>;
+  constexpr int kBytes = kRowPieces<sizeof(T)> * 16 * kSide;  // more than codes and their scales take
   if (const auto e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess)
     return e;

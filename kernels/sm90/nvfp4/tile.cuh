@@ -13,12 +13,10 @@
 
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
+#include "kernels/sm90/nvfp4/places.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kThreads = 256;
-inline constexpr int kElements = 16;     // of a thread, in a row
-inline constexpr int kRowsOfThread = 4;  // one below the other
 inline constexpr int kWarpsAcross = 2;
 inline constexpr int kAcross = 32 * kWarpsAcross;  // threads side by side
 inline constexpr int kDown = kThreads / kAcross;
