@@ -44,8 +44,9 @@ struct DeviceRequest {
   bool gather = false;  // rows by index, from as many
   std::string recipe = "rceil";
   mxcheck_rounding rounding = MXCHECK_NEAREST;  // quantize_nvfp4 with options
-  bool transforms = false;                      // groups of 16 by butterfly
-  [[nodiscard]] bool has_options() const { return rounding != MXCHECK_NEAREST || transforms; }
+  int group = 0;                                // of a transform by butterfly; 0: none
+  bool has_both = false;                        // directions
+  [[nodiscard]] bool has_options() const { return rounding != MXCHECK_NEAREST || group != 0 || has_both; }
   [[nodiscard]] std::string text() const;
 };
 
@@ -71,6 +72,9 @@ class DeviceCall {
   };
   void add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape);
   void add_scales(Set& set, bool input, BlockShape block);
+  void add_scales(Set& set, bool input, const std::vector<std::int64_t>& scale_rows, std::int64_t cols,
+                  BlockShape block);
+  void add_tensor_scale(Set& set);
   void add_inputs(Set& set);
   void add_outputs(Set& set);
 
@@ -108,9 +112,11 @@ Policy policy_with_options(const DeviceRequest& request, const mxcheck_policy& b
   p.base = base;
   p.rounding = request.rounding;
   if (request.rounding != MXCHECK_NEAREST) p.seed = 0x243F6A8885A308D3, p.counter[0] = 0x80000104;
+  if (request.has_both) p.directions = MXCHECK_BOTH_DIRECTIONS;
+  if (request.has_both && request.rounding != MXCHECK_NEAREST) p.column_counter[0] = 0x80000105;
   p.hadamard_sum = "";
-  if (request.transforms) {
-    p.hadamard = 16, p.hadamard_sum = "butterfly", p.signs[0] = 0x2D4B;
+  if (request.group != 0) {
+    p.hadamard = request.group, p.hadamard_sum = "butterfly", p.signs[0] = 0x2D4B;
     p.hadamard_result = request.wide == Format::fp32 ? MXCHECK_HADAMARD_FP32 : MXCHECK_HADAMARD_BF16;
   }
   return pack(p, {offsetof(mxcheck_nvfp4_policy, hadamard_sum)});
@@ -126,7 +132,9 @@ std::string DeviceRequest::text() const {
   if (gather) out += " gather";
   if (recipe != "rceil") out += " " + recipe;
   constexpr std::array kRoundings{"", " stochastic", " stochastic_bytes"};
-  return out + kRoundings[rounding] + (transforms ? " hadamard" : "");
+  out += kRoundings[rounding];
+  if (group != 0) out += group == 16 ? " hadamard" : " hadamard" + std::to_string(group);
+  return out + (has_both ? " both" : "");
 }
 
 void DeviceCall::add(Set& set, bool input, DLDataType type, std::initializer_list<std::int64_t> shape) {
@@ -137,14 +145,26 @@ void DeviceCall::add(Set& set, bool input, DLDataType type, std::initializer_lis
   if (sets_.empty()) bytes_ += static_cast<std::int64_t>(bytes);
 }
 
-void DeviceCall::add_scales(Set& set, bool input, BlockShape block) {
-  const auto by_expert = count_scale_rows_by_expert(request_.rows, block.rows, offsets_);
-  const std::int64_t cols = (request_.cols + block.cols - 1) / block.cols;
+void DeviceCall::add_scales(Set& set, bool input, const std::vector<std::int64_t>& scale_rows, std::int64_t cols,
+                            BlockShape block) {
+  const std::int64_t scale_cols = (cols + block.cols - 1) / block.cols;
   if (request_.tiled) {
-    add(set, input, kByte, {layout_bytes(ScaleLayout::tcgen05, {by_expert, cols, block})});
+    add(set, input, kByte, {layout_bytes(ScaleLayout::tcgen05, {scale_rows, scale_cols, block})});
   } else {
-    add(set, input, kByte, {std::accumulate(by_expert.begin(), by_expert.end(), std::int64_t{0}), cols});
+    add(set, input, kByte, {std::accumulate(scale_rows.begin(), scale_rows.end(), std::int64_t{0}), scale_cols});
   }
+}
+
+void DeviceCall::add_scales(Set& set, bool input, BlockShape block) {
+  add_scales(set, input, count_scale_rows_by_expert(request_.rows, block.rows, offsets_), request_.cols, block);
+}
+
+// The scale of an amax of 64, as each recipe stores it: none saturates.
+void DeviceCall::add_tensor_scale(Set& set) {
+  const TwoLevel levels = any_recipe_named(request_.recipe).two_level;
+  const float scale = stored_scale(levels, outer_scale(levels, 6, 64), 64);
+  add(set, true, kFloat32, {1});
+  check_cuda(cudaMemcpy(set.memory.back().data(), &scale, sizeof(scale), cudaMemcpyHostToDevice), "tensor_scale");
 }
 
 void DeviceCall::add_inputs(Set& set) {
@@ -161,12 +181,8 @@ void DeviceCall::add_inputs(Set& set) {
       fill_normal(b.data(), static_cast<std::int64_t>(b.bytes() / 4), 1, true, seed, nullptr);
     }
   }
-  if (is_nvfp4(r)) {  // the scale of an amax of 64, as each recipe stores it: none saturates
-    const TwoLevel levels = any_recipe_named(r.recipe).two_level;
-    const float scale = stored_scale(levels, outer_scale(levels, 6, 64), 64);
-    add(set, true, kFloat32, {1});
-    check_cuda(cudaMemcpy(set.memory.back().data(), &scale, sizeof(scale), cudaMemcpyHostToDevice), "tensor_scale");
-  }
+  if (is_nvfp4(r)) add_tensor_scale(set);
+  if (r.has_both) add_tensor_scale(set);
   if (!offsets_.empty()) {
     add(set, true, kInt64, {std::ssize(offsets_)});
     check_cuda(cudaMemcpy(set.memory.back().data(), offsets_.data(), offsets_.size() * 8, cudaMemcpyHostToDevice),
@@ -184,6 +200,10 @@ void DeviceCall::add_outputs(Set& set) {
   if (!quantizes(r)) return add(set, false, r.wide == Format::fp32 ? kFloat32 : kBfloat16, {r.rows, r.cols});
   add(set, false, kByte, {r.rows, is_nvfp4(r) ? (r.cols + 1) / 2 : r.cols});
   add_scales(set, false, r.block);
+  if (r.has_both) {
+    add(set, false, kByte, {r.cols, (r.rows + 1) / 2});
+    add_scales(set, false, count_scale_rows_by_expert(r.cols, r.block.rows, {}), r.rows, r.block);
+  }
   if (r.operation != "quantize_dual") return;
   add(set, false, kByte, {r.rows, r.cols});
   add_scales(set, false, transposed(r.block));
@@ -279,14 +299,22 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
   }
   for (const Format wide : {Format::bf16, Format::fp32}) {
     for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}}) {
-      for (const bool transforms : {false, true}) {
+      for (const int group : {0, 16, 128}) {
         for (const mxcheck_rounding rounding : {MXCHECK_NEAREST, MXCHECK_STOCHASTIC, MXCHECK_STOCHASTIC_BYTES}) {
-          DeviceRequest r{"quantize_nvfp4", wide, Format::e2m1, block, false, fewer, quick ? 384 : cols};
-          r.recipe = "nvfp4_te", r.rounding = rounding, r.transforms = transforms;
-          if (r.has_options()) all.push_back(r);
+          for (const bool has_both : {false, true}) {
+            DeviceRequest r{"quantize_nvfp4", wide, Format::e2m1, block, false, fewer, quick ? 384 : cols};
+            r.recipe = "nvfp4_te", r.rounding = rounding, r.group = group, r.has_both = has_both;
+            if (quick && has_both) r.rows = 256;  // a multiple of the group
+            if (r.has_options()) all.push_back(r);
+          }
         }
       }
     }
+  }
+  for (const char* recipe : {"nvfp4_te", "nvfp4"}) {  // neither side of which is a multiple of a tile
+    DeviceRequest r{"quantize_nvfp4", Format::bf16, Format::e2m1, {1, 16}, true, fewer - 1, cols - 3};
+    r.recipe = recipe, r.has_both = true;
+    all.push_back(r);
   }
   if (quick) return all;
   add("quantize", {1, 32}, true, 4096, 512);

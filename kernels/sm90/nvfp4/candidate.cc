@@ -2,6 +2,7 @@
 
 #include "kernels/candidate.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -21,8 +22,8 @@ constexpr std::array kRecipes{
     OfferedNvfp4Recipe{"nvfp4", Nvfp4Recipe::exact}, OfferedNvfp4Recipe{"nvfp4_te", Nvfp4Recipe::te},
     OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
 
-constexpr std::array kGroups{16};
-constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = false, .bytes = true};
+constexpr std::array kGroups{16, 32, 64, 128};
+constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = true, .bytes = true};
 
 void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
 void check_quantize(const mxcheck_policy* policy, DLDataType type) {
@@ -30,16 +31,15 @@ void check_quantize(const mxcheck_policy* policy, DLDataType type) {
   read_nvfp4_options(policy, kOptions);
 }
 
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
-
 // The scales of a matrix.
-void require_scales(const Checked& scales, const Nvfp4Policy& plan, const Checked& of) {
-  const std::int64_t cols = divide_up(of.cols, 16);
-  if (!plan.tiled) return require_shape("scales", scales, divide_up(of.rows, plan.block_rows), cols);
+void require_scales(const char* name, const Checked& scales, const Nvfp4Policy& plan, std::int64_t rows,
+                    std::int64_t cols) {
+  const std::int64_t blocks = divide_up(cols, 16);
+  if (!plan.tiled) return require_shape(name, scales, divide_up(rows, plan.block_rows), blocks);
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(divide_up(of.rows, 128) * 512, divide_up(cols, 4), &bytes))
+  if (__builtin_mul_overflow(divide_up(rows, 128) * 512, divide_up(blocks, 4), &bytes))
     invalid("the number of scale bytes overflows 63 bits");
-  require_shape("scales", scales, 1, bytes);
+  require_shape(name, scales, 1, bytes);
 }
 
 // Offsets are the input after the first `inputs`.
@@ -49,36 +49,89 @@ void refuse_offsets(const mxcheck_call& call, int inputs, const char* verb) {
   unsupported("offsets are not offered: " + std::string(verb) + " one expert after the other");
 }
 
+// One direction of a call: its inputs and outputs, and the shape of its matrix.
+struct Direction {
+  Checked tensor_scale;
+  Checked codes;
+  Checked scales;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+
+// The names and places of a direction's tensors in a call.
+struct DirectionArguments {
+  const char* tensor_scale;
+  const char* codes;
+  const char* scales;
+  int input;   // tensor_scale
+  int output;  // codes; scales follow
+};
+constexpr DirectionArguments kRowArguments{"tensor_scale", "codes", "scales", 1, 0};
+constexpr DirectionArguments kColumnArguments{"column_tensor_scale", "column codes", "column scales", 2, 2};
+
+Direction check_direction(const mxcheck_call& call, const DirectionArguments& a, const Nvfp4Policy& plan,
+                          std::int64_t rows, std::int64_t cols) {
+  Direction d{.rows = rows, .cols = cols};
+  d.tensor_scale = check_tensor(a.tensor_scale, call.inputs[a.input], kFp32Type, 1, Strides::contiguous);
+  require_shape(a.tensor_scale, d.tensor_scale, 1, 1);
+  d.codes = check_tensor(a.codes, call.outputs[a.output], kByteType, 2, Strides::contiguous);
+  require_shape(a.codes, d.codes, rows, cols / 2 + cols % 2);
+  d.scales = check_tensor(a.scales, call.outputs[a.output + 1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
+  require_scales(a.scales, d.scales, plan, rows, cols);
+  return d;
+}
+
+// has_vectors: x may be read by vectors.
+Nvfp4Job job_of(const mxcheck_policy& policy, const Nvfp4Policy& plan, const Direction& d, bool has_vectors) {
+  Nvfp4Job job;
+  job.rows = d.rows, job.cols = d.cols, job.blocks = divide_up(d.cols, 16);
+  job.tensor_scale = static_cast<const float*>(d.tensor_scale.data);
+  job.codes = static_cast<std::uint8_t*>(d.codes.data), job.scales = static_cast<std::uint8_t*>(d.scales.data);
+  job.pad = policy.pad_byte, job.tiled = plan.tiled, job.recipe = plan.recipe;
+  job.words = is_aligned(d.scales.data, 4) && (plan.tiled || job.blocks % 4 == 0);
+  job.vector = has_vectors && d.cols % 8 == 0 && is_aligned(d.codes.data, 4);
+  job.wide = job.vector && d.cols % 16 == 0 && is_aligned(d.codes.data, 8);
+  return job;
+}
+
+Nvfp4OptionJob option_job_of(const Nvfp4Options& options) {
+  Nvfp4OptionJob job;
+  job.stochastic = options.stochastic, job.words = options.words;
+  job.group = options.hadamard, job.to_bf16 = !options.result_is_fp32;
+  std::copy_n(options.signs, 4, job.signs);
+  std::copy_n(options.column_counter, 2, job.column_counter);
+  return job;
+}
+
 void run_quantize_nvfp4(const mxcheck_call& call) {
-  check_call(call, 2, 3, 2, ", x and tensor_scale");
+  const Nvfp4Options options = read_nvfp4_options(call.policy, kOptions);
+  if (options.both) {
+    check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
+  } else {
+    check_call(call, 2, 3, 2, ", x and tensor_scale");
+  }
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
-  const Nvfp4Options options = read_nvfp4_options(call.policy, kOptions);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
-  const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
-  require_shape("tensor_scale", tensor_scale, 1, 1);
-  refuse_offsets(call, 2, "quantize");
-  const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
-  require_shape("codes", codes, x.rows, x.cols / 2 + x.cols % 2);
-  const Checked scales = check_tensor("scales", call.outputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
-  require_scales(scales, plan, x);
-  require_disjoint(std::array{x, tensor_scale}, std::array{codes, scales});
-  if (codes.bytes == 0) return;
-
-  Nvfp4Job job;
-  job.x = x.data, job.stride = x.stride, job.rows = x.rows, job.cols = x.cols;
-  job.tensor_scale = static_cast<const float*>(tensor_scale.data);
-  job.codes = static_cast<std::uint8_t*>(codes.data), job.scales = static_cast<std::uint8_t*>(scales.data);
-  job.pad = policy.pad_byte, job.tiled = plan.tiled, job.recipe = plan.recipe;
-  job.words = is_aligned(scales.data, 4) && (plan.tiled || divide_up(x.cols, 16) % 4 == 0);
+  if (!options.both) refuse_offsets(call, 2, "quantize");  // with them scales have other shapes
+  const Direction rows = check_direction(call, kRowArguments, plan, x.rows, x.cols);
   const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
-  const bool rows_aligned = x.rows <= 1 || x.stride % vector_stride == 0;
-  const bool vector = x.cols % 8 == 0 && rows_aligned && is_aligned(x.data, 16) && is_aligned(codes.data, 4);
-  Nvfp4OptionJob asked;
-  asked.stochastic = options.stochastic, asked.words = options.words;
-  asked.transforms = options.hadamard != 0, asked.to_bf16 = !options.result_is_fp32, asked.signs = options.signs[0];
-  require_success(quantize_nvfp4(job, asked, plan.block_rows, plan.values, vector, stream_of(call)));
+  const bool has_vectors = (x.rows <= 1 || x.stride % vector_stride == 0) && is_aligned(x.data, 16);
+  Nvfp4Job job = job_of(policy, plan, rows, has_vectors);
+  job.x = x.data, job.stride = x.stride;
+  const Nvfp4OptionJob asked = option_job_of(options);
+  if (!options.both) {
+    require_disjoint(std::array{x, rows.tensor_scale}, std::array{rows.codes, rows.scales});
+    if (rows.codes.bytes == 0) return;
+    return require_success(quantize_nvfp4(job, asked, plan.block_rows, plan.values, stream_of(call)));
+  }
+  const Direction columns = check_direction(call, kColumnArguments, plan, x.cols, x.rows);
+  require_disjoint(std::array{x, rows.tensor_scale, columns.tensor_scale},
+                   std::array{rows.codes, rows.scales, columns.codes, columns.scales});
+  if (rows.codes.bytes == 0) return;
+  const Nvfp4Job column_job = job_of(policy, plan, columns, true);
+  require_success(quantize_nvfp4_both(job, column_job, asked, plan.block_rows, plan.values, stream_of(call)));
 }
 
 void run_dequantize_nvfp4(const mxcheck_call& call) {
@@ -90,7 +143,7 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   require_shape("codes", codes, y.rows, y.cols / 2 + y.cols % 2);
   const Checked scales = check_tensor("scales", call.inputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
   refuse_offsets(call, 3, "dequantize");  // with them scales have other shapes
-  require_scales(scales, plan, y);
+  require_scales("scales", scales, plan, y.rows, y.cols);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
   require_disjoint(std::array{codes, scales, tensor_scale}, std::array{y});

@@ -30,6 +30,17 @@ struct Nvfp4Keys {
   std::uint32_t k[20];
 };
 
+inline Nvfp4Keys keys_of(std::uint64_t seed) {
+  Nvfp4Keys keys;
+  auto low = static_cast<std::uint32_t>(seed);
+  auto high = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    keys.k[2 * round] = low, keys.k[2 * round + 1] = high;
+    low += 0x9E3779B9U, high += 0xBB67AE85U;
+  }
+  return keys;
+}
+
 __device__ __forceinline__ Nvfp4FourWords four_words(const Nvfp4Words& words, const Nvfp4Keys& keys,
                                                      std::uint64_t number) {
   std::uint32_t c0 = static_cast<std::uint32_t>(number), c1 = static_cast<std::uint32_t>(number >> 32);
@@ -195,21 +206,40 @@ struct BlockWords {
   std::uint64_t number;
 };
 
+// Bytes 1 and 2 change places: the bytes of a word in the order of its elements, and back.
+__device__ __forceinline__ std::uint32_t reordered(std::uint32_t word) { return __byte_perm(word, 0, 0x3120); }
+
+// Four words with a block's 16 bytes, where they would lie if the block began at a multiple of 16.
+__device__ __forceinline__ Nvfp4FourWords words_of_block(const BlockWords& from) {
+  const Nvfp4FourWords first = four_words(from.words, from.keys, from.number / kElements);
+  const auto before = static_cast<std::uint32_t>(from.number % kElements);
+  if (before == 0) return first;
+  constexpr std::uint64_t kCalls = std::uint64_t{1} << 60;  // after the last one is the first
+  const Nvfp4FourWords next = four_words(from.words, from.keys, (from.number / kElements + 1) % kCalls);
+  std::uint32_t w[8];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) w[i] = reordered(first.w[i]), w[4 + i] = reordered(next.w[i]);
+#pragma unroll
+  for (int i = 0; i < 6; ++i) w[i] = (before & 8U) != 0 ? w[i + 2] : w[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) w[i] = (before & 4U) != 0 ? w[i + 1] : w[i];
+  Nvfp4FourWords words;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) words.w[i] = reordered(__funnelshift_r(w[i], w[i + 1], 8 * (before & 3U)));
+  return words;
+}
+
 template <bool kExact, bool kBytes, class T>
 __device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
                                                     const BlockWords& from, int count) {
   Codes codes{};
+  Nvfp4FourWords of_block{};
+  if constexpr (kBytes) of_block = words_of_block(from);
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     if (i >= count) continue;
-    const std::uint64_t number = from.number + static_cast<std::uint64_t>(i);
-    const Nvfp4FourWords four = four_words(from.words, from.keys, kBytes ? number / 16 : number);
-    std::uint32_t word = four.w[0];
-    if constexpr (kBytes) {
-      const std::uint32_t of_pair = (number & 4U) != 0 ? four.w[1] : four.w[0];
-      const std::uint32_t of_next = (number & 4U) != 0 ? four.w[3] : four.w[2];
-      word = nvfp4_byte_word((number & 8U) != 0 ? of_next : of_pair, static_cast<std::uint32_t>(number % 4));
-    }
+    const std::uint32_t word = kBytes ? nvfp4_byte_word(of_block.w[i / 4], i % 4)
+                                      : four_words(from.words, from.keys, from.number + static_cast<unsigned>(i)).w[0];
     codes.w[i / 8] |= stochastic_code<kExact>(outer, scale, element(b, i), word) << (4 * (i % 8));
   }
   return codes;
@@ -240,9 +270,8 @@ __device__ __forceinline__ Codes encode(const Nvfp4Outer& outer, const Nvfp4Scal
   if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, count);
   constexpr bool kBytes = kRounding == Rounding::bytes;
   if constexpr (kBytes && !kExact) {
-    const bool fast = __fmul_rn(__uint_as_float(amax), scale.factor) < 32.0F;
-    if (fast && from.number % 16 == 0)
-      return encode_by_bytes(b, scale.factor, four_words(from.words, from.keys, from.number / 16));
+    if (__fmul_rn(__uint_as_float(amax), scale.factor) < 32.0F)
+      return encode_by_bytes(b, scale.factor, words_of_block(from));
   }
   return encode_by_elements<kExact, kBytes>(outer, scale, b, from, count);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The host's side of the kernels in quantize.cu and values.cu.
+// The host's side of the kernels in quantize.cu, both.cu and values.cu.
 
 #include <cstdint>
 
@@ -10,34 +10,47 @@
 
 namespace mxcheck_kernels::sm90 {
 
+__host__ __device__ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) {
+  return value / by + (value % by != 0 ? 1 : 0);
+}
+
 // A matrix that is quantized. Arguments are trusted: candidate.cc has checked them.
 struct Nvfp4Job {
   const void* x = nullptr;
   std::int64_t stride = 0;  // of x, in elements
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  std::int64_t blocks = 0;  // of columns
   const float* tensor_scale = nullptr;
   std::uint8_t* codes = nullptr;  // (cols + 1) / 2 bytes a row
   std::uint8_t* scales = nullptr;
   std::uint8_t pad = 0;
-  bool tiled = false;  // scales lie in tiles of 128 x 4
-  bool words = false;  // four scales of a row may be written as one word
+  bool tiled = false;   // scales lie in tiles of 128 x 4
+  bool words = false;   // four scales of a row may be written as one word
+  bool vector = false;  // cols is a multiple of 8, x and its row stride, in bytes, of 16, and codes are aligned to 4
+  bool wide = false;    // and all blocks have 16 columns, and codes are aligned to 8
   Nvfp4Recipe recipe = Nvfp4Recipe::exact;
 };
 
-// Options of a call (kernels/candidate_nvfp4.h). The transform is a butterfly of 16 along the rows.
+// Options of a call (kernels/candidate_nvfp4.h). The transform is a butterfly.
 struct Nvfp4OptionJob {
   bool stochastic = false;
-  bool transforms = false;
-  bool to_bf16 = false;     // the transform's result
-  std::uint32_t signs = 0;  // 16
+  int group = 0;         // of the transform; 0: none
+  bool to_bf16 = false;  // the transform's result
+  std::uint32_t signs[4] = {0, 0, 0, 0};
   Nvfp4Words words;
+  std::uint32_t column_counter[2] = {0, 0};  // of both directions
 };
 
-// vector: cols is a multiple of 8, x and its row stride, in bytes, are multiples of 16, codes are aligned to 4. With a
-// transform cols is a multiple of 16. INVALID_VALUE for a matrix that needs more blocks of threads than a launch has.
+// With a transform cols is a multiple of its group. INVALID_VALUE for a matrix that needs more blocks of threads than a
+// launch has.
 cudaError_t quantize_nvfp4(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows, Nvfp4Values values,
-                           bool vector, cudaStream_t stream);
+                           cudaStream_t stream);
+
+// Both directions of a matrix. columns: the transposed matrix, without x and its stride; the transform is its alone. Of
+// its fields `vector` and `wide` what they say of codes holds.
+cudaError_t quantize_nvfp4_both(const Nvfp4Job& rows, const Nvfp4Job& columns, const Nvfp4OptionJob& options,
+                                int block_rows, Nvfp4Values values, cudaStream_t stream);
 
 // Codes that become values. Arguments are trusted.
 struct Nvfp4ValuesJob {

@@ -13,12 +13,10 @@
 
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
+#include "kernels/sm90/nvfp4/places.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr int kThreads = 256;
-inline constexpr int kElements = 16;     // of a thread, in a row
-inline constexpr int kRowsOfThread = 4;  // one below the other
 inline constexpr int kWarpsAcross = 2;
 inline constexpr int kAcross = 32 * kWarpsAcross;  // threads side by side
 inline constexpr int kDown = kThreads / kAcross;
@@ -30,10 +28,6 @@ inline constexpr std::int64_t kScaleTileRows = 128;
 inline constexpr std::int64_t kScaleTileBytes = 512;  // 128 x 4
 
 static_assert(kTileRows == 16);  // a square block is a tile's
-
-__host__ __device__ constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) {
-  return value / by + (value % by != 0 ? 1 : 0);
-}
 
 // 16 elements of a row, as they lie in memory.
 template <class T>
@@ -47,18 +41,6 @@ __device__ __forceinline__ float element(const Block<__nv_bfloat16>& b, int i) {
   return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
 }
 __device__ __forceinline__ float element(const Block<float>& b, int i) { return __uint_as_float(b.w[i]); }
-
-// All 16 elements are there, aligned to 16 bytes.
-template <class T>
-__device__ __forceinline__ Block<T> load_whole_block(const T* from) {
-  Block<T> b;
-#pragma unroll
-  for (int i = 0; i < Block<T>::kWords / 4; ++i) {
-    const uint4 word = __ldcs(reinterpret_cast<const uint4*>(from) + i);
-    b.w[4 * i] = word.x, b.w[4 * i + 1] = word.y, b.w[4 * i + 2] = word.z, b.w[4 * i + 3] = word.w;
-  }
-  return b;
-}
 
 // vector: each half of the block is there or not, and is aligned to 16 bytes.
 template <class T>
@@ -84,6 +66,37 @@ __device__ __forceinline__ Block<T> load_block(const T* from, int count, bool ve
     }
   }
   return b;
+}
+
+// What a thread has of a matrix: a block of columns in each of four rows.
+struct Place {
+  std::int64_t row = 0;    // the first
+  std::int64_t block = 0;  // of columns
+  int rows = 0;            // that are there, maybe 0 or less; more than four count as four
+  int count = 0;           // of columns that are there, likewise of 16
+};
+
+__device__ __forceinline__ Place place_at(const Nvfp4Job& job, std::int64_t row, std::int64_t block) {
+  return {row, block, static_cast<int>(min(std::int64_t{kRowsOfThread}, job.rows - row)),
+          static_cast<int>(min(std::int64_t{kElements}, job.cols - block * kElements))};
+}
+
+// Elements that are not there are 0.
+template <class T>
+__device__ __forceinline__ void load_blocks(const Nvfp4Job& job, const Place& at, Block<T> (&x)[kRowsOfThread]) {
+  const T* from = static_cast<const T*>(job.x) + at.row * job.stride + at.block * kElements;
+  if (job.wide && at.rows == kRowsOfThread) {  // whole blocks, but for columns that are not there at all
+#pragma unroll
+    for (int r = 0; r < kRowsOfThread; ++r) {
+      x[r] = {};
+      if (at.count > 0) x[r] = load_block(from + r * job.stride, kElements, true);
+    }
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) {
+    x[r] = r < at.rows ? load_block(from + r * job.stride, at.count, job.vector) : Block<T>{};
+  }
 }
 
 // FP32 bits of the largest magnitude, NaN and Inf included.
@@ -138,9 +151,11 @@ __device__ __forceinline__ std::uint32_t transposed(std::uint32_t word) {
 }
 
 // Scale bytes of a block in each of four rows, row r's in byte r: four of a row are written by one lane. Rows and
-// columns that belong to no block get the padding, in tiles. block: of `blocks` of columns, this thread's.
-__device__ __forceinline__ void store_scales(const Nvfp4Job& job, std::int64_t first_row, std::int64_t block,
-                                             std::int64_t blocks, std::uint32_t bytes) {
+// columns that belong to no block get the padding, in tiles. The blocks of four lanes lie side by side.
+__device__ __forceinline__ void store_scales(const Nvfp4Job& job, const Place& at, std::uint32_t bytes) {
+  const std::int64_t first_row = at.row;
+  const std::int64_t block = at.block;
+  const std::int64_t blocks = job.blocks;
   std::uint32_t word = bytes;
   if (job.tiled && (block >= blocks || first_row + kRowsOfThread > job.rows)) {
 #pragma unroll
@@ -183,11 +198,8 @@ __device__ __forceinline__ std::uint32_t largest_of_rows(std::uint32_t (&shared)
   return all;
 }
 
-// The grid of a matrix; false where a launch has too few blocks of threads for it.
-inline bool grid_of(const Nvfp4Job& job, dim3& grid) {
-  const std::int64_t rows = job.tiled ? divide_up(job.rows, kScaleTileRows) * kScaleTileRows : job.rows;
-  const std::int64_t across = divide_up(job.cols, kTileCols);
-  const std::int64_t down = divide_up(rows, kTileRows);
+// The grid of so many tiles; false where a launch has too few blocks of threads for it.
+inline bool grid_of(std::int64_t down, std::int64_t across, dim3& grid) {
   const std::int64_t deep = divide_up(down, kMostDown);
   if (across > std::numeric_limits<std::int32_t>::max() || deep > kMostDown) return false;
   grid = dim3(static_cast<unsigned>(across), static_cast<unsigned>(std::min(down, kMostDown)),

@@ -24,10 +24,6 @@ constexpr int kValueTileRows = kValueThreads / kSideBySide * kValueRows;
 constexpr std::int64_t kEnoughBlocks = 2048;
 constexpr std::int64_t kMostDownY = 65535;  // blocks of threads in y
 
-__host__ __device__ constexpr std::int64_t ceil_of(std::int64_t value, std::int64_t by) {
-  return value / by + (value % by != 0 ? 1 : 0);
-}
-
 template <class T>
 inline constexpr int kPerThread = 16 / static_cast<int>(sizeof(T));
 
@@ -51,8 +47,8 @@ __device__ __forceinline__ std::uint32_t load_codes(const std::uint8_t* row, std
 
 __device__ __forceinline__ std::uint32_t load_scale(const Nvfp4ValuesJob& job, std::int64_t row, std::int64_t col) {
   const std::int64_t block = col / 16;
-  if (!job.tiled) return __ldg(job.scales + row / job.block_rows * ceil_of(job.cols, 16) + block);
-  const std::int64_t tiles = ceil_of(ceil_of(job.cols, 16), 4);
+  if (!job.tiled) return __ldg(job.scales + row / job.block_rows * divide_up(job.cols, 16) + block);
+  const std::int64_t tiles = divide_up(divide_up(job.cols, 16), 4);
   return __ldg(job.scales + (row / 128 * tiles + block / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4);
 }
 
@@ -107,8 +103,8 @@ __global__ void __launch_bounds__(kValueThreads) nvfp4_values_kernel(const __gri
 
 template <class T>
 cudaError_t launch_of(const Nvfp4ValuesJob& job, bool vector, cudaStream_t stream) {
-  const std::int64_t across = ceil_of(job.cols, kSideBySide * kPerThread<T>);
-  const std::int64_t down = ceil_of(job.rows, kValueTileRows);
+  const std::int64_t across = divide_up(job.cols, kSideBySide * kPerThread<T>);
+  const std::int64_t down = divide_up(job.rows, kValueTileRows);
   if (across == 0 || down == 0) return cudaSuccess;
   if (across > std::numeric_limits<std::int32_t>::max()) return cudaErrorInvalidValue;
   const std::int64_t y = std::clamp<std::int64_t>(kEnoughBlocks / across, 1, std::min(down, kMostDownY));
