@@ -187,8 +187,8 @@ std::string source_manifest(const std::string& root, std::vector<std::string> pa
 
 namespace {
 
-// True if the file of this path is compiled into what is listed: a new source, or a header that a listed or a new
-// source of its folder includes. Others may share the folder.
+// True if the file of this path is compiled into what is listed: a source, or a header that a listed source or one of
+// its own folder includes. Others may share the folder.
 bool is_part(const std::string& root, const std::string& path, const std::map<std::string, std::string>& entries) {
   const fs::path file(path);
   if (file.extension() != ".h" && file.extension() != ".cuh") return true;
@@ -198,9 +198,12 @@ bool is_part(const std::string& root, const std::string& path, const std::map<st
   for (const auto& entry : fs::directory_iterator(fs::path(root) / file.parent_path(), ignored)) {
     if (is_source(entry.path()) && entry.path().filename() != file.filename()) others.push_back(entry.path());
   }
-  const std::string include = file.filename().string() + "\"";
+  const std::string name = file.filename().string();
   return std::any_of(others.begin(), others.end(), [&](const fs::path& other) {
-    return fs::is_regular_file(other, ignored) && read_text(other.string()).find(include) != std::string::npos;
+    if (other.lexically_normal() == (fs::path(root) / file).lexically_normal()) return false;
+    if (!fs::is_regular_file(other, ignored)) return false;
+    const std::string text = read_text(other.string());
+    return text.find(name + "\"") != std::string::npos || text.find(name + ">") != std::string::npos;
   });
 }
 
@@ -220,7 +223,7 @@ std::vector<std::string> source_changes(const std::string& root, const std::stri
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) {
       changes.push_back(path + " is missing");
-    } else if (source_digest(file.string()) != digest) {
+    } else if (source_digest(file.string()) != digest && is_part(root, path, entries)) {
       changes.push_back(path + " has changed");
     }
     folders.insert(relative.parent_path());

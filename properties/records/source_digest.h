@@ -19,7 +19,7 @@ std::string source_digest(const std::string& path);
 std::string source_manifest(const std::string& root, std::vector<std::string> paths);
 
 // The differences from the manifest, a line each: sources changed, missing, or beside them and not listed. A header
-// beside them that none of them includes, nor a new source, is none of theirs.
+// that none of them includes, nor a new source, is none of theirs: it may change, and may be new.
 std::vector<std::string> source_changes(const std::string& root, const std::string& manifest);
 
 }  // namespace mxcheck

@@ -97,9 +97,13 @@ TEST(SourceDigest, a_folder_that_files_are_borrowed_from_may_have_others) {
   for (const char* name : {"own/a.cu", "own/b.h", "other/c.h", "other/d.h", "other/e.cu", "other/f.cu", "other/g.cu"}) {
     test::write_file(root / name, "int x;");
   }
+  test::write_file(root / "own/a.cu", "#include \"other/c.h\"");
+  test::write_file(root / "own/b.h", "#include <own/b.h>");
   const std::string manifest = source_manifest(root.path(), {"own/a.cu", "own/b.h", "other/c.h", "other/d.h"});
   EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
   test::write_file(root / "other/c.h", "int y;");
+  test::write_file(root / "other/d.h", "int y;");  // nothing includes it
+  test::write_file(root / "own/b.h", "#include <own/b.h>  int y;");  // but itself
   test::write_file(root / "own/h.cu", "");
   EXPECT_EQ(source_changes(root.path(), manifest),
             (std::vector<std::string>{"other/c.h has changed", "own/h.cu is new"}));
@@ -109,6 +113,7 @@ TEST(SourceDigest, a_folder_of_which_headers_alone_are_listed_may_have_others) {
   const test::TemporaryDirectory root;
   std::filesystem::create_directories(root / "face");
   for (const char* name : {"face/a.h", "face/b.h", "face/c.h"}) test::write_file(root / name, "int x;");
+  test::write_file(root / "face/a.h", "#include <face/b.h>");
   const std::string manifest = source_manifest(root.path(), {"face/a.h", "face/b.h"});
   EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
   test::write_file(root / "face/b.h", "int y;");
