@@ -102,7 +102,7 @@ TEST(SourceDigest, a_folder_that_files_are_borrowed_from_may_have_others) {
   const std::string manifest = source_manifest(root.path(), {"own/a.cu", "own/b.h", "other/c.h", "other/d.h"});
   EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
   test::write_file(root / "other/c.h", "int y;");
-  test::write_file(root / "other/d.h", "int y;");  // nothing includes it
+  test::write_file(root / "other/d.h", "int y;");                    // nothing includes it
   test::write_file(root / "own/b.h", "#include <own/b.h>  int y;");  // but itself
   test::write_file(root / "own/h.cu", "");
   EXPECT_EQ(source_changes(root.path(), manifest),
