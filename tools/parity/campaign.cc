@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -39,6 +41,22 @@ std::string list_text(const std::vector<CampaignRun>& runs) {
   return text + fmt::format("{} runs, {:.1f} M tokens\n", runs.size(), static_cast<double>(tokens) * 1e-6);
 }
 
+// The folder of the runs may be new, in one that is there: that is looked at before data is read, and it is made after.
+void require_place(const std::string& folder) {
+  std::filesystem::path path(folder);
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string parent = path.has_parent_path() ? path.parent_path().string() : ".";
+  if (!is_folder(folder) && !is_folder(parent))
+    throw Error(ErrorKind::usage, folder + ": there is no folder " + parent + " to make it in");
+}
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  if (!is_folder(folder)) std::filesystem::create_directory(folder, error);
+  if (is_folder(folder)) return;
+  throw Error(ErrorKind::usage,
+              folder + ": cannot be made: " + (error ? error.message() : "there is a file of that name"));
+}
+
 int run_command(const CampaignCommand& o) {
   const Campaign campaign = read_campaign(o.file);
   const std::vector<CampaignRun> runs = runs_of(campaign, o.folder);
@@ -46,10 +64,11 @@ int run_command(const CampaignCommand& o) {
     print(list_text(runs));
     return 0;
   }
-  if (!is_folder(o.folder)) throw Error(ErrorKind::usage, o.folder + ": there is no such folder");
+  require_place(o.folder);
   const Corpus corpus = !o.data.empty()                     ? corpus_at(o.data)
                         : campaign.preset == kVerdictPreset ? english_corpus()
                                                             : boost_corpus();
+  make_folder(o.folder);
   const std::shared_ptr<TrainingGpus> gpus = parity_gpus(o.engine);
   const int at_once = o.at_once > 0 ? o.at_once : kAtOnce * (gpus == nullptr ? 1 : std::max(1, gpus->count()));
   const EngineMaker engine = [&](const TrainingConfig& config) {

@@ -26,6 +26,7 @@
 #include "properties/process/candidate_process.h"
 #include "tools/parallel/parallel.h"
 #include "trainer/config/config.h"
+#include "trainer/run/gpus.h"
 
 namespace mxcheck {
 namespace {
@@ -149,6 +150,12 @@ int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, co
                     {{"mxcheck", parity_version()}, {"options", command_text(o)}, {"library", digest_of_engine(o)}});
   const std::string missing = on_gpu ? choose_gpu({.local_rank = local_rank}) : "";
   if (!missing.empty()) throw Error(ErrorKind::environment, missing);
+  if (on_gpu && visible_gpus().count == 0) {
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw Error(ErrorKind::environment,
+                fmt::format("rank {} of this host finds no GPU {}: each rank needs a GPU and NVIDIA's driver",
+                            local_rank, visible == nullptr ? "0" : visible));
+  }
   const std::string mine = mesh.rank() == 0 ? to_json(config_of()) : std::string();
   const TrainingConfig config = config_from_json(mesh.all_gather("configuration", mine).front(), "rank 0");
   check_ranks(config, mesh.ranks());

@@ -44,7 +44,7 @@ mxcheck_edit(tails_are_stored_whole ${output}
 mxcheck_edit(weights_of_the_expert_before ${ring} [[has_matrices(job) ? tile.expert : 0]]
   [[has_matrices(job) ? tile.expert & ~1 : 0]])
 mxcheck_edit(masked_tails_reach_the_next_group ${output}
-  [[Shape::row_of(me.index) + Shape::kConsumerM <= job.capacity]] [[Shape::row_of(me.index) <= job.capacity]])
+  [[Shape::row_of(me.index) + Shape::kConsumerM <=]] [[Shape::row_of(me.index) <=]])
 mxcheck_edit(masked_groups_have_the_next_count ${tile} [[static_cast<int>(job_.offsets[expert]) : 0;
     } else]] [[static_cast<int>(job_.offsets[FAULT ? (expert + 1) % job_.experts : expert]) : 0;
     } else]])

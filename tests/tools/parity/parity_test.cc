@@ -205,6 +205,11 @@ TEST_F(Parity, ranks_that_cannot_share_a_run_are_refused) {
       run("--batch 4 --microbatches 4 --ranks 4 -o run.h5", "RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 ");
   EXPECT_EQ(other.code, 2);
   expect_contains(other.err, "--ranks is 4, and torchrun has started 2: give both the same number");
+  std::ofstream(dir / "library.so") << "no library, which is found out after the GPU";
+  const Answer none =
+      run("--batch 4 --microbatches 2 --ranks 2 --engine ./library.so -o run.h5", "CUDA_VISIBLE_DEVICES= ");
+  EXPECT_EQ(none.code, 3);
+  expect_contains(none.err, " of this host finds no GPU ");
   EXPECT_FALSE(has("run.h5.journal"));
 }
 
@@ -314,6 +319,10 @@ TEST_F(Parity, outputs_that_no_file_can_be_are_refused_in_one_line) {
   expect_refused(2, "loop.h5", "parity run --resume --data text -o loop.h5");
   for (const std::string& folder : {std::string("loop"), name + name, path + "/none"})
     expect_refused(2, folder.substr(0, 4), "parity campaign campaign.json --data text -o " + folder);
+  expect_refused(2, "no/folder: there is no folder no to make it in",
+                 "parity campaign campaign.json --data text -o no/folder");
+  expect_refused(2, "none: there is no", "parity campaign campaign.json --data none -o made");
+  expect_refused(2, "campaign.json: cannot be made: ", "parity campaign campaign.json --data text -o campaign.json");
   for (const std::string& file : {std::string("loop"), name + name, path + "/none"})
     expect_refused(2, "cannot be written: ", "parity corpus --root . -o " + file);
   ASSERT_EQ(mxcheck(run + "run.h5").code, 0);
