@@ -26,10 +26,10 @@ struct FailingGpus {
   std::string uuid;  // of one on which the case fails, where it fails on some alone
 };
 
-// Of a case that fails again in this process: whether it does on the other GPUs, each in a fresh process. fails: checks
-// it. The process is a fresh one on its own GPU afterwards.
+// Finds out where else a case fails that fails again in this process: it is tried on the other GPUs, each in a fresh
+// process. fails: checks it. The process is a fresh one on its own GPU afterwards.
 FailingGpus where_it_fails(CandidateRunner& process, const std::function<bool()>& fails);
-// Of a case that does not.
+// The GPU of a case that failed once and then passed.
 FailingGpus where_it_failed(const CandidateRunner& process);
 
 // How processes ended that did not end in order, each text once. ends: the text, and the job's place among the visible

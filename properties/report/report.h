@@ -52,7 +52,7 @@ std::string device_of(const GateReport& report);
 
 // "there is a counterexample": what the exit code says.
 std::string exit_meaning(const GateReport& report);
-// Of an interrupted run: what has no verdict, in one line.
+// The statements of an interrupted run that have no verdict, in one line.
 std::string interrupted_text(const GateReport& report);
 
 // Totals and the verdict.

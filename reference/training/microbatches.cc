@@ -53,7 +53,7 @@ MicrobatchSum one_microbatch(const PassSetting& s, const RotaryTable& table, con
   return result;
 }
 
-// What the microbatches of a step share.
+// Inputs that the microbatches of a step share.
 struct StepParts {
   const TrainingConfig& config;
   std::uint64_t step;

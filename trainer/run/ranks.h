@@ -23,7 +23,7 @@
 
 namespace mxcheck {
 
-// What connects the ranks. All call the same functions in the same order, with the same names of steps.
+// The connection of the ranks. All call the same functions in the same order, with the same names of steps.
 class RankGroup {
  public:
   RankGroup() = default;

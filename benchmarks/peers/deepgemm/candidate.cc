@@ -160,7 +160,8 @@ std::span<const Instance> instances_of(Kind kind) {
   }
 }
 
-// Of a masked group's rows the number expected chooses among instances of one shape; 0: the first of them.
+// The instance for a call. Instances of one masked shape differ in the rows that a group is expected to have; 0: the
+// first.
 const Instance& instance_of(const Work& w, std::int64_t expected_rows) {
   const mxcheck_matmul_policy& p = *w.tensors.policy;
   const std::int64_t groups = w.tensors.experts;

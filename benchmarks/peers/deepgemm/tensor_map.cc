@@ -5,7 +5,7 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Of the driver that the runtime has loaded: nothing here links to libcuda.
+// The function of the driver that the runtime has loaded: nothing here links to libcuda.
 EncodeTiled encode_tiled() {
   static const EncodeTiled function = [] {
     void* entry = nullptr;

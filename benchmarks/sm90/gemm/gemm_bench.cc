@@ -107,7 +107,7 @@ struct Libraries {
   const GemmLibrary* beside = nullptr;
 };
 
-// Whether the library beside ours is to be timed; its check is the result's.
+// True if the library beside ours is to be timed; its check goes into the result.
 bool offered_beside(const GemmLibrary* beside, GemmCase& gemm, cudaStream_t stream, GemmResult& result) {
   if (beside == nullptr) return false;
   const mxcheck_operation* const operation = beside->find(result.request);

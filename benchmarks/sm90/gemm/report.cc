@@ -29,7 +29,7 @@ std::string json_of(const GemmResult& r, const GemmTime& t) {
   return out + "}";
 }
 
-// What has a column of its own, of our rate over it.
+// Names of the peers that have a column, of our rate over theirs.
 std::vector<std::string> columns_of(const GemmRun& run) {
   std::vector<std::string> columns{"fp8", "fp8 fast", "fp8 blocks", "bf16", "dense"};
   if (!run.beside.empty()) columns.insert(columns.end(), {kBesideName, kBesideWholeName});

@@ -1,5 +1,5 @@
 #pragma once
-// What was measured of a GEMM, and how it is printed: as a row of a table or as JSON. Without CUDA.
+// Measurements of a GEMM, and how they are printed: as a row of a table or as JSON. Without CUDA.
 
 #include <cstddef>
 #include <cstdint>

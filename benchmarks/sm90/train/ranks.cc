@@ -80,7 +80,7 @@ struct Speed {
   double loss = 0;
 };
 
-// Of rank 0's line.
+// Starts so many ranks; the answer is what rank 0 prints.
 Speed speed_of(int ranks) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) throw Error(ErrorKind::environment, "no pipe for a rank");

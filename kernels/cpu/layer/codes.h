@@ -73,7 +73,7 @@ void run_swiglu_backward(const mxcheck_call& call);
 void run_aggregate(const mxcheck_call& call);
 void run_quantize_transposed(const mxcheck_call& call);
 
-// Those of kernels/candidate_dispatch.h; check_: the policies that are offered.
+// Operations of kernels/candidate_dispatch.h; check_: the policies that are offered.
 void check_dispatch(const mxcheck_policy* policy, DLDataType type);
 void check_combine(const mxcheck_policy* policy, DLDataType type);
 void run_dispatch(const mxcheck_call& call);

@@ -13,7 +13,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// Of each of four blocks.
+// Magnitudes of a thread's four blocks.
 struct Magnitudes {
   std::uint32_t amax[kRowsOfThread];      // bits of the largest magnitude
   std::uint32_t counting[kRowsOfThread];  // of that which counts for the scale

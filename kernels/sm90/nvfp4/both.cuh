@@ -3,7 +3,7 @@
 // that they were loaded to, and as columns from shared memory (places.cuh). Codes to nearest of squares without a
 // transform are rounded once, if the tensor's scales of both directions are the same number (shared_codes.cuh).
 //
-// Of either direction a warp has 16 rows (columns) by eight blocks, lane l block l % 8 of four rows from 4 * (l / 8)
+// In either direction a warp has 16 rows (columns) by eight blocks, lane l block l % 8 of four rows from 4 * (l / 8)
 // on; so eight lanes' codes are runs of 64 bytes, and the threads of a square are lanes 8 and 16 apart.
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Where a tile of 128 x 128 elements lies in shared memory while both its directions are quantized, such that no two
 // lanes of a warp meet in a bank: of x for the columns to be read, or of the rows' codes where they hold for both.
 //
-// Of either direction thread t of 256 has block t % 8 of the four rows (or columns) from t / 8 * 4 on; a block is 16
+// In either direction thread t of 256 has block t % 8 of the four rows (or columns) from t / 8 * 4 on; a block is 16
 // elements. Compiled for the host too, for tests.
 
 #include <cstdint>

@@ -68,7 +68,7 @@ __device__ __forceinline__ Block<T> load_block(const T* from, int count, bool ve
   return b;
 }
 
-// What a thread has of a matrix: a block of columns in each of four rows.
+// A thread's part of a matrix: a block of columns in each of four rows.
 struct Place {
   std::int64_t row = 0;    // the first
   std::int64_t block = 0;  // of columns

@@ -39,7 +39,7 @@ Nvfp4Transform transform_of(const Nvfp4OptionJob& options) {
   return transform;
 }
 
-// Those of this thread's block.
+// The signs of this thread's block.
 __device__ __forceinline__ std::uint32_t signs_of_lane(const Nvfp4Transform& transform) {
   return transform.signs[threadIdx.x & static_cast<unsigned>(transform.blocks - 1)];
 }

@@ -29,7 +29,7 @@ struct DrawnRoutes {
 };
 DrawnRoutes expand_routes(const Case& c);
 
-// What both have.
+// The part of a problem that dispatch and combine share.
 class RoutedProblem : public Problem {
  public:
   explicit RoutedProblem(const Case& c);     // drawn

@@ -145,7 +145,7 @@ OwnRoutes drawn(std::uint64_t seed, std::int64_t experts, std::int64_t tokens) {
   return routes;
 }
 
-// What an expert makes of a row: the sign of every other expert's.
+// Rows as experts return them: every other expert changes the sign.
 Words as_experts(const DispatchPlan& plan, const OwnRoutes& routes, Words rows) {
   for (std::size_t slot = 0; slot < plan.slot_rows.size(); ++slot) {
     if (plan.slot_rows[slot] >= 0 && routes.slot_experts[slot] % 2 == 1)

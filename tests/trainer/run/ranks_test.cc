@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-// What the threads show each other.
+// Values that the threads show each other.
 struct Meeting {
   explicit Meeting(int count)
       : ranks(count), texts(static_cast<std::size_t>(count)), parts(texts.size()), both(count) {}

@@ -1,13 +1,14 @@
-#pragma once
 // Instances of DeepGEMM's sm90_fp8_gemm_1d2d_impl: blocks of 1x128 of a and 128x128 of b, D in BF16.
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include <deep_gemm/impls/sm90_fp8_gemm_1d2d.cuh>
 
 #include "benchmarks/peers/deepgemm/launch.cuh"
+#include "benchmarks/peers/deepgemm/shapes.h"
 
 namespace mxcheck_peers::deepgemm {
 
@@ -53,6 +54,19 @@ constexpr auto instances_1d2d() {
     return std::array{Instance{kShapes[kAt], configuration_of(kShapes[kAt]), &launch_1d2d<kShapes, kAt>}...};
   }
   (std::make_index_sequence<kShapes.size()>());
+}
+
+std::span<const Instance> dense_instances() {
+  static constexpr auto kAll = instances_1d2d<kDenseShapes>();
+  return kAll;
+}
+std::span<const Instance> rows_instances() {
+  static constexpr auto kAll = instances_1d2d<kRowsShapes>();
+  return kAll;
+}
+std::span<const Instance> masked_instances() {
+  static constexpr auto kAll = instances_1d2d<kMaskedShapes>();
+  return kAll;
 }
 
 }  // namespace mxcheck_peers::deepgemm

@@ -1,14 +1,15 @@
-#pragma once
 // Instances of DeepGEMM's sm90_fp8_gemm_1d1d_impl: blocks of 1x128 on both sides, FP32 D += C by a reduction of the TMA
 // unit.
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include <deep_gemm/impls/sm90_fp8_gemm_1d1d.cuh>
 
 #include "benchmarks/peers/deepgemm/launch.cuh"
+#include "benchmarks/peers/deepgemm/shapes.h"
 
 namespace mxcheck_peers::deepgemm {
 
@@ -50,6 +51,15 @@ constexpr auto instances_1d1d() {
     return std::array{Instance{kShapes[kAt], configuration_of(kShapes[kAt]), &launch_1d1d<kShapes, kAt>}...};
   }
   (std::make_index_sequence<kShapes.size()>());
+}
+
+std::span<const Instance> depth_instances() {
+  static constexpr auto kAll = instances_1d1d<kDepthShapes>();
+  return kAll;
+}
+std::span<const Instance> sum_instances() {
+  static constexpr auto kAll = instances_1d1d<kSumShapes>();
+  return kAll;
 }
 
 }  // namespace mxcheck_peers::deepgemm
