@@ -34,7 +34,8 @@ TEST(Cluster, one_gpu_sends_nothing) {
 }
 
 // Four GPUs of two experts: a token goes to another one with 1 - C(6,2)/C(8,2) = 13/28. Bytes here are below 2^19, so
-// that each rounding of a double is off by 2^-35 at most: 1e-6 is 30,000 of them, and no other count of rows is as near.
+// that each rounding of a double is off by 2^-35 at most: 1e-6 is 30,000 of them, and no other count of rows is as
+// near.
 TEST(Cluster, tokens_go_once_to_each_gpu_of_a_node) {
   const ClusterEstimate c = on({.gpus = 4});
   EXPECT_EQ(c.expert_parallel, 4);
