@@ -107,6 +107,21 @@ void set_sizes(ModelShape& model, const Json& json, const std::string& place) {
   o.finish();
 }
 
+void set_rates(OptimizerConfig& optimizer, const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  const auto set = [&](const char* key, float& rate) {
+    if (!o.has(key)) return;
+    const Json& value = o.required(key);
+    const auto* const number = value.get_if<double>();
+    const auto integer = integer_in(value, 0, 1);
+    if (number == nullptr && !integer) o.refuse(key, "is no rate");
+    rate = number != nullptr ? static_cast<float>(*number) : static_cast<float>(*integer);
+  };
+  set("peak_rate", optimizer.peak_rate), set("last_rate", optimizer.last_rate);
+  if (o.has("warm_up")) optimizer.warm_up = o.integer("warm_up", 0, 1 << 24);
+  o.finish();
+}
+
 }  // namespace
 
 Campaign campaign_from_json(std::string_view text, const std::string& where) {
@@ -118,6 +133,7 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   c.trunk = is_whole ? config_from_json(to_text(o.required("configuration")), where + ": $.configuration")
                      : preset_named(preset);
   if (o.has("model")) set_sizes(c.trunk.model, o.required("model"), where + ": $.model");
+  if (o.has("optimizer")) set_rates(c.trunk.optimizer, o.required("optimizer"), where + ": $.optimizer");
   if (o.has("steps")) c.trunk.steps = o.integer("steps", 1, 1 << 24);
   if (o.has("batch")) c.trunk.batch = o.integer("batch", 1, 1 << 24);
   if (o.has("microbatches")) c.trunk.microbatches = o.integer("microbatches", 1, 1 << 24);
@@ -125,6 +141,8 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   c.plan = preset == kVerdictPreset ? verdict_plan_of(c.trunk) : plan_of(c.trunk);
   if (o.has("evaluate_every")) c.plan.evaluate_every = o.integer("evaluate_every", 1, 1 << 24);
   if (o.has("validation_sequences")) c.plan.validation_sequences = o.integer("validation_sequences", 1, 1 << 20);
+  if (o.has("observe_every")) c.plan.observe_every = o.integer("observe_every", 1, 1 << 24);
+  if (o.has("checkpoint_every")) c.plan.checkpoint_every = o.integer("checkpoint_every", 1, 1 << 24);
   c.plan.kept.clear();
   const std::vector<std::uint64_t> seeds = seeds_in(o, {});
   if (seeds.empty()) o.refuse("seeds", "is not there");

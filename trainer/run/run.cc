@@ -158,7 +158,8 @@ class TrainingSession {
         journal_->append(RunEnd::diverged);
         return true;
       }
-      if ((step + 1) % r_.plan.checkpoint_every == 0) save(checkpoint_of(r_.out));
+      // None after the last step: the run's end would remove it.
+      if ((step + 1) % r_.plan.checkpoint_every == 0 && step + 1 < r_.config.steps) save(checkpoint_of(r_.out));
       const RunProgress progress{step + 1,
                                  r_.config.steps,
                                  outcome.loss,

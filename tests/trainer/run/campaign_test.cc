@@ -3,6 +3,8 @@
 #include <atomic>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/config/config.h"
@@ -67,6 +69,36 @@ TEST(Campaign, of_the_deciding_preset_evaluates_as_it_does) {
   EXPECT_EQ(larger.trunk.model.layers, 6);
   EXPECT_EQ(larger.trunk.model.width, 512);
   EXPECT_EQ(larger.trunk.model.experts, 32);
+}
+
+TEST(Campaign, of_a_large_model_says_when_it_observes_and_keeps_checkpoints) {
+  const Campaign campaign =
+      campaign_from_json(text_of(kArms, R"("observe_every": 12, "checkpoint_every": 6, )"), "x.json");
+  EXPECT_EQ(campaign.plan.observe_every, 12);
+  EXPECT_EQ(campaign.plan.checkpoint_every, 6);
+  for (const CampaignRun& run : runs_of(campaign, "runs")) {
+    EXPECT_EQ(run.plan.observe_every, 12) << run.out;
+    EXPECT_EQ(run.plan.checkpoint_every, 6) << run.out;
+  }
+  for (const char* const key : {"observe_every", "checkpoint_every"}) {
+    expect_error(ErrorKind::usage, key,
+                 [&] { campaign_from_json(text_of(kArms, fmt::format(R"("{}": 0, )", key)), "x.json"); });
+  }
+}
+
+TEST(Campaign, may_have_rates_of_its_own) {
+  const auto with = [](const std::string& optimizer) {
+    return campaign_from_json(
+        R"({"seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}], "optimizer": )" + optimizer + "}", "x.json");
+  };
+  const Campaign campaign = with(R"({"peak_rate": 0.001, "warm_up": 50})");
+  EXPECT_EQ(campaign.trunk.optimizer.peak_rate, 1e-3F);
+  EXPECT_EQ(campaign.trunk.optimizer.last_rate, 0);
+  EXPECT_EQ(campaign.trunk.optimizer.warm_up, 50);
+  EXPECT_EQ(campaign.arms[0].config.optimizer, campaign.trunk.optimizer);
+  EXPECT_EQ(with(R"({"last_rate": 0.001})").trunk.optimizer.last_rate, 1e-3F);
+  for (const char* const wrong : {R"({"peak_rate": "high"})", R"({"decay": 0})", R"({"warm_up": -1})", "[]"})
+    expect_error(ErrorKind::usage, "x.json: $.optimizer", [&] { (void)with(wrong); });
 }
 
 TEST(Campaign, makes_every_run_and_each_once) {

@@ -4,6 +4,9 @@
 #include <new>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
+#include "goldens/io/atomic_file.h"
 #include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/record/checkpoint.h"
@@ -97,6 +100,19 @@ TEST_F(Run, that_was_stopped_goes_on_to_the_same_bits) {
     EXPECT_EQ(bits_of(read_run(request.out)), right);
     std::filesystem::remove(request.out);
     std::filesystem::remove(dir / "stopped.step6.h5");
+  }
+}
+
+TEST_F(Run, writes_no_checkpoint_after_its_last_step) {
+  for (const std::int64_t every : {6, 12}) {
+    RunRequest request = small_request(dir / fmt::format("every{}.h5", every), corpus);
+    request.plan.checkpoint_every = every, request.plan.kept.clear();
+    std::int64_t seen = 0;  // after so many steps there was one
+    computed(request, [&](const RunProgress& p) {
+      if (seen == 0 && path_exists(checkpoint_of(request.out))) seen = p.step;
+      return true;
+    });
+    EXPECT_EQ(seen, every == 6 ? 6 : 0);
   }
 }
 
