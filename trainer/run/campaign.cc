@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -424,6 +425,7 @@ class CampaignRunner {
       r.branch = branch_of(*trunk, run.config, run.at);
       r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
     }
+    if (run.trunk < 0) r.keeps = [this, i](const auto& state) { hold_state(static_cast<std::ptrdiff_t>(i), state); };
     const std::unique_ptr<TrainingEngine> engine = engine_(run.config);
     return run_training(r, *engine, [&](const RunProgress& p) {
       const std::lock_guard lock(mutex_);
@@ -459,6 +461,15 @@ class CampaignRunner {
     if (!s.state) s.state = state_of(trunk, run.at, corpus_, engine_, {});
     return s.state;
   }
+  // A trunk's state at a branch point is held for the branches, unless many large ones would be: then it is read.
+  void hold_state(std::ptrdiff_t trunk, const std::shared_ptr<const TrainingState>& state) {
+    constexpr std::int64_t kMostHeld = std::int64_t{1} << 34;  // bytes
+    const std::int64_t bytes = parameter_count(runs_[static_cast<std::size_t>(trunk)].config.model) * 12;
+    Shared& s = shared(trunk, state->step);
+    const std::lock_guard lock(s.mutex);
+    if (s.state || (held_ += bytes) > kMostHeld) return;
+    s.state = state;
+  }
   // A state is kept while a branch that begins with it has not ended.
   void drop_state(std::size_t i) {
     const CampaignRun& run = runs_[i];
@@ -491,7 +502,8 @@ class CampaignRunner {
   RunLocks locks_;
   std::mutex shared_mutex_;
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, Shared> shared_;
-  std::mutex mutex_;  // of all below; taken before shared_mutex_
+  std::atomic<std::int64_t> held_ = 0;  // bytes of states that trunks left, also of those that are dropped
+  std::mutex mutex_;                    // of all below; taken before shared_mutex_
   std::condition_variable changed_;
   std::vector<RunStatus> status_;
   std::vector<std::int64_t> steps_;  // done, of each run

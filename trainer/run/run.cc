@@ -6,6 +6,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -83,7 +85,9 @@ class TrainingSession {
     } else {
       begin();
     }
-    if (record().end == RunEnd::unfinished && !steps_or_nothing()) return interrupted();
+    const bool is_over = record().end != RunEnd::unfinished || steps_or_nothing();
+    end_writing();
+    if (!is_over) return interrupted();
     journal_->sync();
     write_run(r_.out, record());
     // The journal last: what it waits for is all gone then.
@@ -125,6 +129,7 @@ class TrainingSession {
     try {
       return steps();
     } catch (...) {
+      if (writing_.valid()) writing_.wait();
       if (!r_.resume && record().steps.empty()) remove_begun();
       throw;
     }
@@ -195,9 +200,21 @@ class TrainingSession {
   }
 
   void keep_if_due(std::int64_t step) {
+    if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) writing_.get();
     if (!r_.plan.keeps(step)) return;
     const std::string path = kept_checkpoint_of(r_.out, step);
-    if (!path_exists(path)) save(path);
+    if (path_exists(path)) return;
+    end_writing();
+    journal_->sync();
+    const auto kept =
+        std::make_shared<const Checkpoint>(Checkpoint{r_.config, r_.corpus->training_sha256, engine_.state()});
+    if (r_.keeps) r_.keeps({kept, &kept->state});
+    // A large model's takes as long as many steps; without a thread it is written by end_writing().
+    writing_ = std::async([path, kept] { write_checkpoint(path, *kept); });
+  }
+  // Throws where the checkpoint could not be written.
+  void end_writing() {
+    if (writing_.valid()) writing_.get();
   }
   // The journal first: a checkpoint is never ahead of it on the disk.
   void save(const std::string& path) {
@@ -215,6 +232,7 @@ class TrainingSession {
   const RunWatch& watch_;
   std::vector<std::uint8_t> validation_;  // before a journal is made: a part that is too short is refused
   std::optional<Journal> journal_;
+  std::future<void> writing_;  // of a checkpoint that is kept
 };
 
 }  // namespace

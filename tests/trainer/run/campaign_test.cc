@@ -139,6 +139,26 @@ TEST(Campaign, makes_every_run_and_each_once) {
   EXPECT_EQ(read_run(runs[4].out).steps, records.at(runs[4].out).steps);
 }
 
+// Checkpoints that vanish at once would have to be computed again, by engines of their own.
+TEST(Campaign, gives_branches_the_state_of_a_trunk_of_the_same_sitting) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  std::atomic<int> engines = 0;
+  const EngineMaker counts = [&](const TrainingConfig& config) {
+    ++engines;
+    return cpu_engine(config, 1);
+  };
+  const auto watch = [&](const CampaignProgress&) {
+    for (const CampaignRun& run : runs) {
+      for (const std::int64_t step : run.plan.kept) std::filesystem::remove(kept_checkpoint_of(run.out, step));
+    }
+    return true;
+  };
+  EXPECT_TRUE(run_campaign(runs, corpus, counts, {.at_once = 1}, watch));
+  EXPECT_EQ(engines, std::ssize(runs));
+}
+
 TEST(Campaign, that_was_stopped_goes_on_to_the_same_bits) {
   const Corpus corpus = small_corpus();
   const TemporaryDirectory whole;

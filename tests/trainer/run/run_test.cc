@@ -1,6 +1,7 @@
 // Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be;
 // evaluations in parts; several runs in one process.
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 
@@ -101,6 +102,27 @@ TEST_F(Run, that_was_stopped_goes_on_to_the_same_bits) {
     std::filesystem::remove(request.out);
     std::filesystem::remove(dir / "stopped.step6.h5");
   }
+}
+
+TEST_F(Run, gives_the_states_that_it_keeps) {
+  request.plan.kept = {3, 6};
+  std::vector<std::shared_ptr<const TrainingState>> states;
+  request.keeps = [&](const auto& state) { states.push_back(state); };
+  computed(request);
+  ASSERT_EQ(states.size(), 2U);
+  for (const auto& state : states) {
+    const TrainingState kept = read_checkpoint(kept_checkpoint_of(request.out, state->step)).state;
+    EXPECT_EQ(state->weights, kept.weights) << state->step;
+    EXPECT_EQ(state->second_moments, kept.second_moments) << state->step;
+  }
+}
+
+// A folder has the name of the checkpoint when it is to be written.
+TEST_F(Run, whose_checkpoint_cannot_be_kept_fails) {
+  request.plan.kept = {3};
+  request.keeps = [&](const auto& /*state*/) { std::filesystem::create_directory(dir / "run.step3.h5"); };
+  EXPECT_ANY_THROW(computed(request));
+  EXPECT_FALSE(path_exists(request.out));
 }
 
 TEST_F(Run, writes_no_checkpoint_after_its_last_step) {
