@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -315,6 +316,10 @@ ParityRun parity_run_of(const ParityRunOptions& o, const std::string& out, const
   if (o.resume) {
     require_journal(out);
     RunRecord begun = read_journal(journal_of(out)).record;
+    if (begun.branch && begun.branch->trunk == kTrunkUnderWay) {
+      const std::string beside = (std::filesystem::path(out).parent_path() / begun.branch->file).string();
+      begun.branch->trunk = read_trunk(trunk.empty() ? beside : trunk).sha256;
+    }
     if (begun.branch) run.trunk = std::make_shared<const Trunk>(trunk_beside(begun, out, trunk));
     r.config = std::move(begun.config), r.plan = std::move(begun.plan), r.branch = std::move(begun.branch);
     if (seed && r.config.seed != *seed) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -353,7 +354,7 @@ class CampaignRunner {
     return false;
   }
 
-  // The first that waits for nothing; -1 where all have ended, or cannot be begun.
+  // The first that waits for nothing: a trunk, a run from scratch, or a branch whose trunk has come to its step; -1 where all have ended, or cannot be begun.
   std::ptrdiff_t take() {
     std::unique_lock lock(mutex_);
     while (!stopped_) {
@@ -364,7 +365,7 @@ class CampaignRunner {
         const std::ptrdiff_t trunk = runs_[i].trunk;
         const RunStatus of_trunk = trunk < 0 ? RunStatus::ended : status_[static_cast<std::size_t>(trunk)];
         if (of_trunk == RunStatus::failed) status_[i] = RunStatus::failed;
-        if (of_trunk == RunStatus::ended) {
+        if (of_trunk == RunStatus::ended || (of_trunk == RunStatus::begun && state_left(runs_[i]) != nullptr)) {
           if (claims(i)) {
             status_[i] = RunStatus::begun;
             return static_cast<std::ptrdiff_t>(i);
@@ -420,11 +421,7 @@ class CampaignRunner {
         .out = run.out, .config = run.config, .plan = run.plan, .corpus = &corpus_, .mxcheck = options_.mxcheck};
     r.resume = path_exists(journal_of(run.out));
     if (r.resume) r.plan = read_journal(journal_of(run.out)).record.plan;
-    if (run.trunk >= 0) {
-      const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);
-      r.branch = branch_of(*trunk, run.config, run.at);
-      r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
-    }
+    if (run.trunk >= 0) set_trunk(r, run);
     if (run.trunk < 0) r.keeps = [this, i](const auto& state) { hold_state(static_cast<std::ptrdiff_t>(i), state); };
     const std::unique_ptr<TrainingEngine> engine = engine_(run.config);
     return run_training(r, *engine, [&](const RunProgress& p) {
@@ -437,6 +434,35 @@ class CampaignRunner {
       if (watch_ && !watch_(progress_)) stopped_ = true;
       return !stopped_;
     });
+  }
+
+  // A branch of a trunk that is under way begins with the state that the trunk left, and waits for its end at its own.
+  void set_trunk(RunRequest& r, const CampaignRun& run) {
+    const auto place = static_cast<std::size_t>(run.trunk);
+    const bool has_ended = [&] {
+      const std::lock_guard lock(mutex_);
+      return status_[place] == RunStatus::ended;
+    }();
+    const std::shared_ptr<const TrainingState> held = has_ended ? nullptr : state_left(run);
+    if (held != nullptr) {
+      r.branch = branch_under_way(runs_[place].out, runs_[place].config, run.config, *held);
+      r.trunk = [held] { return held; };
+      r.trunk_sha256 = [this, place] { return sha256_of_ended(place); };
+      return;
+    }
+    const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);
+    r.branch = branch_of(*trunk, run.config, run.at);
+    r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
+  }
+  // None where the trunk was stopped.
+  std::optional<std::string> sha256_of_ended(std::size_t trunk) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return status_[trunk] != RunStatus::begun; });
+    if (status_[trunk] == RunStatus::waits) return std::nullopt;
+    if (status_[trunk] == RunStatus::failed)
+      throw Error(ErrorKind::input, runs_[trunk].out + ": failed after a run had branched off from it");
+    lock.unlock();
+    return trunk_of(static_cast<std::ptrdiff_t>(trunk))->sha256;
   }
 
   // The trunk, and its state after one step, which the branches of that trunk after that step share.
@@ -469,6 +495,13 @@ class CampaignRunner {
     const std::lock_guard lock(s.mutex);
     if (s.state || (held_ += bytes) > kMostHeld) return;
     s.state = state;
+    changed_.notify_all();
+  }
+  // The state that a run begins with, if its trunk has left it.
+  std::shared_ptr<const TrainingState> state_left(const CampaignRun& run) {
+    Shared& s = shared(run.trunk, run.at);
+    const std::lock_guard lock(s.mutex);
+    return s.state;
   }
   // A state is kept while a branch that begins with it has not ended.
   void drop_state(std::size_t i) {

@@ -19,6 +19,8 @@
 // A trunk is BF16's run of a seed, and is made where an arm has the seed. Files: bf16_SEED.h5, ARM_atPERCENT_SEED.h5,
 // ARM_SEED.h5 from scratch.
 //
+// A branch begins as soon as its trunk has come to its step, beside the trunk's other steps, if there is room.
+//
 // A campaign that was stopped or killed goes on when it is started again: what has ended is read and checked, what was
 // begun goes on, nothing is done twice. Several processes may work at one folder by one text, one for each GPU for
 // instance: each run is one process's (a lock in .campaign.lock, free when the process ends), and each waits for the

@@ -63,7 +63,9 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   const std::string journal = journal_of(r.out);
   const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, journal + ": is of " + what); };
   if (!(run.config == r.config)) refuse("a run with another configuration");
-  if (run.branch != r.branch) refuse("a run that branches off elsewhere");
+  std::optional<RunBranch> branch = run.branch;
+  if (branch && r.branch && branch->trunk == kTrunkUnderWay) branch->trunk = r.branch->trunk;
+  if (branch != r.branch) refuse("a run that branches off elsewhere");
   if (!(run.plan == r.plan)) refuse("a run with other intervals of evaluations, observations or checkpoints");
   if (run.training_sha256 != r.corpus->training_sha256 || run.validation_sha256 != r.corpus->validation_sha256) {
     refuse("a run on other data: its training part has SHA-256 " + run.training_sha256 + " (" + run.corpus + "), " +
@@ -89,12 +91,17 @@ class TrainingSession {
     end_writing();
     if (!is_over) return interrupted();
     journal_->sync();
-    write_run(r_.out, record());
+    RunRecord run = record();
+    if (run.branch && !names_trunk(*run.branch)) {
+      run.end = RunEnd::unfinished;
+      return run;
+    }
+    write_run(r_.out, run);
     // The journal last: what it waits for is all gone then.
     std::error_code left;
     std::filesystem::remove(checkpoint_of(r_.out), left);
     std::filesystem::remove(journal_of(r_.out), left);
-    return record();
+    return run;
   }
 
  private:
@@ -122,6 +129,14 @@ class TrainingSession {
   }
 
   [[nodiscard]] const RunRecord& record() const { return journal_->record(); }
+
+  // True if the branch has its trunk's hash now. A trunk that ended since the journal began is in the request.
+  bool names_trunk(RunBranch& branch) const {
+    if (branch.trunk != kTrunkUnderWay) return true;
+    const std::optional<std::string> trunk = r_.trunk_sha256 ? r_.trunk_sha256() : r_.branch->trunk;
+    branch.trunk = trunk.value_or(branch.trunk);
+    return trunk.has_value();
+  }
 
   // A run that fails before its first step is done, as where memory is short, leaves nothing that would stand in the
   // way of the next try.
