@@ -354,7 +354,8 @@ class CampaignRunner {
     return false;
   }
 
-  // The first that waits for nothing: a trunk, a run from scratch, or a branch whose trunk has come to its step; -1 where all have ended, or cannot be begun.
+  // The first that waits for nothing: a trunk, a run from scratch, or a branch whose trunk has come to its step; -1
+  // where all have ended, or cannot be begun.
   std::ptrdiff_t take() {
     std::unique_lock lock(mutex_);
     while (!stopped_) {

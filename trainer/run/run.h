@@ -57,8 +57,8 @@ struct RunRequest {
   std::optional<RunBranch> branch;
   // The source of the trunk's state, for a branch, called where the run does not go on from a checkpoint of its own.
   std::function<std::shared_ptr<const TrainingState>()> trunk;
-  // The hash of the trunk's file, for a branch whose trunk is kTrunkUnderWay, called when the branch has ended; none: the
-  // trunk was stopped, and the run stays unfinished.
+  // The hash of the trunk's file, for a branch whose trunk is kTrunkUnderWay, called when the branch has ended; none:
+  // the trunk was stopped, and the run stays unfinished.
   std::function<std::optional<std::string>()> trunk_sha256;
   // Given each state that a checkpoint is kept of, while the file is being written.
   std::function<void(std::shared_ptr<const TrainingState>)> keeps;

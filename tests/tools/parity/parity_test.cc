@@ -1,6 +1,8 @@
 // mxcheck parity as a user runs it: on a small text, with a model of a few thousand weights.
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -9,7 +11,10 @@
 #include "goldens/json/json.h"
 #include "tests/tools/command.h"
 #include "trainer/config/config.h"
+#include "trainer/record/checkpoint.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/branch.h"
+#include "trainer/run/run.h"
 
 namespace mxcheck {
 namespace {
@@ -319,6 +324,27 @@ TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
   EXPECT_EQ(both.steps, whole.steps);
   EXPECT_EQ(both.evaluations, whole.evaluations);
   EXPECT_EQ(both.witnesses, whole.witnesses);
+}
+
+// As a campaign leaves it that was stopped.
+TEST_F(Parity, a_branch_that_was_stopped_before_its_trunk_ended_is_given_its_trunk) {
+  ASSERT_EQ(run("--steps 12 --keep 6 --evaluate-every 6 -o trunk.h5").code, 0);
+  const Trunk trunk = read_trunk(dir / "trunk.h5");
+  const Corpus corpus = corpus_at(dir / "text");
+  const auto state =
+      std::make_shared<const TrainingState>(read_checkpoint(kept_checkpoint_of(dir / "trunk.h5", 6)).state);
+  RunRequest request{.out = dir / "branch.h5", .config = trunk.run.config, .plan = trunk.run.plan, .corpus = &corpus};
+  request.config.recipe = layer_recipe_named("mxfp8");
+  request.plan.kept.clear();
+  request.branch = branch_under_way(trunk.file, trunk.run.config, request.config, *state);
+  request.trunk = [&] { return state; };
+  request.trunk_sha256 = [] { return std::optional<std::string>(); };
+  EXPECT_EQ(run_training(request, *cpu_engine(request.config, 1), {}).end, RunEnd::unfinished);
+  EXPECT_FALSE(has("branch.h5"));
+  const Answer resumed = mxcheck("parity run --resume --data text -o branch.h5");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(read_run(dir / "branch.h5").branch.value().trunk, trunk.sha256);
+  EXPECT_EQ(mxcheck("parity audit branch.h5 --data text --step 6").code, 0);
 }
 
 TEST_F(Parity, several_that_are_interrupted_go_on_together) {
