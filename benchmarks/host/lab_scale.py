@@ -3,12 +3,15 @@
 usage: lab_scale.py rates GPUS         the rows of docs/performance_log.md that gate on a GPU or replay, scaled
        lab_scale.py records            bytes of the committed records of GPU runs
        lab_scale.py merge TOOL SHARDS  writes, lists and merges the reports of so many shards in one folder
+       lab_scale.py gpus TOOL LIBRARY LIST...
+                                       gates the library on each list of GPUs (0 0,1): seconds, and whether the reports are one
 
 A rate of many GPUs is that of one times their number: runs share nothing but the folder of their results. A merge is of
 one shard's report under every index, so that its time has no counterexamples in it.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +69,27 @@ def merge(tool, shards):
         print(f"{shards:,} reports of {len(text) / 1000:.0f} kB: written in {written - begun:.1f} s, listed in {listed - written:.2f} s, merged in {merged - listed:.1f} s")
 
 
+def without_times(report):
+    return re.sub(r'"seconds": [0-9.e+-]+', '"seconds": 0', report)
+
+
+def gpus(tool, library, lists):
+    """The quick suite on each list of GPUs; the exit code is 1 if a report differs from the first in more than times."""
+    reports, first = [], 0.0
+    print(f"{'GPUs':<12}{'seconds':>9}{'of the first':>14}{'exit code':>11}  report")
+    for visible in lists:
+        with tempfile.TemporaryDirectory() as folder:
+            run = [tool, "gate", "--candidate", library, "--suite", "quick", "--seed", "1", "--save", "", "--report", f"{folder}/report.json"]
+            begun = time.monotonic()
+            done = subprocess.run(run, env={**os.environ, "CUDA_VISIBLE_DEVICES": visible}, stdout=subprocess.DEVNULL, check=False)
+            seconds = time.monotonic() - begun
+            reports.append(without_times(Path(folder, "report.json").read_text()))
+        first = first or seconds
+        same = "the first" if len(reports) == 1 else "equal but for times" if reports[-1] == reports[0] else "DIFFERS"
+        print(f"{visible:<12}{seconds:>9.1f}{first / seconds:>14.2f}{done.returncode:>11}  {same}", flush=True)
+    sys.exit(any(report != reports[0] for report in reports))
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["rates", gpus]:
@@ -74,5 +98,7 @@ if __name__ == "__main__":
             records()
         case ["merge", tool, shards]:
             merge(tool, int(shards))
+        case ["gpus", tool, library, *lists] if lists:
+            gpus(tool, library, lists)
         case _:
             sys.exit(__doc__)

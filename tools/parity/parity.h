@@ -69,8 +69,9 @@ struct ParityRun {
   RunRequest request;
   std::shared_ptr<const Trunk> trunk;
 };
-// The runs: one, or one for each of --seeds. With --resume the runs that have not ended.
-std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o);
+// The runs: one, or one for each of --seeds. With --resume the runs that have not ended. writes: this process writes
+// their files, which must not be there yet.
+std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o, bool writes = true);
 
 // Signals that ask for an end, for commands that compute for long: they are noticed between two steps.
 //

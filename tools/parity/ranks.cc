@@ -1,5 +1,6 @@
 #include "tools/parity/ranks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -10,6 +11,8 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,6 +29,7 @@
 #include "properties/process/candidate_process.h"
 #include "tools/parallel/parallel.h"
 #include "trainer/config/config.h"
+#include "trainer/record/checkpoint.h"
 #include "trainer/run/gpus.h"
 
 namespace mxcheck {
@@ -133,21 +137,53 @@ int exit_code_of(Fault fault) {
   return spec(fault == Fault::environment ? ErrorKind::environment : ErrorKind::usage).exit_code;
 }
 
-// The options as they were given, but for the program's path: what all ranks must have alike.
+// Options that say how the ranks work together. All else that a rank was given is in its configuration, data and
+// library.
 std::string command_text(const ParityRunOptions& o) {
-  return fmt::format("preset {}, config {}, recipe {}, engine {}, output {}, resume {}, ranks {}", o.preset, o.config,
-                     o.recipe, o.engine, o.output, o.resume, *o.ranks);
+  return fmt::format("output {}, resume {}, ranks {}", o.output, o.resume, *o.ranks);
 }
 
 std::string digest_of_engine(const ParityRunOptions& o) {
   return o.engine == "cpu" ? parity_version() : sha256(FileSource(parity_library(o.engine)));
 }
 
-int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, const LeadConfig& config_of,
+std::string short_digest(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  return sha256(std::as_bytes(std::span(text))).substr(0, kDigits);
+}
+
+std::string to_line(const RankInputs& inputs) {
+  return inputs.training_sha256 + "\n" + inputs.validation_sha256 + "\n" + to_json(inputs.config);
+}
+RankInputs inputs_in(const std::string& text) {
+  const std::size_t first = std::min(text.find('\n'), text.size());
+  const std::size_t second = std::min(text.find('\n', first + 1), text.size());
+  return {config_from_json(text.substr(std::min(second + 1, text.size())), "rank 0"), text.substr(0, first),
+          text.substr(std::min(first + 1, text.size()), second - first - 1)};
+}
+
+// The configuration that all ranks have; ParallelError where one has another, or other data.
+TrainingConfig agreed_config(const ParityRunOptions& o, parallel::Mesh& mesh, const InputsOf& inputs) {
+  RankInputs own;
+  const bool is_told = o.resume && mesh.rank() != 0;
+  if (!is_told) own = inputs(mesh.rank(), nullptr);
+  const RankInputs of_first = inputs_in(mesh.all_gather("configuration", is_told ? "" : to_line(own)).front());
+  if (is_told) own = inputs(mesh.rank(), &of_first);
+  const std::string difference = first_difference(own.config, of_first.config);
+  require_agreement(mesh, {{"configuration", short_digest(to_json(own.config)) +
+                                                 (difference.empty() ? "" : " (" + difference + " on rank 0)")},
+                           {"data", fmt::format("SHA-256 {} of what is trained on, {} of what is evaluated",
+                                                own.training_sha256, own.validation_sha256)}});
+  return own.config;
+}
+
+int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, const InputsOf& inputs,
              const LeadRun& lead) {
   const bool on_gpu = o.engine != "cpu";
   require_agreement(mesh,
                     {{"mxcheck", parity_version()}, {"options", command_text(o)}, {"library", digest_of_engine(o)}});
+  const TrainingConfig config = agreed_config(o, mesh, inputs);
+  check_ranks(config, mesh.ranks());
   const std::string missing = on_gpu ? choose_gpu({.local_rank = local_rank}) : "";
   if (!missing.empty()) throw Error(ErrorKind::environment, missing);
   if (on_gpu && visible_gpus().count == 0) {
@@ -156,9 +192,6 @@ int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, co
                 fmt::format("rank {} of this host finds no GPU {}: each rank needs a GPU and NVIDIA's driver",
                             local_rank, visible == nullptr ? "0" : visible));
   }
-  const std::string mine = mesh.rank() == 0 ? to_json(config_of()) : std::string();
-  const TrainingConfig config = config_from_json(mesh.all_gather("configuration", mine).front(), "rank 0");
-  check_ranks(config, mesh.ranks());
   MeshGroup group(mesh, on_gpu);
   if (mesh.rank() == 0) {
     const int code = lead(group);
@@ -172,8 +205,7 @@ int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, co
   return 0;
 }
 
-int be_rank(const ParityRunOptions& o, const parallel::RankPlace& place, const LeadConfig& config,
-            const LeadRun& lead) {
+int be_rank(const ParityRunOptions& o, const parallel::RankPlace& place, const InputsOf& inputs, const LeadRun& lead) {
   std::optional<parallel::Mesh> mesh;
   const auto ended = [&](const std::string& why, int code) {
     if (mesh) mesh->fail(why);
@@ -186,7 +218,7 @@ int be_rank(const ParityRunOptions& o, const parallel::RankPlace& place, const L
     const char* const listener = std::getenv(kListenerVariable);
     if (place.rank == 0 && listener != nullptr) options.listener = parse_number<int>(listener).value_or(-1);
     mesh.emplace(place, options);
-    return run_rank(o, *mesh, place.local_rank, config, lead);
+    return run_rank(o, *mesh, place.local_rank, inputs, lead);
   } catch (const ParallelError& e) {
     return ended(e.what(), exit_code_of(e.fault()));
   } catch (const Error& e) {
@@ -198,7 +230,7 @@ int be_rank(const ParityRunOptions& o, const parallel::RankPlace& place, const L
 
 }  // namespace
 
-int run_ranks(const ParityRunOptions& o, const LeadConfig& config, const LeadRun& lead) {
+int run_ranks(const ParityRunOptions& o, const InputsOf& inputs, const LeadRun& lead) {
   if (!o.seeds.empty()) throw Error(ErrorKind::usage, "--ranks is of one run; --seeds makes several");
   try {
     const auto place = parallel::find_rank([](const char* name) { return std::getenv(name); });
@@ -210,7 +242,7 @@ int run_ranks(const ParityRunOptions& o, const LeadConfig& config, const LeadRun
       throw Error(ErrorKind::usage, fmt::format("--ranks is {}, and {} has started {}: give both the same number",
                                                 *o.ranks, place->launcher, place->ranks));
     }
-    return be_rank(o, *place, config, lead);
+    return be_rank(o, *place, inputs, lead);
   } catch (const ParallelError& e) {
     std::fprintf(stderr, "mxcheck: error: %s\n", one_line(e.what()).c_str());
     return exit_code_of(e.fault());

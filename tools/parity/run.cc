@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -126,7 +127,7 @@ void throw_first_error(const std::vector<ConcurrentRunEnd>& ends) {
 }
 
 // The text that --data names, or the trunk was trained on, or a resumed run goes on with, or the text of the preset.
-Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
+Corpus corpus_of_run(const ParityRunOptions& o, const ParityRun& run) {
   if (!o.data.empty()) return corpus_at(o.data);
   if (run.trunk) return known_corpus(run.trunk->run.training_sha256);
   if (o.resume) return known_corpus(read_journal(journal_of(run.request.out)).record.training_sha256);
@@ -134,8 +135,7 @@ Corpus corpus_of(const ParityRunOptions& o, const ParityRun& run) {
 }
 
 // ranks: of a run on several processes, which this one leads.
-int train_runs(const ParityRunOptions& o, std::vector<ParityRun> asked, RankGroup* ranks) {
-  const Corpus corpus = asked.empty() ? Corpus() : corpus_of(o, asked.front());
+int train_runs(const ParityRunOptions& o, std::vector<ParityRun> asked, const Corpus& corpus, RankGroup* ranks) {
   // A rank has chosen its GPU.
   const std::shared_ptr<TrainingGpus> gpus = ranks == nullptr ? parity_gpus(o.engine) : nullptr;
   std::vector<std::unique_ptr<TrainingEngine>> led;
@@ -176,14 +176,25 @@ int train_runs(const ParityRunOptions& o, std::vector<ParityRun> asked, RankGrou
 }
 
 int train_run(const ParityRunOptions& o) {
-  // Options are refused before 131 MB are read.
-  if (!o.ranks || *o.ranks == 1) return train_runs(o, parity_runs_of(o), nullptr);
   std::vector<ParityRun> asked;
-  const auto config = [&] {
-    asked = parity_runs_of(o);
-    return asked.front().request.config;
+  Corpus corpus;
+  if (!o.ranks || *o.ranks == 1) {
+    asked = parity_runs_of(o);  // options are refused before 131 MB are read
+    if (!asked.empty()) corpus = corpus_of_run(o, asked.front());
+    return train_runs(o, std::move(asked), corpus, nullptr);
+  }
+  const InputsOf inputs = [&](int rank, const RankInputs* of_first) {
+    if (of_first != nullptr) {
+      const Corpus own = corpus_of(o.data, of_first->training_sha256);
+      return RankInputs{of_first->config, own.training_sha256, own.validation_sha256};
+    }
+    asked = parity_runs_of(o, rank == 0);
+    corpus = corpus_of_run(o, asked.front());
+    RankInputs own{asked.front().request.config, corpus.training_sha256, corpus.validation_sha256};
+    if (rank != 0) corpus = {};  // its bytes come from rank 0
+    return own;
   };
-  return run_ranks(o, config, [&](RankGroup& ranks) { return train_runs(o, std::move(asked), &ranks); });
+  return run_ranks(o, inputs, [&](RankGroup& ranks) { return train_runs(o, std::move(asked), corpus, &ranks); });
 }
 
 }  // namespace
@@ -305,6 +316,10 @@ ParityRun parity_run_of(const ParityRunOptions& o, const std::string& out, const
   if (o.resume) {
     require_journal(out);
     RunRecord begun = read_journal(journal_of(out)).record;
+    if (begun.branch && begun.branch->trunk == kTrunkUnderWay) {
+      const std::string beside = (std::filesystem::path(out).parent_path() / begun.branch->file).string();
+      begun.branch->trunk = read_trunk(trunk.empty() ? beside : trunk).sha256;
+    }
     if (begun.branch) run.trunk = std::make_shared<const Trunk>(trunk_beside(begun, out, trunk));
     r.config = std::move(begun.config), r.plan = std::move(begun.plan), r.branch = std::move(begun.branch);
     if (seed && r.config.seed != *seed) {
@@ -360,12 +375,12 @@ std::string output_of(const std::string& pattern, std::uint64_t seed) {
 
 }  // namespace
 
-std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o) {
+std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o, bool writes) {
   if (o.resume) check_resume(o);
   check_branch_options(o);
   if (o.seeds.empty()) {
     const ParityRun run = parity_run_of(o, o.output, o.branch, {});
-    if (!o.resume) check_fresh(run.request);
+    if (writes && !o.resume) check_fresh(run.request);
     return {run};
   }
   std::vector<ParityRun> runs;
@@ -373,7 +388,7 @@ std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o) {
     const std::string out = output_of(o.output, seed);
     if (o.resume && has_ended(out, seed)) continue;
     runs.push_back(parity_run_of(o, out, output_of(o.branch, seed), seed));
-    if (!o.resume) check_fresh(runs.back().request);  // of all, before the first begins
+    if (writes && !o.resume) check_fresh(runs.back().request);  // of all, before the first begins
   }
   return runs;
 }

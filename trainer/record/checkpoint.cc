@@ -48,7 +48,10 @@ std::string step_objection(const TrainingConfig& config, const TrainingState& st
 
 // All tensors' bits one after the other, in the order of the parameters.
 std::vector<std::uint32_t> words_of(const Tensors& tensors) {
+  std::size_t elements = 0;
+  for (const std::vector<float>& tensor : tensors) elements += tensor.size();
   std::vector<std::uint32_t> words;
+  words.reserve(elements);  // gigabytes of a large model: not copied as the list grows
   for (const std::vector<float>& tensor : tensors) {
     for (const float value : tensor) words.push_back(std::bit_cast<std::uint32_t>(value));
   }

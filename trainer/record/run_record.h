@@ -80,12 +80,15 @@ struct RunPlan {
 // Where a run begins that is a branch: with the weights and moments that another run, its trunk, had after so many
 // steps (docs/training.md, "Branches").
 struct RunBranch {
-  std::string trunk;          // SHA-256 of the contents of the trunk's file
+  std::string trunk;          // SHA-256 of the contents of the trunk's file, in a journal maybe kTrunkUnderWay
   std::string file;           // its name then, without folders: where to look for it
   std::int64_t step = 0;      // steps that the trunk had done: the branch's first is the one of this number
   std::uint64_t weights = 0;  // digest of all weights that the trunk had there
   friend bool operator==(const RunBranch&, const RunBranch&) = default;
 };
+
+// In the journal of a branch that began before its trunk had ended: no file's hash. Its own file has the trunk's.
+inline constexpr std::string_view kTrunkUnderWay = "0000000000000000000000000000000000000000000000000000000000000000";
 
 struct RunRecord {
   TrainingConfig config;

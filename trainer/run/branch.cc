@@ -81,6 +81,14 @@ RunBranch branch_of(const Trunk& trunk, const TrainingConfig& config, std::int64
   return {trunk.sha256, std::filesystem::path(trunk.file).filename().string(), step, trunk.run.step(step - 1).weights};
 }
 
+RunBranch branch_under_way(const std::string& trunk_file, const TrainingConfig& trunk, const TrainingConfig& config,
+                           const TrainingState& state) {
+  if (const std::string wrong = config_objection(trunk, config); !wrong.empty())
+    throw Error(ErrorKind::usage, trunk_file + ": " + wrong);
+  return {std::string(kTrunkUnderWay), std::filesystem::path(trunk_file).filename().string(), state.step,
+          weights_digest(state)};
+}
+
 void check_data(const Trunk& trunk, const Corpus& corpus) {
   const RunRecord& run = trunk.run;
   if (run.training_sha256 == corpus.training_sha256 && run.validation_sha256 == corpus.validation_sha256) return;

@@ -33,6 +33,10 @@ Trunk read_trunk(const std::string& file);
 // Where a run of `config` would branch off after `step` steps of the trunk.
 RunBranch branch_of(const Trunk& trunk, const TrainingConfig& config, std::int64_t step);
 
+// The same of a trunk that has not ended, by its state after `step` steps; the hash is kTrunkUnderWay.
+RunBranch branch_under_way(const std::string& trunk_file, const TrainingConfig& trunk, const TrainingConfig& config,
+                           const TrainingState& state);
+
 // True if the trunk was trained on this corpus.
 void check_data(const Trunk& trunk, const Corpus& corpus);
 

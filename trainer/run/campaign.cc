@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -107,6 +109,21 @@ void set_sizes(ModelShape& model, const Json& json, const std::string& place) {
   o.finish();
 }
 
+void set_rates(OptimizerConfig& optimizer, const Json& json, const std::string& place) {
+  JsonObject o(json, place);
+  const auto set = [&](const char* key, float& rate) {
+    if (!o.has(key)) return;
+    const Json& value = o.required(key);
+    const auto* const number = value.get_if<double>();
+    const auto integer = integer_in(value, 0, 1);
+    if (number == nullptr && !integer) o.refuse(key, "is no rate");
+    rate = number != nullptr ? static_cast<float>(*number) : static_cast<float>(*integer);
+  };
+  set("peak_rate", optimizer.peak_rate), set("last_rate", optimizer.last_rate);
+  if (o.has("warm_up")) optimizer.warm_up = o.integer("warm_up", 0, 1 << 24);
+  o.finish();
+}
+
 }  // namespace
 
 Campaign campaign_from_json(std::string_view text, const std::string& where) {
@@ -118,6 +135,7 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   c.trunk = is_whole ? config_from_json(to_text(o.required("configuration")), where + ": $.configuration")
                      : preset_named(preset);
   if (o.has("model")) set_sizes(c.trunk.model, o.required("model"), where + ": $.model");
+  if (o.has("optimizer")) set_rates(c.trunk.optimizer, o.required("optimizer"), where + ": $.optimizer");
   if (o.has("steps")) c.trunk.steps = o.integer("steps", 1, 1 << 24);
   if (o.has("batch")) c.trunk.batch = o.integer("batch", 1, 1 << 24);
   if (o.has("microbatches")) c.trunk.microbatches = o.integer("microbatches", 1, 1 << 24);
@@ -125,6 +143,8 @@ Campaign campaign_from_json(std::string_view text, const std::string& where) {
   c.plan = preset == kVerdictPreset ? verdict_plan_of(c.trunk) : plan_of(c.trunk);
   if (o.has("evaluate_every")) c.plan.evaluate_every = o.integer("evaluate_every", 1, 1 << 24);
   if (o.has("validation_sequences")) c.plan.validation_sequences = o.integer("validation_sequences", 1, 1 << 20);
+  if (o.has("observe_every")) c.plan.observe_every = o.integer("observe_every", 1, 1 << 24);
+  if (o.has("checkpoint_every")) c.plan.checkpoint_every = o.integer("checkpoint_every", 1, 1 << 24);
   c.plan.kept.clear();
   const std::vector<std::uint64_t> seeds = seeds_in(o, {});
   if (seeds.empty()) o.refuse("seeds", "is not there");
@@ -334,7 +354,8 @@ class CampaignRunner {
     return false;
   }
 
-  // The first that waits for nothing; -1 where all have ended, or cannot be begun.
+  // The first that waits for nothing: a trunk, a run from scratch, or a branch whose trunk has come to its step; -1
+  // where all have ended, or cannot be begun.
   std::ptrdiff_t take() {
     std::unique_lock lock(mutex_);
     while (!stopped_) {
@@ -345,7 +366,7 @@ class CampaignRunner {
         const std::ptrdiff_t trunk = runs_[i].trunk;
         const RunStatus of_trunk = trunk < 0 ? RunStatus::ended : status_[static_cast<std::size_t>(trunk)];
         if (of_trunk == RunStatus::failed) status_[i] = RunStatus::failed;
-        if (of_trunk == RunStatus::ended) {
+        if (of_trunk == RunStatus::ended || (of_trunk == RunStatus::begun && state_left(runs_[i]) != nullptr)) {
           if (claims(i)) {
             status_[i] = RunStatus::begun;
             return static_cast<std::ptrdiff_t>(i);
@@ -401,11 +422,8 @@ class CampaignRunner {
         .out = run.out, .config = run.config, .plan = run.plan, .corpus = &corpus_, .mxcheck = options_.mxcheck};
     r.resume = path_exists(journal_of(run.out));
     if (r.resume) r.plan = read_journal(journal_of(run.out)).record.plan;
-    if (run.trunk >= 0) {
-      const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);
-      r.branch = branch_of(*trunk, run.config, run.at);
-      r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
-    }
+    if (run.trunk >= 0) set_trunk(r, run);
+    if (run.trunk < 0) r.keeps = [this, i](const auto& state) { hold_state(static_cast<std::ptrdiff_t>(i), state); };
     const std::unique_ptr<TrainingEngine> engine = engine_(run.config);
     return run_training(r, *engine, [&](const RunProgress& p) {
       const std::lock_guard lock(mutex_);
@@ -417,6 +435,35 @@ class CampaignRunner {
       if (watch_ && !watch_(progress_)) stopped_ = true;
       return !stopped_;
     });
+  }
+
+  // A branch of a trunk that is under way begins with the state that the trunk left, and waits for its end at its own.
+  void set_trunk(RunRequest& r, const CampaignRun& run) {
+    const auto place = static_cast<std::size_t>(run.trunk);
+    const bool has_ended = [&] {
+      const std::lock_guard lock(mutex_);
+      return status_[place] == RunStatus::ended;
+    }();
+    const std::shared_ptr<const TrainingState> held = has_ended ? nullptr : state_left(run);
+    if (held != nullptr) {
+      r.branch = branch_under_way(runs_[place].out, runs_[place].config, run.config, *held);
+      r.trunk = [held] { return held; };
+      r.trunk_sha256 = [this, place] { return sha256_of_ended(place); };
+      return;
+    }
+    const std::shared_ptr<const Trunk> trunk = trunk_of(run.trunk);
+    r.branch = branch_of(*trunk, run.config, run.at);
+    r.trunk = [this, trunk, &run] { return state_at(*trunk, run); };
+  }
+  // None where the trunk was stopped.
+  std::optional<std::string> sha256_of_ended(std::size_t trunk) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return status_[trunk] != RunStatus::begun; });
+    if (status_[trunk] == RunStatus::waits) return std::nullopt;
+    if (status_[trunk] == RunStatus::failed)
+      throw Error(ErrorKind::input, runs_[trunk].out + ": failed after a run had branched off from it");
+    lock.unlock();
+    return trunk_of(static_cast<std::ptrdiff_t>(trunk))->sha256;
   }
 
   // The trunk, and its state after one step, which the branches of that trunk after that step share.
@@ -439,6 +486,22 @@ class CampaignRunner {
     Shared& s = shared(run.trunk, run.at);
     const std::lock_guard lock(s.mutex);
     if (!s.state) s.state = state_of(trunk, run.at, corpus_, engine_, {});
+    return s.state;
+  }
+  // A trunk's state at a branch point is held for the branches, unless many large ones would be: then it is read.
+  void hold_state(std::ptrdiff_t trunk, const std::shared_ptr<const TrainingState>& state) {
+    constexpr std::int64_t kMostHeld = std::int64_t{1} << 34;  // bytes
+    const std::int64_t bytes = parameter_count(runs_[static_cast<std::size_t>(trunk)].config.model) * 12;
+    Shared& s = shared(trunk, state->step);
+    const std::lock_guard lock(s.mutex);
+    if (s.state || (held_ += bytes) > kMostHeld) return;
+    s.state = state;
+    changed_.notify_all();
+  }
+  // The state that a run begins with, if its trunk has left it.
+  std::shared_ptr<const TrainingState> state_left(const CampaignRun& run) {
+    Shared& s = shared(run.trunk, run.at);
+    const std::lock_guard lock(s.mutex);
     return s.state;
   }
   // A state is kept while a branch that begins with it has not ended.
@@ -473,7 +536,8 @@ class CampaignRunner {
   RunLocks locks_;
   std::mutex shared_mutex_;
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, Shared> shared_;
-  std::mutex mutex_;  // of all below; taken before shared_mutex_
+  std::atomic<std::int64_t> held_ = 0;  // bytes of states that trunks left, also of those that are dropped
+  std::mutex mutex_;                    // of all below; taken before shared_mutex_
   std::condition_variable changed_;
   std::vector<RunStatus> status_;
   std::vector<std::int64_t> steps_;  // done, of each run

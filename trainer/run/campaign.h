@@ -13,10 +13,13 @@
 //
 // "at": percent of the steps after which an arm branches off from the trunk of each seed; 0: from scratch. An arm may
 // have "rounding", "moments" and seeds of its own; "recipe" is a name, a file, or a recipe of docs/layer.md as it
-// stands. "model" (sizes that differ from the preset's: layers, width, heads, experts, inner, top_k, length), "steps",
-// "batch", "microbatches", "evaluate_every", "validation_sequences" and "configuration" (all of one, in place of a
-// preset) are optional. A trunk is BF16's run of a seed, and is made where an arm has the seed. Files: bf16_SEED.h5,
-// ARM_atPERCENT_SEED.h5, ARM_SEED.h5 from scratch.
+// stands. Optional: "model" (sizes that differ from the preset's: layers, width, heads, experts, inner, top_k, length),
+// "optimizer" (peak_rate, last_rate, warm_up that differ), "steps", "batch", "microbatches", "evaluate_every",
+// "validation_sequences", "observe_every", "checkpoint_every", and "configuration" (all of one, in place of a preset).
+// A trunk is BF16's run of a seed, and is made where an arm has the seed. Files: bf16_SEED.h5, ARM_atPERCENT_SEED.h5,
+// ARM_SEED.h5 from scratch.
+//
+// A branch begins as soon as its trunk has come to its step, beside the trunk's other steps, if there is room.
 //
 // A campaign that was stopped or killed goes on when it is started again: what has ended is read and checked, what was
 // begun goes on, nothing is done twice. Several processes may work at one folder by one text, one for each GPU for

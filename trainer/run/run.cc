@@ -6,6 +6,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -61,7 +63,9 @@ void check_same(const RunRequest& r, const RunRecord& run) {
   const std::string journal = journal_of(r.out);
   const auto refuse = [&](const std::string& what) { throw Error(ErrorKind::input, journal + ": is of " + what); };
   if (!(run.config == r.config)) refuse("a run with another configuration");
-  if (run.branch != r.branch) refuse("a run that branches off elsewhere");
+  std::optional<RunBranch> branch = run.branch;
+  if (branch && r.branch && branch->trunk == kTrunkUnderWay) branch->trunk = r.branch->trunk;
+  if (branch != r.branch) refuse("a run that branches off elsewhere");
   if (!(run.plan == r.plan)) refuse("a run with other intervals of evaluations, observations or checkpoints");
   if (run.training_sha256 != r.corpus->training_sha256 || run.validation_sha256 != r.corpus->validation_sha256) {
     refuse("a run on other data: its training part has SHA-256 " + run.training_sha256 + " (" + run.corpus + "), " +
@@ -83,14 +87,21 @@ class TrainingSession {
     } else {
       begin();
     }
-    if (record().end == RunEnd::unfinished && !steps_or_nothing()) return interrupted();
+    const bool is_over = record().end != RunEnd::unfinished || steps_or_nothing();
+    end_writing();
+    if (!is_over) return interrupted();
     journal_->sync();
-    write_run(r_.out, record());
+    RunRecord run = record();
+    if (run.branch && !names_trunk(*run.branch)) {
+      run.end = RunEnd::unfinished;
+      return run;
+    }
+    write_run(r_.out, run);
     // The journal last: what it waits for is all gone then.
     std::error_code left;
     std::filesystem::remove(checkpoint_of(r_.out), left);
     std::filesystem::remove(journal_of(r_.out), left);
-    return record();
+    return run;
   }
 
  private:
@@ -119,12 +130,21 @@ class TrainingSession {
 
   [[nodiscard]] const RunRecord& record() const { return journal_->record(); }
 
+  // True if the branch has its trunk's hash now. A trunk that ended since the journal began is in the request.
+  bool names_trunk(RunBranch& branch) const {
+    if (branch.trunk != kTrunkUnderWay) return true;
+    const std::optional<std::string> trunk = r_.trunk_sha256 ? r_.trunk_sha256() : r_.branch->trunk;
+    branch.trunk = trunk.value_or(branch.trunk);
+    return trunk.has_value();
+  }
+
   // A run that fails before its first step is done, as where memory is short, leaves nothing that would stand in the
   // way of the next try.
   bool steps_or_nothing() {
     try {
       return steps();
     } catch (...) {
+      if (writing_.valid()) writing_.wait();
       if (!r_.resume && record().steps.empty()) remove_begun();
       throw;
     }
@@ -158,7 +178,8 @@ class TrainingSession {
         journal_->append(RunEnd::diverged);
         return true;
       }
-      if ((step + 1) % r_.plan.checkpoint_every == 0) save(checkpoint_of(r_.out));
+      // None after the last step: the run's end would remove it.
+      if ((step + 1) % r_.plan.checkpoint_every == 0 && step + 1 < r_.config.steps) save(checkpoint_of(r_.out));
       const RunProgress progress{step + 1,
                                  r_.config.steps,
                                  outcome.loss,
@@ -194,9 +215,21 @@ class TrainingSession {
   }
 
   void keep_if_due(std::int64_t step) {
+    if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) writing_.get();
     if (!r_.plan.keeps(step)) return;
     const std::string path = kept_checkpoint_of(r_.out, step);
-    if (!path_exists(path)) save(path);
+    if (path_exists(path)) return;
+    end_writing();
+    journal_->sync();
+    const auto kept =
+        std::make_shared<const Checkpoint>(Checkpoint{r_.config, r_.corpus->training_sha256, engine_.state()});
+    if (r_.keeps) r_.keeps({kept, &kept->state});
+    // A large model's takes as long as many steps; without a thread it is written by end_writing().
+    writing_ = std::async([path, kept] { write_checkpoint(path, *kept); });
+  }
+  // Throws where the checkpoint could not be written.
+  void end_writing() {
+    if (writing_.valid()) writing_.get();
   }
   // The journal first: a checkpoint is never ahead of it on the disk.
   void save(const std::string& path) {
@@ -214,6 +247,7 @@ class TrainingSession {
   const RunWatch& watch_;
   std::vector<std::uint8_t> validation_;  // before a journal is made: a part that is too short is refused
   std::optional<Journal> journal_;
+  std::future<void> writing_;  // of a checkpoint that is kept
 };
 
 }  // namespace

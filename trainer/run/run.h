@@ -11,6 +11,8 @@
 //
 // A branch (branch.h) begins with its trunk's state in place of the configuration's.
 //
+// Checkpoints that are kept are written beside the steps that follow; the run ends when they are on the disk.
+//
 // A run that fails before its first step is done leaves no journal: where memory is short there is nothing to remove.
 //
 // Errors: Error{usage} where OUT or its journal is there already, cannot be a file's name, or where there is none to go
@@ -55,6 +57,11 @@ struct RunRequest {
   std::optional<RunBranch> branch;
   // The source of the trunk's state, for a branch, called where the run does not go on from a checkpoint of its own.
   std::function<std::shared_ptr<const TrainingState>()> trunk;
+  // The hash of the trunk's file, for a branch whose trunk is kTrunkUnderWay, called when the branch has ended; none:
+  // the trunk was stopped, and the run stays unfinished.
+  std::function<std::optional<std::string>()> trunk_sha256;
+  // Given each state that a checkpoint is kept of, while the file is being written.
+  std::function<void(std::shared_ptr<const TrainingState>)> keeps;
 };
 
 struct RunProgress {

@@ -12,7 +12,9 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/train/train_run.h"
@@ -78,6 +80,7 @@ struct Speed {
   double most = 0;
   double tokens = 0;  // a step
   double loss = 0;
+  double exchange = 0;  // seconds of a step's exchange of gradients, with nothing beside it
 };
 
 // Starts so many ranks; the answer is what rank 0 prints.
@@ -90,7 +93,8 @@ Speed speed_of(int ranks) {
   close(ends[1]);
   std::FILE* const line = fdopen(ends[0], "r");
   Speed speed;
-  const bool told = std::fscanf(line, "%lf %lf %lf %lf", &speed.least, &speed.most, &speed.tokens, &speed.loss) == 4;
+  const bool told = std::fscanf(line, "%lf %lf %lf %lf %lf", &speed.least, &speed.most, &speed.tokens, &speed.loss,
+                                &speed.exchange) == 5;
   std::fclose(line);
   bool good = told;
   for (std::size_t r = 0; r < children.size(); ++r) {
@@ -104,20 +108,50 @@ Speed speed_of(int ranks) {
 
 }  // namespace
 
+namespace {
+
+// The median of several exchanges as a step has one: of the sums, and of the slices that were added up.
+double seconds_of_exchange(const mxcheck_train_exchange& e, std::int64_t parameters, int ranks) {
+  constexpr std::int64_t kMultiple = 64;  // elements, as the engine has them
+  constexpr int kExchanges = 9, kBefore = 2;
+  const auto all = static_cast<std::uint64_t>((parameters + kMultiple - 1) / kMultiple * kMultiple) * sizeof(float);
+  const std::uint64_t bytes = all / static_cast<std::uint64_t>(ranks);
+  const DeviceBuffer gradients(all), slices(all);
+  const Timer timer;
+  const auto enqueue = [&] {
+    if (e.all_to_all(e.context, gradients.data(), slices.data(), bytes, timer.stream()) != 0 ||
+        e.all_gather(e.context, gradients.data(), bytes, timer.stream()) != 0)
+      throw Error(ErrorKind::environment, "an exchange failed");
+  };
+  std::vector<double> times;
+  for (int i = -kBefore; i < kExchanges; ++i) {
+    check_cuda(cudaStreamSynchronize(timer.stream()), "an exchange");
+    const auto begin = std::chrono::steady_clock::now();
+    enqueue();
+    check_cuda(cudaStreamSynchronize(timer.stream()), "an exchange");
+    if (i >= 0) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+}  // namespace
+
 bool is_rank() { return std::getenv(kListener) != nullptr; }
 
 int measure_ranks(const RanksOptions& o) {
   const TrainingConfig config = read_config(o.config);
-  fmt::print("{}: {} M parameters, {} tokens a step in {} microbatches, {}\n{:>5} {:>10} {:>10} {:>12} {:>10} {:>10}\n",
-             o.config, parameter_count(config.model) / 1'000'000, config.tokens(), config.microbatches,
-             config.recipe.name, "ranks", "ms least", "ms most", "tokens/s", "efficiency", "loss");
+  fmt::print(
+      "{}: {} M parameters, {} tokens a step in {} microbatches, {}\n{:>5} {:>10} {:>10} {:>12} {:>10} {:>11} {:>10}\n",
+      o.config, parameter_count(config.model) / 1'000'000, config.tokens(), config.microbatches, config.recipe.name,
+      "ranks", "ms least", "ms most", "tokens/s", "efficiency", "exchange ms", "loss");
   double of_one = 0;
   for (const int ranks : o.ranks) {
     const Speed speed = speed_of(ranks);
     const double each = speed.tokens / speed.least / ranks;
     if (of_one == 0) of_one = each;
-    fmt::print("{:>5} {:>10.3f} {:>10.3f} {:>12.0f} {:>10.3f} {:>10.6f}\n", ranks, 1e3 * speed.least, 1e3 * speed.most,
-               each * ranks, each / of_one, speed.loss);
+    fmt::print("{:>5} {:>10.3f} {:>10.3f} {:>12.0f} {:>10.3f} {:>11.3f} {:>10.6f}\n", ranks, 1e3 * speed.least,
+               1e3 * speed.most, each * ranks, each / of_one, 1e3 * speed.exchange, speed.loss);
     std::fflush(stdout);
   }
   return 0;
@@ -150,10 +184,13 @@ int be_rank(const RanksOptions& o) {
     for (int i = 0; i < o.steps; ++i) run.step();
     times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / o.steps);
   }
+  mesh.barrier("exchanges");
+  const double alone =
+      exchange ? seconds_of_exchange(*exchange->get(), parameter_count(config.model), place->ranks) : 0;
   mesh.barrier("the end");
   if (place->rank == 0) {
-    fmt::print("{} {} {} {}\n", *std::min_element(times.begin(), times.end()),
-               *std::max_element(times.begin(), times.end()), config.tokens(), run.loss());
+    fmt::print("{} {} {} {} {}\n", *std::min_element(times.begin(), times.end()),
+               *std::max_element(times.begin(), times.end()), config.tokens(), run.loss(), alone);
   }
   return 0;
 }

@@ -1,9 +1,20 @@
 // mxcheck parity as a user runs it: on a small text, with a model of a few thousand weights.
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "goldens/json/json.h"
 #include "tests/tools/command.h"
 #include "trainer/config/config.h"
+#include "trainer/record/checkpoint.h"
 #include "trainer/record/run_file.h"
+#include "trainer/run/branch.h"
+#include "trainer/run/run.h"
 
 namespace mxcheck {
 namespace {
@@ -26,6 +37,20 @@ class Parity : public ToolTest {
   Answer run(const std::string& arguments, const std::string& before = "") {
     return mxcheck("parity run --config small.json --data text --validation-sequences 4 --threads 1 " + arguments,
                    before);
+  }
+  // Two ranks as torchrun starts them, each with options of its own; what both have comes last.
+  std::pair<Answer, Answer> two_ranks(const std::string& of_first, const std::string& of_second,
+                                      const std::string& of_both = "--batch 4 --microbatches 2 ") {
+    const int port = 20000 + static_cast<int>(std::hash<std::string>()(dir.path() + of_second) % 10000);
+    const auto rank = [&](int number, const std::string& own) {
+      return mxcheck("parity run --threads 1 --ranks 2 -o run.h5 " + own + of_both,
+                     fmt::format("export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2 RANK={}; ", port, number));
+    };
+    Answer second;
+    std::thread other([&] { second = rank(1, of_second); });
+    Answer first = rank(0, of_first);
+    other.join();
+    return {std::move(first), std::move(second)};
   }
   [[nodiscard]] bool has(const std::string& name) const {
     const std::vector<std::string> names = dir.names();
@@ -193,6 +218,56 @@ TEST_F(Parity, a_rank_that_dies_is_named_and_the_run_goes_on) {
   EXPECT_EQ(read_run(dir / "run.h5").steps, read_run(dir / "one.h5").steps);
 }
 
+TEST_F(Parity, ranks_that_disagree_are_named_before_the_first_step) {
+  TrainingConfig other = read_config(dir / "small.json");
+  other.model.width = 32;
+  std::ofstream(dir / "other.json") << to_json(other);
+  std::filesystem::copy(dir / "small.json", dir / "same.json");
+  std::filesystem::copy(dir / "text", dir / "same_text");
+  std::ofstream(dir / "other_text") << read_file(dir / "text") << "and a line\n";
+  const std::string config = "--config small.json ", data = "--data text ", seed = "--seed 1 ";
+  struct Row {
+    std::string of_second, words;
+  };
+  for (const Row& row :
+       {Row{"--config other.json " + data + seed, "(model.width is 32, but 16 on rank 0), and rank 0 has "},
+        Row{config + data + "--seed 2 ", "rank 1 differs in configuration: "},
+        Row{config + data + "--seed 2 ", "(seed is 2, but 1 on rank 0)"},
+        Row{config + "--data other_text " + seed, "rank 1 differs in data: SHA-256 "}}) {
+    const auto [first, second] = two_ranks(config + data + seed, row.of_second);
+    for (const Answer* const answer : {&first, &second}) {
+      EXPECT_EQ(answer->code, 2) << row.of_second << answer->err;
+      expect_contains(answer->err, row.words);
+    }
+    EXPECT_FALSE(has("run.h5.journal")) << row.of_second;
+  }
+  const auto [first, second] = two_ranks(config + data + seed, config + "--data nowhere " + seed);
+  EXPECT_EQ(second.code, 2);
+  expect_contains(second.err, "nowhere");
+  EXPECT_NE(first.code, 0);
+  expect_contains(first.err, "rank 1");
+  EXPECT_FALSE(has("run.h5.journal"));
+  // Names of files are each rank's own.
+  const auto [alike, named] = two_ranks(config + data + seed, "--config same.json --data same_text " + seed);
+  EXPECT_EQ(alike.code, 0) << alike.err;
+  EXPECT_EQ(named.code, 0) << named.err;
+}
+
+TEST_F(Parity, ranks_of_a_resumed_run_compare_their_data) {
+  run("--batch 4 --microbatches 2 --steps 400 --evaluate-every 400 -o run.h5 & pid=$!; "
+      "while [ ! -s run.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
+  if (has("run.h5")) GTEST_SKIP() << "the run was over before the signal came";
+  std::ofstream(dir / "other_text") << read_file(dir / "text") << "and a line\n";
+  const auto [first, second] = two_ranks("--resume --data text ", "--resume --data other_text ", "");
+  for (const Answer* const answer : {&first, &second}) {
+    EXPECT_EQ(answer->code, 2) << answer->err;
+    expect_contains(answer->err, "rank 1 differs in data: SHA-256 ");
+  }
+  const auto [on, with] = two_ranks("--resume --data text ", "--resume --data text ", "");
+  EXPECT_EQ(on.code, 0) << on.err;
+  EXPECT_EQ(with.code, 0) << with.err;
+}
+
 TEST_F(Parity, ranks_that_cannot_share_a_run_are_refused) {
   const Answer many = run("--batch 4 --microbatches 2 --ranks 4 -o run.h5");
   EXPECT_EQ(many.code, 2);
@@ -249,6 +324,27 @@ TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
   EXPECT_EQ(both.steps, whole.steps);
   EXPECT_EQ(both.evaluations, whole.evaluations);
   EXPECT_EQ(both.witnesses, whole.witnesses);
+}
+
+// As a campaign leaves it that was stopped.
+TEST_F(Parity, a_branch_that_was_stopped_before_its_trunk_ended_is_given_its_trunk) {
+  ASSERT_EQ(run("--steps 12 --keep 6 --evaluate-every 6 -o trunk.h5").code, 0);
+  const Trunk trunk = read_trunk(dir / "trunk.h5");
+  const Corpus corpus = corpus_at(dir / "text");
+  const auto state =
+      std::make_shared<const TrainingState>(read_checkpoint(kept_checkpoint_of(dir / "trunk.h5", 6)).state);
+  RunRequest request{.out = dir / "branch.h5", .config = trunk.run.config, .plan = trunk.run.plan, .corpus = &corpus};
+  request.config.recipe = layer_recipe_named("mxfp8");
+  request.plan.kept.clear();
+  request.branch = branch_under_way(trunk.file, trunk.run.config, request.config, *state);
+  request.trunk = [&] { return state; };
+  request.trunk_sha256 = [] { return std::optional<std::string>(); };
+  EXPECT_EQ(run_training(request, *cpu_engine(request.config, 1), {}).end, RunEnd::unfinished);
+  EXPECT_FALSE(has("branch.h5"));
+  const Answer resumed = mxcheck("parity run --resume --data text -o branch.h5");
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(read_run(dir / "branch.h5").branch.value().trunk, trunk.sha256);
+  EXPECT_EQ(mxcheck("parity audit branch.h5 --data text --step 6").code, 0);
 }
 
 TEST_F(Parity, several_that_are_interrupted_go_on_together) {

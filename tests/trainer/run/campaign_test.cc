@@ -1,8 +1,14 @@
 // Campaigns: what a text asks for, that each run is made once however it was stopped, and what is refused.
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "goldens/io/atomic_file.h"
 #include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/config/config.h"
@@ -69,6 +75,36 @@ TEST(Campaign, of_the_deciding_preset_evaluates_as_it_does) {
   EXPECT_EQ(larger.trunk.model.experts, 32);
 }
 
+TEST(Campaign, of_a_large_model_says_when_it_observes_and_keeps_checkpoints) {
+  const Campaign campaign =
+      campaign_from_json(text_of(kArms, R"("observe_every": 12, "checkpoint_every": 6, )"), "x.json");
+  EXPECT_EQ(campaign.plan.observe_every, 12);
+  EXPECT_EQ(campaign.plan.checkpoint_every, 6);
+  for (const CampaignRun& run : runs_of(campaign, "runs")) {
+    EXPECT_EQ(run.plan.observe_every, 12) << run.out;
+    EXPECT_EQ(run.plan.checkpoint_every, 6) << run.out;
+  }
+  for (const char* const key : {"observe_every", "checkpoint_every"}) {
+    expect_error(ErrorKind::usage, key,
+                 [&] { campaign_from_json(text_of(kArms, fmt::format(R"("{}": 0, )", key)), "x.json"); });
+  }
+}
+
+TEST(Campaign, may_have_rates_of_its_own) {
+  const auto with = [](const std::string& optimizer) {
+    return campaign_from_json(
+        R"({"seeds": [1], "arms": [{"recipe": "mxfp8", "at": [50]}], "optimizer": )" + optimizer + "}", "x.json");
+  };
+  const Campaign campaign = with(R"({"peak_rate": 0.001, "warm_up": 50})");
+  EXPECT_EQ(campaign.trunk.optimizer.peak_rate, 1e-3F);
+  EXPECT_EQ(campaign.trunk.optimizer.last_rate, 0);
+  EXPECT_EQ(campaign.trunk.optimizer.warm_up, 50);
+  EXPECT_EQ(campaign.arms[0].config.optimizer, campaign.trunk.optimizer);
+  EXPECT_EQ(with(R"({"last_rate": 0.001})").trunk.optimizer.last_rate, 1e-3F);
+  for (const char* const wrong : {R"({"peak_rate": "high"})", R"({"decay": 0})", R"({"warm_up": -1})", "[]"})
+    expect_error(ErrorKind::usage, "x.json: $.optimizer", [&] { (void)with(wrong); });
+}
+
 TEST(Campaign, makes_every_run_and_each_once) {
   const TemporaryDirectory dir;
   const Corpus corpus = small_corpus();
@@ -105,6 +141,108 @@ TEST(Campaign, makes_every_run_and_each_once) {
   EXPECT_TRUE(run_campaign(runs, corpus, counts, {}, {}));
   EXPECT_EQ(engines, 2);
   EXPECT_EQ(read_run(runs[4].out).steps, records.at(runs[4].out).steps);
+}
+
+// Checkpoints that vanish at once would have to be computed again, by engines of their own.
+TEST(Campaign, gives_branches_the_state_of_a_trunk_of_the_same_sitting) {
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
+  std::atomic<int> engines = 0;
+  const EngineMaker counts = [&](const TrainingConfig& config) {
+    ++engines;
+    return cpu_engine(config, 1);
+  };
+  const auto watch = [&](const CampaignProgress&) {
+    for (const CampaignRun& run : runs) {
+      for (const std::int64_t step : run.plan.kept) std::filesystem::remove(kept_checkpoint_of(run.out, step));
+    }
+    return true;
+  };
+  EXPECT_TRUE(run_campaign(runs, corpus, counts, {.at_once = 1}, watch));
+  EXPECT_EQ(engines, std::ssize(runs));
+}
+
+// An engine that calls `before` before each step.
+class WatchedEngine final : public TrainingEngine {
+ public:
+  WatchedEngine(const TrainingConfig& config, std::function<void(std::int64_t step)> before)
+      : engine_(cpu_engine(config, 1)), before_(std::move(before)) {}
+  [[nodiscard]] std::string name() const override { return engine_->name(); }
+  [[nodiscard]] std::string device() const override { return engine_->device(); }
+  void load(TrainingState state) override { engine_->load(std::move(state)); }
+  [[nodiscard]] std::int64_t steps_done() const override { return engine_->steps_done(); }
+  [[nodiscard]] const TrainingState& state() override { return engine_->state(); }
+  StepOutcome step(std::span<const std::uint8_t> tokens, bool observe) override {
+    before_(engine_->steps_done());
+    return engine_->step(tokens, observe);
+  }
+  Evaluation evaluate(const LayerRecipe& recipe, std::span<const std::uint8_t> tokens) override {
+    return engine_->evaluate(recipe, tokens);
+  }
+
+ private:
+  std::unique_ptr<TrainingEngine> engine_;
+  std::function<void(std::int64_t step)> before_;
+};
+
+// The trunk does not go beyond step 8 before both branches are at their last step.
+class EarlyBranches : public testing::Test {
+ protected:
+  const TemporaryDirectory dir;
+  const Corpus corpus = small_corpus();
+  const std::vector<CampaignRun> runs = runs_of(
+      campaign_from_json(
+          text_of(R"({"recipe": "mxfp8", "at": [25], "seeds": [1]}, {"recipe": "broken", "at": [50], "seeds": [1]})"),
+          "x"),
+      dir.path());
+  std::atomic<int> last_steps = 0;  // of branches
+  std::atomic<bool> was_early = true;
+  const EngineMaker engine = [this](const TrainingConfig& config) {
+    const bool is_trunk = config.recipe.name == "bf16";
+    return std::make_unique<WatchedEngine>(config, [this, is_trunk](std::int64_t step) {
+      if (step != (is_trunk ? 8 : 11)) return;
+      if (!is_trunk) ++last_steps;
+      for (int i = 0; is_trunk && last_steps < 2 && was_early; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        if (i == 3000) was_early = false;
+      }
+    });
+  };
+};
+
+TEST_F(EarlyBranches, begin_where_the_trunk_is_and_name_it_when_it_has_ended) {
+  ASSERT_EQ(runs.size(), 3U);
+  EXPECT_TRUE(run_campaign(runs, corpus, engine, {.at_once = 3}, {}));
+  EXPECT_TRUE(was_early);
+  const Trunk trunk = read_trunk(runs[0].out);
+  for (const std::size_t branch : {1U, 2U}) {
+    const RunRecord record = read_run(runs[branch].out);
+    EXPECT_EQ(record.branch.value().trunk, trunk.sha256);
+    EXPECT_EQ(record.end, RunEnd::finished);
+    check_branch(record, runs[branch].out, trunk);
+  }
+  const TemporaryDirectory later;
+  const std::vector<CampaignRun> same = runs_of(
+      campaign_from_json(
+          text_of(R"({"recipe": "mxfp8", "at": [25], "seeds": [1]}, {"recipe": "broken", "at": [50], "seeds": [1]})"),
+          "x"),
+      later.path());
+  EXPECT_TRUE(run_campaign(same, corpus, kEngine, {.at_once = 1}, {}));
+  for (std::size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(read_run(runs[i].out).steps, read_run(same[i].out).steps);
+}
+
+TEST_F(EarlyBranches, whose_trunk_is_stopped_go_on_with_it) {
+  EXPECT_FALSE(
+      run_campaign(runs, corpus, engine, {.at_once = 3}, [&](const CampaignProgress&) { return last_steps < 2; }));
+  EXPECT_TRUE(was_early);
+  for (const CampaignRun& run : runs) {
+    EXPECT_FALSE(path_exists(run.out)) << run.out;
+    EXPECT_TRUE(path_exists(journal_of(run.out))) << run.out;
+  }
+  EXPECT_TRUE(run_campaign(runs, corpus, kEngine, {.at_once = 3}, {}));
+  const Trunk trunk = read_trunk(runs[0].out);
+  for (const std::size_t branch : {1U, 2U}) check_branch(read_run(runs[branch].out), runs[branch].out, trunk);
 }
 
 TEST(Campaign, that_was_stopped_goes_on_to_the_same_bits) {

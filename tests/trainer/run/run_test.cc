@@ -1,9 +1,13 @@
 // Runs to the end, runs that are interrupted in every way and go on, runs that diverge, and requests that cannot be;
 // evaluations in parts; several runs in one process.
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 
+#include <fmt/format.h>
+
+#include "goldens/io/atomic_file.h"
 #include "tests/testing.h"
 #include "tests/trainer/run_fixture.h"
 #include "trainer/record/checkpoint.h"
@@ -97,6 +101,40 @@ TEST_F(Run, that_was_stopped_goes_on_to_the_same_bits) {
     EXPECT_EQ(bits_of(read_run(request.out)), right);
     std::filesystem::remove(request.out);
     std::filesystem::remove(dir / "stopped.step6.h5");
+  }
+}
+
+TEST_F(Run, gives_the_states_that_it_keeps) {
+  request.plan.kept = {3, 6};
+  std::vector<std::shared_ptr<const TrainingState>> states;
+  request.keeps = [&](const auto& state) { states.push_back(state); };
+  computed(request);
+  ASSERT_EQ(states.size(), 2U);
+  for (const auto& state : states) {
+    const TrainingState kept = read_checkpoint(kept_checkpoint_of(request.out, state->step)).state;
+    EXPECT_EQ(state->weights, kept.weights) << state->step;
+    EXPECT_EQ(state->second_moments, kept.second_moments) << state->step;
+  }
+}
+
+// A folder has the name of the checkpoint when it is to be written.
+TEST_F(Run, whose_checkpoint_cannot_be_kept_fails) {
+  request.plan.kept = {3};
+  request.keeps = [&](const auto& /*state*/) { std::filesystem::create_directory(dir / "run.step3.h5"); };
+  EXPECT_ANY_THROW(computed(request));
+  EXPECT_FALSE(path_exists(request.out));
+}
+
+TEST_F(Run, writes_no_checkpoint_after_its_last_step) {
+  for (const std::int64_t every : {6, 12}) {
+    RunRequest request = small_request(dir / fmt::format("every{}.h5", every), corpus);
+    request.plan.checkpoint_every = every, request.plan.kept.clear();
+    std::int64_t seen = 0;  // after so many steps there was one
+    computed(request, [&](const RunProgress& p) {
+      if (seen == 0 && path_exists(checkpoint_of(request.out))) seen = p.step;
+      return true;
+    });
+    EXPECT_EQ(seen, every == 6 ? 6 : 0);
   }
 }
 
