@@ -18,6 +18,12 @@ namespace mxcheck_kernels::parallel {
 
 enum class Lane : std::uint8_t { compute, transfer };
 
+// What travels between the ranks in one step.
+struct Exchange {
+  std::string step;
+  std::vector<Transfer> sends, receives;
+};
+
 class Device {
  public:
   Device() = default;
@@ -41,8 +47,11 @@ class Device {
   // Row i of `to` is row index[i] of `from`: in the compute lane. Rows of a multiple of 4 bytes.
   virtual void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
                            std::int64_t row_bytes) = 0;
-  // Between the ranks, in the transfer lane.
+  // Between the ranks, in the transfer lane. Those of this rank to itself are copied.
   virtual void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
+  // Told before the first transfer of these steps, by all ranks alike: a device that writes to memory of other ranks
+  // learns where. Those told before are forgotten, and a transfer of a step that was told has these sends and receives.
+  virtual void connect(std::span<const Exchange>) {}
 
   // A point in a lane, after what was enqueued there; numbers are valid until forget_marks().
   virtual int mark(Lane lane) = 0;

@@ -131,8 +131,8 @@ struct RankTimes {
 // A rank's part of the answer, as it tells rank 0: trivially copyable.
 struct RankResult {
   std::int64_t tokens = 0, experts = 0, rows = 0, dropped = 0;
-  std::uint64_t sent[2] = {}, local[2] = {};  // of the forward and the backward pass
-  RankTimes times[2] = {};                    // the fastest of the samples
+  std::uint64_t sent[2] = {};  // of the forward and the backward pass
+  RankTimes times[2] = {};     // the fastest of the samples
   std::array<RowDigest, 5> digests{};
 };
 

@@ -283,7 +283,7 @@ void Rank::compute(parallel::ExpertParallelLayer& layer) {
     const parallel::PassTimes times = pass == 0 ? layer.forward(x.data(), w1.data(), w2.data(), o.data(), parts)
                                                 : layer.backward(d_o.data(), w1.data(), w2.data(), dx.data(),
                                                                  dw1.data(), dw2.data(), ds.data(), parts);
-    mine_.sent[pass] = times.sent, mine_.local[pass] = times.local;
+    mine_.sent[pass] = times.sent;
     RankTimes& to = mine_.times[pass];
     double& best = parts == Parts::all ? to.together : parts == Parts::compute ? to.compute : to.transfers;
     best = best == 0 ? times.total : std::min(best, times.total);
