@@ -3,8 +3,10 @@
 // own, tools/parallel). Work of one lane runs in the order in which it was enqueued; what waits for another lane says
 // so by a mark. On the host all work is done when a call returns.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -94,10 +96,16 @@ class Memory {
   std::uint64_t bytes_ = 0;
 };
 
-// Host memory, and rows over the mesh.
+class PeerExchange;
+class SharedHostMemory;
+
+// Host memory, and rows over the mesh, or by memory that the ranks share (peer.h).
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(Mesh& mesh) : mesh_(mesh) {}
+  explicit HostDevice(Mesh& mesh);
+  // All ranks together. ParallelError{environment} where some cannot reach memory of others.
+  HostDevice(Mesh& mesh, std::chrono::milliseconds timeout_of_peers);
+  ~HostDevice() override;
   [[nodiscard]] DLDeviceType type() const override { return kDLCPU; }
   [[nodiscard]] void* stream() const override { return nullptr; }
   void* allocate(std::uint64_t bytes) override;
@@ -109,6 +117,8 @@ class HostDevice final : public Device {
   void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
                    std::int64_t row_bytes) override;
   void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) override;
+  void connect(std::span<const Exchange> all) override;
+  void disconnect() override;
   int mark(Lane lane) override;
   void wait(Lane, int) override {}
   void synchronize(std::string_view) override {}
@@ -117,6 +127,8 @@ class HostDevice final : public Device {
 
  private:
   Mesh& mesh_;
+  std::unique_ptr<SharedHostMemory> shared_;
+  std::unique_ptr<PeerExchange> peers_;
   std::vector<double> marks_;
 };
 

@@ -2,6 +2,7 @@
 // and on GPUs of a driver of host memory.
 
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -208,6 +209,21 @@ TEST_F(Parallel, a_rank_that_ends_is_named_and_no_process_hangs) {
   for (const std::size_t r : {0U, 1U}) {
     EXPECT_EQ(answers[r].code, 6);
     expect_contains(answers[r].err, "rank 2 ended before it had finished 'backward 0'");
+  }
+}
+
+// Our launcher alone gets the signal; the second rank sleeps for longer than the test may take.
+TEST_F(Parallel, a_signal_to_the_launcher_ends_its_ranks) {
+  for (const int signal : {15, 1}) {  // jobs of a shell ignore SIGINT
+    const auto begin = std::chrono::steady_clock::now();
+    const Answer answer = layer(
+        "--ranks 2 --delay 1:60 & pid=$!; "
+        "until pgrep -P $pid mxcheck > /dev/null; do sleep 0.02; done; sleep 0.3; kill -" +
+        std::to_string(signal) + " $pid; wait $pid; exit $?");
+    EXPECT_EQ(answer.code, 128 + signal) << answer.err;
+    EXPECT_EQ(answer.err,
+              "mxcheck: signal " + std::to_string(signal) + " (" + strsignal(signal) + ") ended the ranks\n");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   }
 }
 
