@@ -39,48 +39,76 @@ constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
 constexpr unsigned kThreads = 256;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
-// Threads of one y copy a row, a word of 4 or 16 bytes a thread and step. $... is of the word.
+// Threads of one y copy a row: four words of 4 or 16 bytes a thread and step, all loads before the stores, and then
+// one.
+// $... is of the word.
 constexpr const char* kGather = R"(
 .visible .entry $NAME(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words, .param .u64 rows) {
   .reg .pred %p;
-  .reg .b32 %r<12>;
-  .reg .b64 %d<11>;
+  .reg .b32 %r<30>;
+  .reg .b64 %d<16>;
   ld.param.u64 %d0, [to];
   ld.param.u64 %d1, [from];
   ld.param.u64 %d2, [index];
   ld.param.u64 %d3, [words];
   ld.param.u64 %d4, [rows];
-  mov.u32 %r8, %ctaid.x;
-  mov.u32 %r9, %ntid.y;
-  mov.u32 %r10, %tid.y;
-  mad.lo.u32 %r0, %r8, %r9, %r10;
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %ntid.y;
+  mov.u32 %r2, %tid.y;
+  mad.lo.u32 %r0, %r0, %r1, %r2;
   cvt.u64.u32 %d5, %r0;
   setp.ge.u64 %p, %d5, %d4;
   @%p bra DONE;
-  mov.u32 %r1, %tid.x;
-  mov.u32 %r11, %ntid.x;
-  cvt.u64.u32 %d10, %r11;
   mul.wide.u32 %d4, %r0, 4;
   add.u64 %d4, %d2, %d4;
   ld.global.s32 %r2, [%d4];
-  cvt.u64.u32 %d5, %r0;
+  mov.u32 %r1, %tid.x;
+  cvt.u64.u32 %d7, %r1;
+  mov.u32 %r3, %ntid.x;
+  cvt.u64.u32 %d8, %r3;
+  mul.lo.u64 %d9, %d8, 3;
+  shl.b64 %d10, %d8, 2;
+  shl.b64 %d11, %d8, $SHIFT;
   mul.lo.u64 %d5, %d5, %d3;
+  add.u64 %d5, %d5, %d7;
+  shl.b64 %d5, %d5, $SHIFT;
+  add.u64 %d0, %d0, %d5;
   cvt.s64.s32 %d6, %r2;
   mul.lo.u64 %d6, %d6, %d3;
-  cvt.u64.u32 %d7, %r1;
-NEXT:
+  add.u64 %d6, %d6, %d7;
+  shl.b64 %d6, %d6, $SHIFT;
+  add.u64 %d1, %d1, %d6;
+FOUR:
+  add.u64 %d12, %d7, %d9;
+  setp.ge.u64 %p, %d12, %d3;
+  @%p bra ONE;
+  ld.global$TYPE $WORD0, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD1, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD2, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD3, [%d1];
+  add.u64 %d1, %d1, %d11;
+  st.global$TYPE [%d0], $WORD0;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD1;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD2;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD3;
+  add.u64 %d0, %d0, %d11;
+  add.u64 %d7, %d7, %d10;
+  bra FOUR;
+ONE:
   setp.ge.u64 %p, %d7, %d3;
   @%p bra DONE;
-  add.u64 %d8, %d6, %d7;
-  shl.b64 %d8, %d8, $SHIFT;
-  add.u64 %d8, %d1, %d8;
-  ld.global$TYPE $WORD, [%d8];
-  add.u64 %d9, %d5, %d7;
-  shl.b64 %d9, %d9, $SHIFT;
-  add.u64 %d9, %d0, %d9;
-  st.global$TYPE [%d9], $WORD;
-  add.u64 %d7, %d7, %d10;
-  bra NEXT;
+  ld.global$TYPE $WORD0, [%d1];
+  st.global$TYPE [%d0], $WORD0;
+  add.u64 %d1, %d1, %d11;
+  add.u64 %d0, %d0, %d11;
+  add.u64 %d7, %d7, %d8;
+  bra ONE;
 DONE:
   ret;
 }
@@ -95,8 +123,20 @@ std::string gather_source() {
     return text;
   };
   return ".version 7.0\n.target sm_70\n.address_size 64\n" +
-         with({{"$NAME", "gather4"}, {"$SHIFT", "2"}, {"$TYPE", ".b32"}, {"$WORD", "%r3"}}) +
-         with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
+         with({{"$NAME", "gather4"},
+               {"$SHIFT", "2"},
+               {"$TYPE", ".b32"},
+               {"$WORD0", "%r10"},
+               {"$WORD1", "%r11"},
+               {"$WORD2", "%r12"},
+               {"$WORD3", "%r13"}}) +
+         with({{"$NAME", "gather16"},
+               {"$SHIFT", "4"},
+               {"$TYPE", ".v4.b32"},
+               {"$WORD0", "{%r10, %r11, %r12, %r13}"},
+               {"$WORD1", "{%r14, %r15, %r16, %r17}"},
+               {"$WORD2", "{%r18, %r19, %r20, %r21}"},
+               {"$WORD3", "{%r22, %r23, %r24, %r25}"}});
 }
 
 class GpuDevice final : public mxcheck_kernels::parallel::Device {
@@ -175,7 +215,7 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     std::uint64_t words = static_cast<std::uint64_t>(row_bytes) / (wide ? 16 : 4);
     auto count = static_cast<std::uint64_t>(rows);
     void* arguments[] = {&to, &from, &index, &words, &count};
-    const auto across = static_cast<unsigned>(std::min<std::uint64_t>(std::bit_ceil(words), kThreads));
+    const auto across = static_cast<unsigned>(std::min<std::uint64_t>(std::bit_ceil((words + 3) / 4), kThreads));
     const unsigned down = kThreads / across;
     driver_.check(driver_.launch(wide ? gather16_ : gather4_, static_cast<unsigned>((count + down - 1) / down), 1, 1,
                                  across, down, 1, 0, streams_[0], arguments, nullptr),

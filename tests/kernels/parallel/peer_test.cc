@@ -110,11 +110,11 @@ TEST(Peers, nobody_writes_where_a_rank_still_reads) {
     for (int pass = 0; pass < 4; ++pass) {
       if (mesh.rank() == 1 && pass > 0) {
         std::this_thread::sleep_for(milliseconds(30));
-        if (*rows.in.at(0) != std::byte(1)) return "written to";
+        if (*rows.in.at(0) != std::byte(0xEE)) return "written to";
       }
-      std::memset(rows.in.data(), 1, rows.in.bytes());
+      std::memset(rows.in.data(), 0xEE, rows.in.bytes());
       device.transfer("rows", rows.exchange.sends, rows.exchange.receives);
-      std::memset(rows.in.data(), 1, rows.in.bytes());
+      std::memset(rows.in.data(), 0xEE, rows.in.bytes());
     }
     return "right";
   });

@@ -150,6 +150,7 @@ TEST(SentTokens, a_token_goes_once_to_each_rank_that_needs_it_and_rows_find_it) 
         sent.push_back(sent_tokens(placement, r, chunks, home.back()));
         counts.push_back(sent.back().counts);
       }
+      const std::vector<Counts> rows_of(static_cast<std::size_t>(ranks), Counts(kExperts, 1));
       std::vector<Held> held;
       for (int r = 0; r < ranks; ++r) {
         held.push_back(held_at(placement, r, chunks, sent, Arrivals(placement, r, chunks, counts)));
@@ -165,9 +166,19 @@ TEST(SentTokens, a_token_goes_once_to_each_rank_that_needs_it_and_rows_find_it) 
           const int there = placement.expert_rank[e];
           for (std::int64_t row = mine.offsets[e]; row < mine.offsets[e + 1]; ++row) {
             const std::int32_t token = mine.row_token[static_cast<std::size_t>(row)];
-            const auto place = static_cast<std::size_t>(places[static_cast<std::size_t>(row)]);
-            EXPECT_EQ(held[static_cast<std::size_t>(there)].at(place), (std::pair<int, std::int32_t>{r, token}));
-            if (there != r) needed[there][token] = true;
+            const std::int32_t place = places[static_cast<std::size_t>(row)];
+            EXPECT_EQ(held[static_cast<std::size_t>(there)].at(static_cast<std::size_t>(place)),
+                      (std::pair<int, std::int32_t>{r, token}));
+            if (there == r) continue;
+            needed[there][token] = true;
+            const std::vector<Rows::Chunk> at = Rows(placement, there, chunks, rows_of).chunks();
+            const auto own = placement.experts_of(there);
+            const auto number = std::find(own.begin(), own.end(), static_cast<std::int64_t>(e)) - own.begin();
+            for (int c = 0; c < chunks; ++c) {
+              if (number < at[static_cast<std::size_t>(c)].first_expert) break;
+              if (number >= at[static_cast<std::size_t>(c)].last_expert) continue;
+              EXPECT_LT(place, Arrivals(placement, there, chunks, counts).chunk(c).last) << "a token came too late";
+            }
           }
         }
         std::size_t all = 0;
