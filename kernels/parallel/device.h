@@ -49,7 +49,9 @@ class Device {
   // Row i of `to` is row index[i] of `from`: in the compute lane. Rows of a multiple of 4 bytes.
   virtual void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
                            std::int64_t row_bytes) = 0;
-  // Between the ranks, in the transfer lane. Those of this rank to itself are copied.
+  // Between the ranks, in the transfer lane: a mark after it is after what was received. Those of this rank to itself
+  // are copied. What one step receives is not what an earlier one still sends or receives, but for marks that the lane
+  // waited for: steps may overlap.
   virtual void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
   // Told before the first transfer of these steps, by all ranks alike: a device that writes to memory of other ranks
   // learns where. Those told before are forgotten, and a transfer of a step that was told has these sends and receives.

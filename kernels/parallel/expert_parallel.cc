@@ -20,10 +20,9 @@ Memory copy_of(Device& device, const std::vector<T>& values) {
   return memory;
 }
 
-template <class T>
-std::vector<T> counted(std::int64_t size) {
-  std::vector<T> values(static_cast<std::size_t>(size));
-  std::iota(values.begin(), values.end(), T{});
+std::vector<std::int64_t> counted(std::int64_t size) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(size));
+  std::iota(values.begin(), values.end(), std::int64_t{0});
   return values;
 }
 
@@ -53,19 +52,21 @@ const mxcheck_operation& Libraries::named(const std::string& operation) const {
   throw ParallelError(Fault::configuration, "no library has the operation " + operation + ": " + names);
 }
 
-// Device memory. A row a token that travels: sent...; a row a token that is here: here...; a result of each row at this
-// rank's experts and of each that comes back (Rows::results()): y, ds; a row each row at this rank's experts: the rest.
+// Device memory. A row a token that travels: sent...; a row a token that is here: here...; results of rows at this
+// rank's experts, in the order of results, and of those that come back: y, ds; x and d_o the former alone; weights,
+// ds_of_row and what is kept: rows at this rank's experts in their own order.
 struct ExpertParallelLayer::Buffers {
   Scratch scratch;
   Memory sent_tokens, token_offsets, token_results, result_weight, result_of_home_row;  // of the routes at home
   Memory sent_rows, sent_codes, sent_scales;
   Memory here_rows, here_codes, here_scales;
-  Memory places, weights;  // of rows at this rank's experts
+  Memory places, result_of_row, row_of_result;  // of results of rows at this rank's experts
   Memory x, d_o, y, ds;
+  Memory weights, ds_of_row;
   Kept kept;
   std::vector<Exchange> dispatch_x, combine_y, dispatch_d_o, combine_dx;  // one a chunk
-  // Routes of a chunk, in which every row is a token of its own.
-  Memory counted32, counted64, ones;
+  // Routes of a chunk, in which every row is a token of its own: the one with the number of its result.
+  Memory counted, ones;
   std::vector<Memory> offsets;
 };
 
@@ -142,7 +143,7 @@ void ExpertParallelLayer::route(const HomeSlots& slots, std::int64_t capacity) {
     add_pieces(routes.sends, rows_->home(c), {&weights, kFp32Bytes});
     add_pieces(routes.receives, rows_->expert(c), {&buffers_->weights, kFp32Bytes});
     add_pieces(routes.sends, rows_->home(c), {&places, kFp32Bytes});
-    add_pieces(routes.receives, rows_->expert(c), {&buffers_->places, kFp32Bytes});
+    add_pieces(routes.receives, rows_->leaving(c), {&buffers_->places, kFp32Bytes});
   }
   connect(routes);
   device_.wait(Lane::transfer, device_.mark(Lane::compute));
@@ -188,7 +189,9 @@ void ExpertParallelLayer::reserve() {
     b.sent_codes = take(sent, d), b.sent_scales = take(sent, scale_blocks(d));
     b.here_codes = take(here, d), b.here_scales = take(here, scale_blocks(d));
   }
-  b.places = take(rows, kFp32Bytes), b.weights = take(rows, kFp32Bytes);
+  b.places = take(rows, kFp32Bytes), b.weights = take(rows, kFp32Bytes), b.ds_of_row = take(rows, kFp32Bytes);
+  b.result_of_row = copy_of(device_, rows_->result_of_row());
+  b.row_of_result = copy_of(device_, rows_->row_of_result());
   b.x = take(rows, kBf16Bytes * d), b.d_o = take(rows, kBf16Bytes * d);
   b.y = take(results, kBf16Bytes * d), b.ds = take(results, kFp32Bytes);
   b.kept = Kept(device_, spec_, rows, rows);
@@ -197,8 +200,7 @@ void ExpertParallelLayer::reserve() {
     most = std::max(most, chunk.last_row - chunk.first_row);
     b.offsets.push_back(copy_of(device_, chunk.offsets));
   }
-  b.counted32 = copy_of(device_, counted<std::int32_t>(most));
-  b.counted64 = copy_of(device_, counted<std::int64_t>(most + 1));
+  b.counted = copy_of(device_, counted(most + 1));
   b.ones = copy_of(device_, std::vector<float>(static_cast<std::size_t>(most), 1.0F));
 }
 
@@ -223,7 +225,7 @@ void ExpertParallelLayer::connect(const Exchange& routes) {
     }
     dispatch(d_o, {&b.sent_rows, row}, {&b.here_rows, row});
     std::vector<Rows::Piece> away;
-    for (const Rows::Piece& p : rows_->expert(c)) {
+    for (const Rows::Piece& p : rows_->leaving(c)) {
       if (p.peer != mesh_.rank()) away.push_back(p);
     }
     for (Exchange* const to : {&y, &dx}) {
@@ -281,16 +283,16 @@ void ExpertParallelLayer::run_forward_chunk(int chunk, const void* w1, const voi
   if (c.rows == 0) return;  // and no token has come with it
   const std::int64_t d = spec_.width, n = spec_.inner, h = 2 * n;
   if (spec_.dispatches_fp8) dequantize_here(arrivals_->chunk(chunk).first, arrivals_->chunk(chunk).last);
-  expand(c.first_row, c.rows, b.x);
+  expand(c.first_row, c.rows, b.x);  // in the order of results
   const mxcheck_moe_policy policy = moe_policy(spec_, c.rows, c.rows, c.experts);
   LibraryCall call(device_, libraries_.named("moe_forward"), &policy.policy);
   call.in(c.of(b.x, kBf16Bytes * d), kBf16, {c.rows, d})
       .in(matrices_of(w1, c.first_expert, d * h, kBf16Bytes), kBf16, {c.experts * d, h})
       .in(matrices_of(w2, c.first_expert, n * d, kBf16Bytes), kBf16, {c.experts * n, d})
-      .in(b.counted32.data(), kInt32, {c.rows})
+      .in(c.of(b.result_of_row, kFp32Bytes), kInt32, {c.rows})
       .in(b.ones.data(), kFp32, {c.rows})
-      .in(b.counted64.data(), kInt64, {c.rows + 1})
-      .in(b.counted32.data(), kInt32, {c.rows})
+      .in(b.counted.data(), kInt64, {c.rows + 1})
+      .in(c.of(b.row_of_result, kFp32Bytes), kInt32, {c.rows})
       .in(b.offsets[static_cast<std::size_t>(chunk)].data(), kInt64, {c.experts + 1})
       .out(c.of(b.y, kBf16Bytes * d), kBf16, {c.rows, d});
   b.kept.add_outputs(call, c.first_row, c.rows, c.rows);
@@ -316,16 +318,18 @@ void ExpertParallelLayer::run_backward_chunk(int chunk, const void* w1, const vo
       .in(matrices_of(w1, c.first_expert, d * h, kBf16Bytes), kBf16, {c.experts * d, h})
       .in(matrices_of(w2, c.first_expert, n * d, kBf16Bytes), kBf16, {c.experts * n, d});
   b.kept.add_inputs(call, c.first_row, c.rows, c.rows, c.of(b.x, kBf16Bytes * d));
-  call.in(b.counted32.data(), kInt32, {c.rows})
+  call.in(c.of(b.result_of_row, kFp32Bytes), kInt32, {c.rows})
       .in(c.of(b.weights, kFp32Bytes), kFp32, {c.rows})
-      .in(b.counted64.data(), kInt64, {c.rows + 1})
-      .in(b.counted32.data(), kInt32, {c.rows})
+      .in(b.counted.data(), kInt64, {c.rows + 1})
+      .in(c.of(b.row_of_result, kFp32Bytes), kInt32, {c.rows})
       .in(b.offsets[static_cast<std::size_t>(chunk)].data(), kInt64, {c.experts + 1})
       .out(c.of(b.y, kBf16Bytes * d), kBf16, {c.rows, d})
       .out(dw1_here, kFp32, {c.experts * d, h})
       .out(dw2_here, kFp32, {c.experts * n, d})
-      .out(c.of(b.ds, kFp32Bytes), kFp32, {c.rows})
+      .out(c.of(b.ds_of_row, kFp32Bytes), kFp32, {c.rows})
       .run(b.scratch);
+  device_.gather_rows(c.of(b.ds, kFp32Bytes), c.of(b.ds_of_row, kFp32Bytes),
+                      static_cast<const std::int32_t*>(c.of(b.row_of_result, kFp32Bytes)), c.rows, kFp32Bytes);
 }
 
 void ExpertParallelLayer::aggregate(void* to, bool weighted) {
@@ -349,7 +353,7 @@ void ExpertParallelLayer::aggregate(void* to, bool weighted) {
 
 // ---- Passes ----
 
-// A row of a token for each row at this rank's experts.
+// A row of its token for each result of these rows.
 void ExpertParallelLayer::expand(std::int64_t first_row, std::int64_t rows, const Memory& to) {
   const std::int64_t row = kBf16Bytes * spec_.width;
   device_.gather_rows(to.at(size_of(first_row, row)), buffers_->here_rows.data(),

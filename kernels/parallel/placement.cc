@@ -153,36 +153,38 @@ Rows::Rows(const Placement& placement, int rank, int chunks, std::vector<std::ve
     chunks_.push_back(std::move(c));
   }
   result_of_home_row_.resize(static_cast<std::size_t>(home_begin.back()));
-  number_results(rank);
+  number_results(rank, placement.ranks);
 }
 
-void Rows::number_results(int rank) {
-  // Rows at home that have a piece of their own on this rank, in the order of both sides.
-  std::vector<bool> stays(result_of_home_row_.size(), false);
-  for (std::size_t chunk = 0; chunk < home_.size(); ++chunk) {
-    std::vector<Piece> here;
-    for (const Piece& p : expert_[chunk]) {
-      if (p.peer == rank) here.push_back(p);
-    }
-    std::size_t next = 0;
-    for (const Piece& p : home_[chunk]) {
-      if (p.peer != rank) continue;
-      const Piece& at = here.at(next++);
-      for (std::int64_t i = 0; i < p.rows; ++i) {
-        const auto row = static_cast<std::size_t>(p.first_row + i);
-        stays[row] = true, result_of_home_row_[row] = static_cast<std::int32_t>(at.first_row + i);
+void Rows::number_results(int rank, int ranks) {
+  leaving_.resize(expert_.size()), back_.resize(home_.size());
+  result_of_row_.resize(static_cast<std::size_t>(rows_)), row_of_result_.resize(static_cast<std::size_t>(rows_));
+  std::vector<std::vector<std::int64_t>> own(expert_.size());  // first results of own pieces
+  for (std::size_t chunk = 0; chunk < expert_.size(); ++chunk) {
+    const std::int64_t first = chunks_[chunk].first_row;
+    std::int64_t next = first;
+    std::vector<Piece>& pieces = leaving_[chunk];
+    for (int source = 0; source < ranks; ++source) {
+      for (const Piece& p : expert_[chunk]) {
+        if (p.peer != source) continue;
+        pieces.push_back({source, next, p.rows});
+        if (source == rank) own[chunk].push_back(next);
+        for (std::int64_t row = p.first_row; row < p.first_row + p.rows; ++row, ++next) {
+          result_of_row_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(next - first);
+          row_of_result_[static_cast<std::size_t>(next)] = static_cast<std::int32_t>(row - first);
+        }
       }
     }
   }
   results_ = rows_;
-  for (std::size_t row = 0; row < stays.size(); ++row) {
-    if (!stays[row]) result_of_home_row_[row] = static_cast<std::int32_t>(results_++);
-  }
-  back_.resize(home_.size());
   for (std::size_t chunk = 0; chunk < home_.size(); ++chunk) {
-    for (const Piece& p : home_[chunk]) {
-      if (p.peer == rank || p.rows == 0) continue;
-      back_[chunk].push_back({p.peer, result_of_home_row_[static_cast<std::size_t>(p.first_row)], p.rows});
+    std::size_t next_own = 0;
+    for (const Piece& p : home_[chunk]) {  // by rank, expert
+      const bool stays = p.peer == rank;
+      std::int64_t result = stays ? own[chunk].at(next_own++) : results_;
+      if (!stays) back_[chunk].push_back({p.peer, results_, p.rows}), results_ += p.rows;
+      for (std::int64_t row = p.first_row; row < p.first_row + p.rows; ++row)
+        result_of_home_row_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(result++);
     }
   }
 }

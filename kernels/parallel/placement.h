@@ -92,19 +92,26 @@ class Rows {
   [[nodiscard]] const std::vector<Piece>& home(int chunk) const { return home_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] const std::vector<Piece>& expert(int chunk) const { return expert_[static_cast<std::size_t>(chunk)]; }
 
-  // Results of a row are where its expert's rank is this one: at its row at the expert; else behind all of those, where
-  // they come back to, in the order of rows at home. back(): home() without this rank's own, with these numbers.
+  // Results have another order, in which all that goes from one rank to another in a chunk is contiguous on both sides:
+  // first those of rows at this rank's experts, by chunk, rank of the token, expert, row; behind all of them those that
+  // come back, by chunk, rank of the expert, expert, row. Of one expert both orders are the same.
+  //
+  // leaving(): expert() in this order, own rows too; back(): home() in it, without own rows.
+  [[nodiscard]] const std::vector<Piece>& leaving(int chunk) const { return leaving_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] const std::vector<Piece>& back(int chunk) const { return back_[static_cast<std::size_t>(chunk)]; }
+  // Of each row at this rank's experts, counted from its chunk's first; and the row of each of these results.
+  [[nodiscard]] const std::vector<std::int32_t>& result_of_row() const { return result_of_row_; }
+  [[nodiscard]] const std::vector<std::int32_t>& row_of_result() const { return row_of_result_; }
   [[nodiscard]] const std::vector<std::int32_t>& result_of_home_row() const { return result_of_home_row_; }
   [[nodiscard]] std::int64_t results() const { return results_; }
 
  private:
-  void number_results(int rank);
+  void number_results(int rank, int ranks);
   std::vector<std::int64_t> experts_;
   std::int64_t rows_ = 0, results_ = 0;
   std::vector<Chunk> chunks_;
-  std::vector<std::vector<Piece>> home_, expert_, back_;
-  std::vector<std::int32_t> result_of_home_row_;
+  std::vector<std::vector<Piece>> home_, expert_, leaving_, back_;
+  std::vector<std::int32_t> result_of_row_, row_of_result_, result_of_home_row_;
 };
 
 // This rank's tokens that travel, in the order in which they do: by chunk, rank, token.

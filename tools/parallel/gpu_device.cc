@@ -250,7 +250,11 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     return static_cast<int>(marks_.size()) - 1;
   }
   void wait(Lane lane, int mark) override {
-    driver_.check(driver_.stream_wait(of(lane), marks_.at(static_cast<std::size_t>(mark)), 0), "cuStreamWaitEvent");
+    const CudaHandle event = marks_.at(static_cast<std::size_t>(mark));
+    driver_.check(driver_.stream_wait(of(lane), event, 0), "cuStreamWaitEvent");
+    if (lane == Lane::compute || !peers_) return;
+    for (CudaHandle stream : peer_memory_->streams())
+      driver_.check(driver_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
   }
   void connect(std::span<const Exchange> all) override {
     if (peers_) peers_->connect(all);
@@ -276,15 +280,10 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   void synchronize(std::string_view step) override {
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     try {
-      for (const CudaHandle stream : streams_) {
-        for (int polls = 0;; ++polls) {
-          const int code = driver_.stream_query(stream);
-          if (code == 0) break;
-          if (code != kNotReady) driver_.check(code, "the GPU's work");
-          if (polls % 64 == 63) mesh_.look(step);
-          if (std::chrono::steady_clock::now() > deadline) late(step);
-          if (polls > 256) std::this_thread::sleep_for(std::chrono::microseconds(50));
-        }
+      for (int polls = 0; !is_done(); ++polls) {
+        if (polls % 64 == 63) mesh_.look(step);
+        if (std::chrono::steady_clock::now() > deadline) late(step);
+        if (polls > 256) std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     } catch (...) {
       give_up();
@@ -293,6 +292,19 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   }
 
  private:
+  [[nodiscard]] bool is_done() const {
+    std::vector<CudaHandle> all{streams_[0], streams_[1]};
+    if (peers_) {
+      for (CudaHandle stream : peer_memory_->streams()) all.push_back(stream);
+    }
+    bool done = true;
+    for (CudaHandle stream : all) {
+      const int code = driver_.stream_query(stream);
+      if (code != 0 && code != kNotReady) driver_.check(code, "the GPU's work");
+      done = done && code == 0;
+    }
+    return done;
+  }
   [[noreturn]] void late(std::string_view step) {
     std::string who = "a rank";
     if (peers_) {

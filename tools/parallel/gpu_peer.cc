@@ -1,6 +1,5 @@
 #include "tools/parallel/gpu_peer.h"
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -14,9 +13,6 @@ using mxcheck_kernels::parallel::ParallelError;
 using mxcheck_kernels::parallel::PeerCopy;
 using mxcheck_kernels::parallel::PeerPush;
 
-constexpr std::size_t kCopyStreams = 4;
-constexpr unsigned kUntimed = 2;           // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kNotLegacy = 1;         // CU_STREAM_NON_BLOCKING
 constexpr unsigned kReachesPeers = 1;      // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 constexpr unsigned kAtLeast = 0;           // CU_STREAM_WAIT_VALUE_GEQ
 constexpr std::uint8_t kBeyondAll = 0x3F;  // of each byte of a word: beyond every number of a step
@@ -24,23 +20,12 @@ constexpr std::uint8_t kBeyondAll = 0x3F;  // of each byte of a word: beyond eve
 }  // namespace
 
 GpuPeerMemory::GpuPeerMemory(CudaDevice& cuda, const MoreOfDriver& driver, CudaHandle lane)
-    : cuda_(cuda), driver_(driver), lane_(lane), control_(cuda.create_stream()) {
-  int least = 0, greatest = 0;
-  driver_.check(driver_.priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
-  for (std::size_t i = 0; i < kCopyStreams; ++i) {
-    CudaHandle stream = nullptr, event = nullptr;
-    driver_.check(driver_.create_stream(&stream, kNotLegacy, greatest), "cuStreamCreateWithPriority");
-    driver_.check(driver_.event_create(&event, kUntimed), "cuEventCreate");
-    copies_.push_back(stream), joins_.push_back(event);
-  }
-  driver_.check(driver_.event_create(&fork_, kUntimed), "cuEventCreate");
-  driver_.check(driver_.event_create(&ready_, kUntimed), "cuEventCreate");
-}
-
-GpuPeerMemory::~GpuPeerMemory() {
-  for (CudaHandle event : joins_) driver_.event_destroy(event);
-  driver_.event_destroy(fork_), driver_.event_destroy(ready_);
-}
+    : cuda_(cuda),
+      driver_(driver),
+      lane_(lane),
+      says_(cuda.create_stream()),
+      sends_(cuda.create_stream()),
+      control_(cuda.create_stream()) {}
 
 bool GpuPeerMemory::keeps(CudaPointer memory) {
   if (!shown_.contains(memory)) return false;
@@ -104,41 +89,27 @@ void GpuPeerMemory::all_closed() {
 
 void GpuPeerMemory::copy(const PeerCopy& here) { cuda_.copy(address(here.to), address(here.from), here.bytes, lane_); }
 
-void GpuPeerMemory::write(std::uint32_t* word, std::uint32_t value) {
-  const int code = driver_.stream_write_word(lane_, address(word), value, 0);
+void GpuPeerMemory::write_in(CudaHandle stream, std::uint32_t* word, std::uint32_t value) const {
+  const int code = driver_.stream_write_word(stream, address(word), value, 0);
   if (code != 0) throw ParallelError(Fault::environment, "cuStreamWriteValue32: " + driver_.words_of(code));
 }
 
-void GpuPeerMemory::wait(int, const std::uint32_t* word, std::uint32_t value, std::string_view) {
-  driver_.check(driver_.stream_wait_word(lane_, address(word), value, kAtLeast), "cuStreamWaitValue32");
+void GpuPeerMemory::wait_in(CudaHandle stream, const std::uint32_t* word, std::uint32_t value) const {
+  driver_.check(driver_.stream_wait_word(stream, address(word), value, kAtLeast), "cuStreamWaitValue32");
 }
 
-void GpuPeerMemory::follow(CudaHandle stream, CudaHandle before, CudaHandle event) {
-  driver_.check(driver_.event_record(event, before), "cuEventRecord");
-  driver_.check(driver_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
+void GpuPeerMemory::write(std::uint32_t* word, std::uint32_t value) { write_in(says_, word, value); }
+
+void GpuPeerMemory::wait(int, const std::uint32_t* word, std::uint32_t value, std::string_view) {
+  wait_in(lane_, word, value);
 }
 
 void GpuPeerMemory::push(std::span<const PeerPush> pushes, std::uint32_t value, std::string_view) {
-  if (pushes.empty()) return;
-  driver_.check(driver_.event_record(fork_, lane_), "cuEventRecord");
-  for (CudaHandle stream : copies_) driver_.check(driver_.stream_wait(stream, fork_, 0), "cuStreamWaitEvent");
-  const std::size_t ways = std::max<std::size_t>(1, copies_.size() / pushes.size());
-  for (std::size_t i = 0; i < pushes.size(); ++i)
-    push_in(std::span(copies_).subspan(i * ways % copies_.size(), ways), pushes[i], value);
-  for (std::size_t i = 0; i < copies_.size(); ++i) follow(lane_, copies_[i], joins_[i]);
-}
-
-// The first of the streams waits for the peer, and tells it at the end.
-void GpuPeerMemory::push_in(std::span<const CudaHandle> streams, const PeerPush& push, std::uint32_t value) {
-  driver_.check(driver_.stream_wait_word(streams[0], address(push.ready), value, kAtLeast), "cuStreamWaitValue32");
-  driver_.check(driver_.event_record(ready_, streams[0]), "cuEventRecord");
-  for (CudaHandle other : streams.subspan(1)) driver_.check(driver_.stream_wait(other, ready_, 0), "cuStreamWaitEvent");
-  for (std::size_t i = 0; i < push.copies.size(); ++i) {
-    const PeerCopy& c = push.copies[i];
-    cuda_.copy(address(c.to), address(c.from), c.bytes, streams[i % streams.size()]);
+  for (const PeerPush& push : pushes) {
+    wait_in(sends_, push.ready, value);
+    for (const PeerCopy& c : push.copies) cuda_.copy(address(c.to), address(c.from), c.bytes, sends_);
+    write_in(sends_, push.arrived, value);
   }
-  for (std::size_t k = 1; k < streams.size(); ++k) follow(streams[0], streams[k], ready_);
-  driver_.check(driver_.stream_write_word(streams[0], address(push.arrived), value, 0), "cuStreamWriteValue32");
 }
 
 }  // namespace mxcheck

@@ -189,18 +189,31 @@ TEST(SentTokens, a_token_goes_once_to_each_rank_that_needs_it_and_rows_find_it) 
   }
 }
 
-TEST(Rows, results_of_own_rows_stay_and_others_come_behind_them) {
+TEST(Rows, results_of_a_chunk_for_one_rank_are_contiguous_on_both_sides) {
   const Placement placement{2, 8, {0, 1, 0}};
   // Rank 0 has 1, 2 and 3 rows of its own for the three experts; rank 1 has 4, 5 and 6.
   const Rows rows(placement, 0, 2, {{1, 2, 3}, {4, 5, 6}});
   EXPECT_EQ(rows.rows(), 1 + 4 + 3 + 6);
   EXPECT_EQ(rows.results(), rows.rows() + 2);
-  // Expert 0: rows 0 of rank 0, 1 to 4 of rank 1; expert 2: 5 to 7 of rank 0; expert 1 is at rank 1.
+  // Chunk 0 is expert 0: results 0 of rank 0, 1 to 4 of rank 1; chunk 1 is expert 2: 5 to 7 of rank 0; expert 1 is at
+  // rank 1.
   EXPECT_EQ(rows.result_of_home_row(), (std::vector<std::int32_t>{0, 14, 15, 5, 6, 7}));
   ASSERT_EQ(rows.back(0).size(), 1U);
   EXPECT_EQ(rows.back(0)[0].first_row, 14);
   EXPECT_EQ(rows.back(0)[0].rows, 2);
   EXPECT_TRUE(rows.back(1).empty());
+
+  // In one chunk rank 0's rows of both experts come before rank 1's.
+  const Rows whole(placement, 0, 1, {{1, 2, 3}, {4, 5, 6}});
+  EXPECT_EQ(whole.result_of_row(), (std::vector<std::int32_t>{0, 4, 5, 6, 7, 1, 2, 3, 8, 9, 10, 11, 12, 13}));
+  for (std::size_t row = 0; row < whole.result_of_row().size(); ++row) {
+    EXPECT_EQ(whole.row_of_result()[static_cast<std::size_t>(whole.result_of_row()[row])],
+              static_cast<std::int32_t>(row));
+  }
+  EXPECT_EQ(whole.result_of_home_row(), (std::vector<std::int32_t>{0, 14, 15, 1, 2, 3}));
+  std::vector<std::pair<std::int64_t, std::int64_t>> leaving;
+  for (const Rows::Piece& p : whole.leaving(0)) leaving.emplace_back(p.first_row, p.rows);
+  EXPECT_EQ(leaving, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 1}, {1, 3}, {4, 4}, {8, 6}}));
 }
 
 }  // namespace
