@@ -186,7 +186,7 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   }
   void release(void* memory) noexcept override {
     if (std::uncaught_exceptions() > 0) give_up();  // memory is not given back before the GPU's work is done
-    if (peer_memory_ && peer_memory_->keeps(address(memory))) return;
+    if (peers_ && peer_memory_->keeps(address(memory))) return;
     try {
       cuda_.free(address(memory));
     } catch (const CudaFailure&) {  // the context is gone, and the memory with it
