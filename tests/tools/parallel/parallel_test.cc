@@ -255,6 +255,28 @@ TEST_F(Parallel, a_rank_that_ends_is_named_and_no_process_hangs) {
   }
 }
 
+// Killed in the middle of its passes, where the others wait for words in their memory.
+TEST_F(Parallel, a_rank_that_is_killed_is_named_where_memory_of_peers_is_waited_for) {
+  for (const std::string& engine : {std::string(), kOnGpu}) {
+    const std::string before =
+        kGpu + "export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 MASTER_PORT=" + std::to_string(some_port()) + "; ";
+    const std::string arguments = "parallel layer --transport peer --samples 1000 --chunks 2 --against none " + engine;
+    std::vector<Answer> answers(3);
+    std::vector<std::thread> ranks;
+    for (std::size_t r = 0; r < 3; ++r) {
+      ranks.emplace_back([&, r] {
+        const std::string killed = r == 2 ? " & sleep 3; kill -9 $!; exit 137" : "";
+        answers[r] = mxcheck(arguments + killed, before + "export RANK=" + std::to_string(r) + "; ");
+      });
+    }
+    for (std::thread& t : ranks) t.join();
+    for (const std::size_t r : {0U, 1U}) {
+      EXPECT_EQ(answers[r].code, 6) << answers[r].out;
+      expect_contains(answers[r].err, "rank 2 ended ");
+    }
+  }
+}
+
 // Our launcher alone gets the signal; the second rank sleeps for longer than the test may take.
 TEST_F(Parallel, a_signal_to_the_launcher_ends_its_ranks) {
   for (const int signal : {15, 1}) {  // jobs of a shell ignore SIGINT
