@@ -3,8 +3,10 @@
 // own, tools/parallel). Work of one lane runs in the order in which it was enqueued; what waits for another lane says
 // so by a mark. On the host all work is done when a call returns.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,12 @@
 namespace mxcheck_kernels::parallel {
 
 enum class Lane : std::uint8_t { compute, transfer };
+
+// What travels between the ranks in one step.
+struct Exchange {
+  std::string step;
+  std::vector<Transfer> sends, receives;
+};
 
 class Device {
  public:
@@ -41,8 +49,13 @@ class Device {
   // Row i of `to` is row index[i] of `from`: in the compute lane. Rows of a multiple of 4 bytes.
   virtual void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
                            std::int64_t row_bytes) = 0;
-  // Between the ranks, in the transfer lane.
+  // Between the ranks, in the transfer lane: a mark after it is after what was received. Those of this rank to itself
+  // are copied. What one step receives is not what an earlier one still sends or receives, but for marks that the lane
+  // waited for: steps may overlap.
   virtual void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) = 0;
+  // Told before the first transfer of these steps, by all ranks alike: a device that writes to memory of other ranks
+  // learns where. Those told before are forgotten, and a transfer of a step that was told has these sends and receives.
+  virtual void connect(std::span<const Exchange>) {}
 
   // A point in a lane, after what was enqueued there; numbers are valid until forget_marks().
   virtual int mark(Lane lane) = 0;
@@ -85,10 +98,16 @@ class Memory {
   std::uint64_t bytes_ = 0;
 };
 
-// Host memory, and rows over the mesh.
+class PeerExchange;
+class SharedHostMemory;
+
+// Host memory, and rows over the mesh, or by memory that the ranks share (peer.h).
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(Mesh& mesh) : mesh_(mesh) {}
+  explicit HostDevice(Mesh& mesh);
+  // All ranks together. ParallelError{environment} where some cannot reach memory of others.
+  HostDevice(Mesh& mesh, std::chrono::milliseconds timeout_of_peers);
+  ~HostDevice() override;
   [[nodiscard]] DLDeviceType type() const override { return kDLCPU; }
   [[nodiscard]] void* stream() const override { return nullptr; }
   void* allocate(std::uint64_t bytes) override;
@@ -100,6 +119,8 @@ class HostDevice final : public Device {
   void gather_rows(void* to, const void* from, const std::int32_t* index, std::int64_t rows,
                    std::int64_t row_bytes) override;
   void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) override;
+  void connect(std::span<const Exchange> all) override;
+  void disconnect() override;
   int mark(Lane lane) override;
   void wait(Lane, int) override {}
   void synchronize(std::string_view) override {}
@@ -108,6 +129,8 @@ class HostDevice final : public Device {
 
  private:
   Mesh& mesh_;
+  std::unique_ptr<SharedHostMemory> shared_;
+  std::unique_ptr<PeerExchange> peers_;
   std::vector<double> marks_;
 };
 

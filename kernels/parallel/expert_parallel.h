@@ -2,10 +2,15 @@
 // A mixture-of-experts layer over ranks: tokens are where they come from, experts where a placement puts them. The
 // computation is that of libraries behind the candidate interface, called on the rows of a rank's experts:
 //
-//   forward   rows of X to their experts; moe_forward there, of rows with weight 1, which gives Y of each row; Y back;
-//             aggregate at home, in the order of each token's slots
-//   backward  rows of dO to their experts; moe_backward there, with the rows' weights, which gives dX~ of each row, dS,
-//             dW1 and dW2 of the rank's experts; dX~ and dS back; aggregate at home
+//   forward   rows of X to the ranks of their experts, one a token and rank, and there a row for each expert;
+//             moe_forward of these with weight 1, which gives Y of each row; Y back; aggregate at home, in the order of
+//             each token's slots
+//   backward  rows of dO in the same way; moe_backward, with the rows' weights, which gives dX~ of each row, dS, dW1
+//             and dW2 of the rank's experts; dX~ and dS back; aggregate at home
+//
+// Y and dX~ travel row by row: rows of one token must not be added up at their rank, for the sums have the order of the
+// token's slots. Results of a rank's own tokens at its own experts stay where they are, and the aggregate reads them
+// there.
 //
 // Statement. At its expert a row has the place that it has in the layer of one rank, and a library with the contract
 // "exact" computes a row of Y, H and dX~ and a gradient of a weight of an expert's own rows alone, in their order. So
@@ -15,7 +20,7 @@
 // the number of a row. Their names are refused by the caller.
 //
 // Dispatch in FP8: X is quantized at home (E4M3, scales of powers of two, 1 x 128, rule rceil), codes and scales
-// travel, and every row, those of a rank to itself too, is dequantized at its expert to BF16, exactly.
+// travel, and every token, those of the rank itself too, is dequantized at the rank of its experts to BF16, exactly.
 //
 // The routes are on the host. Nothing else is read there. Between a pass and the next one rows are where they were:
 // backward() needs the forward() of the same routes before it.
@@ -54,7 +59,6 @@ struct PassTimes {
   double total = 0;
   std::uint64_t sent = 0;      // bytes to other ranks
   std::uint64_t received = 0;  // bytes from other ranks
-  std::uint64_t local = 0;     // bytes of this rank to itself
 };
 
 class ExpertParallelLayer {
@@ -76,11 +80,16 @@ class ExpertParallelLayer {
  private:
   struct Buffers;
   struct Pass;
+  std::vector<std::vector<std::int64_t>> gather_counts(const char* step, const std::vector<std::int64_t>& mine);
   void reserve();
+  void connect(const Exchange& routes);
+  [[nodiscard]] std::vector<Rows::Piece> sent_pieces(int chunk, std::int64_t& begin) const;
   void run_forward_chunk(int chunk, const void* w1, const void* w2);
   void run_backward_chunk(int chunk, const void* w1, const void* w2, void* dw1, void* dw2);
-  void aggregate(const void* rows, void* to, bool weighted);
-  void gather_x(const void* x);
+  void aggregate(void* to, bool weighted);
+  void expand(std::int64_t first_row, std::int64_t rows, const Memory& to);
+  void dequantize_here(std::int64_t first, std::int64_t last);
+  std::vector<int> gather_tokens(const void* tokens, bool in_fp8, Parts parts);
 
   LayerSpec spec_;
   Placement placement_;
@@ -89,6 +98,8 @@ class ExpertParallelLayer {
   const Libraries& libraries_;
   HomeRows home_;
   std::unique_ptr<Rows> rows_;
+  SentTokens sent_;
+  std::unique_ptr<Arrivals> arrivals_;
   std::unique_ptr<Buffers> buffers_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/parallel/device.h"
+#include "kernels/parallel/peer.h"
 #include "kernels/parallel/ranks.h"
 
 namespace mxcheck_kernels::parallel {
@@ -13,8 +14,21 @@ constexpr std::size_t kAlignment = 256;
 
 }  // namespace
 
+HostDevice::HostDevice(Mesh& mesh) : mesh_(mesh) {}
+
+HostDevice::HostDevice(Mesh& mesh, std::chrono::milliseconds timeout_of_peers)
+    : mesh_(mesh), shared_(std::make_unique<SharedHostMemory>(mesh, timeout_of_peers)) {
+  const std::uint64_t words = PeerExchange::words_of(mesh.ranks());
+  peers_ = std::make_unique<PeerExchange>(
+      mesh, *shared_, static_cast<std::uint32_t*>(shared_->allocate(words * sizeof(std::uint32_t))));
+  if (!peers_->problem().empty()) throw ParallelError(Fault::environment, peers_->problem());
+}
+
+HostDevice::~HostDevice() = default;
+
 void* HostDevice::allocate(std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
+  if (shared_) return shared_->allocate(bytes);
   const std::uint64_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   void* const memory = whole < bytes ? nullptr : std::aligned_alloc(kAlignment, whole);
   if (memory == nullptr)
@@ -22,7 +36,10 @@ void* HostDevice::allocate(std::uint64_t bytes) {
   return memory;
 }
 
-void HostDevice::release(void* memory) noexcept { std::free(memory); }
+void HostDevice::release(void* memory) noexcept {
+  if (shared_) return shared_->release(memory);
+  std::free(memory);
+}
 
 void HostDevice::to_device(void* to, const void* from, std::uint64_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
@@ -45,7 +62,17 @@ void HostDevice::gather_rows(void* to, const void* from, const std::int32_t* ind
 }
 
 void HostDevice::transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) {
+  if (peers_) return peers_->transfer(step);
   mesh_.exchange(step, sends, receives);
+}
+
+void HostDevice::connect(std::span<const Exchange> all) {
+  if (peers_) peers_->connect(all);
+}
+
+void HostDevice::disconnect() {
+  if (peers_) peers_->disconnect();
+  peers_.reset();
 }
 
 int HostDevice::mark(Lane) {

@@ -152,6 +152,133 @@ Rows::Rows(const Placement& placement, int rank, int chunks, std::vector<std::ve
     }
     chunks_.push_back(std::move(c));
   }
+  result_of_home_row_.resize(static_cast<std::size_t>(home_begin.back()));
+  number_results(rank, placement.ranks);
+}
+
+void Rows::number_results(int rank, int ranks) {
+  leaving_.resize(expert_.size()), back_.resize(home_.size());
+  result_of_row_.resize(static_cast<std::size_t>(rows_)), row_of_result_.resize(static_cast<std::size_t>(rows_));
+  std::vector<std::vector<std::int64_t>> own(expert_.size());  // first results of own pieces
+  for (std::size_t chunk = 0; chunk < expert_.size(); ++chunk) {
+    const std::int64_t first = chunks_[chunk].first_row;
+    std::int64_t next = first;
+    std::vector<Piece>& pieces = leaving_[chunk];
+    for (int source = 0; source < ranks; ++source) {
+      for (const Piece& p : expert_[chunk]) {
+        if (p.peer != source) continue;
+        pieces.push_back({source, next, p.rows});
+        if (source == rank) own[chunk].push_back(next);
+        for (std::int64_t row = p.first_row; row < p.first_row + p.rows; ++row, ++next) {
+          result_of_row_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(next - first);
+          row_of_result_[static_cast<std::size_t>(next)] = static_cast<std::int32_t>(row - first);
+        }
+      }
+    }
+  }
+  results_ = rows_;
+  for (std::size_t chunk = 0; chunk < home_.size(); ++chunk) {
+    std::size_t next_own = 0;
+    for (const Piece& p : home_[chunk]) {  // by rank, expert
+      const bool stays = p.peer == rank;
+      std::int64_t result = stays ? own[chunk].at(next_own++) : results_;
+      if (!stays) back_[chunk].push_back({p.peer, results_, p.rows}), results_ += p.rows;
+      for (std::int64_t row = p.first_row; row < p.first_row + p.rows; ++row)
+        result_of_home_row_[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(result++);
+    }
+  }
+}
+
+namespace {
+
+std::vector<int> chunks_of_experts(const Placement& placement, int chunks) {
+  std::vector<int> of(placement.expert_rank.size());
+  for (int r = 0; r < placement.ranks; ++r) {
+    const std::vector<std::int64_t> experts = placement.experts_of(r);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const auto [begin, end] = part_of(std::ssize(experts), chunk, chunks);
+      for (std::int64_t i = begin; i < end; ++i)
+        of[static_cast<std::size_t>(experts[static_cast<std::size_t>(i)])] = chunk;
+    }
+  }
+  return of;
+}
+
+template <class Visit>
+void for_each_row(const Placement& placement, const HomeRows& home, const Visit& visit) {
+  for (std::size_t e = 0; e < placement.expert_rank.size(); ++e) {
+    for (std::int64_t row = home.offsets[e]; row < home.offsets[e + 1]; ++row) visit(e, static_cast<std::size_t>(row));
+  }
+}
+
+}  // namespace
+
+SentTokens sent_tokens(const Placement& placement, int rank, int chunks, const HomeRows& home) {
+  const std::vector<int> chunk_of = chunks_of_experts(placement, chunks);
+  const auto tokens = static_cast<std::size_t>(placement.token_begin(rank + 1) - placement.token_begin(rank));
+  const auto ranks = static_cast<std::size_t>(placement.ranks);
+  // Of each rank and token: the first chunk that needs it there, and its number among those.
+  std::vector<int> first(ranks * tokens, chunks);
+  for_each_row(placement, home, [&](std::size_t e, std::size_t row) {
+    int& at = first[static_cast<std::size_t>(placement.expert_rank[e]) * tokens +
+                    static_cast<std::size_t>(home.row_token[row])];
+    at = std::min(at, chunk_of[e]);
+  });
+  SentTokens out;
+  std::vector<std::int32_t> order(ranks * tokens, 0);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (std::size_t r = 0; r < ranks; ++r) {
+      std::int32_t next = 0;
+      for (std::size_t t = 0; t < tokens && static_cast<int>(r) != rank; ++t) {
+        if (first[r * tokens + t] != chunk) continue;
+        order[r * tokens + t] = next++;
+        out.tokens.push_back(static_cast<std::int32_t>(t));
+      }
+      out.counts.push_back(next);
+    }
+  }
+  out.row_order.resize(home.row_token.size()), out.row_chunk.resize(home.row_token.size(), -1);
+  for_each_row(placement, home, [&](std::size_t e, std::size_t row) {
+    const auto r = static_cast<std::size_t>(placement.expert_rank[e]);
+    if (static_cast<int>(r) == rank) return;
+    const std::size_t at = r * tokens + static_cast<std::size_t>(home.row_token[row]);
+    out.row_order[row] = order[at], out.row_chunk[row] = first[at];
+  });
+  return out;
+}
+
+Arrivals::Arrivals(const Placement& placement, int rank, int chunks, const std::vector<std::vector<std::int64_t>>& sent)
+    : own_(placement.token_begin(rank + 1) - placement.token_begin(rank)) {
+  std::int64_t next = own_;
+  for (int c = 0; c < chunks; ++c) {
+    Chunk chunk{next, next, {}};
+    for (int source = 0; source < placement.ranks; ++source) {
+      const std::int64_t count = sent[static_cast<std::size_t>(source)].at(
+          static_cast<std::size_t>(c) * static_cast<std::size_t>(placement.ranks) + static_cast<std::size_t>(rank));
+      chunk.pieces.push_back({source, next, count});
+      next += count;
+    }
+    chunk.last = next;
+    chunks_.push_back(std::move(chunk));
+  }
+}
+
+std::int64_t Arrivals::place_of(int source, int chunk) const {
+  return chunks_[static_cast<std::size_t>(chunk)].pieces[static_cast<std::size_t>(source)].first_row;
+}
+
+std::vector<std::int32_t> places_of_rows(const Placement& placement, int rank, int chunks, const HomeRows& home,
+                                         const SentTokens& mine, const std::vector<std::vector<std::int64_t>>& sent) {
+  std::vector<Arrivals> arrivals;
+  for (int r = 0; r < placement.ranks; ++r) arrivals.emplace_back(placement, r, chunks, sent);
+  std::vector<std::int32_t> places(home.row_token.size());
+  for_each_row(placement, home, [&](std::size_t e, std::size_t row) {
+    places[row] = home.row_token[row];
+    if (mine.row_chunk[row] < 0) return;
+    const Arrivals& there = arrivals[static_cast<std::size_t>(placement.expert_rank[e])];
+    places[row] = static_cast<std::int32_t>(there.place_of(rank, mine.row_chunk[row]) + mine.row_order[row]);
+  });
+  return places;
 }
 
 }  // namespace mxcheck_kernels::parallel

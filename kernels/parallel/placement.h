@@ -12,6 +12,11 @@
 //
 // Chunks. The experts of each rank are cut into as many contiguous groups, the first of them the larger: rows of a
 // chunk are contiguous at the expert.
+//
+// Tokens that travel. A token goes to each other rank that has an expert of its routes, once, with the first chunk that
+// needs it; of a chunk those for one rank are contiguous, tokens ascending. At their rank they lie behind its own
+// tokens: those of chunk 0, of rank 0, 1, and so on, then those of chunk 1. A row finds its token there by a number,
+// its place.
 
 #include <cstdint>
 #include <span>
@@ -87,11 +92,60 @@ class Rows {
   [[nodiscard]] const std::vector<Piece>& home(int chunk) const { return home_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] const std::vector<Piece>& expert(int chunk) const { return expert_[static_cast<std::size_t>(chunk)]; }
 
+  // Results have another order, in which all that goes from one rank to another in a chunk is contiguous on both sides:
+  // first those of rows at this rank's experts, by chunk, rank of the token, expert, row; behind all of them those that
+  // come back, by chunk, rank of the expert, expert, row. Of one expert both orders are the same.
+  //
+  // leaving(): expert() in this order, own rows too; back(): home() in it, without own rows.
+  [[nodiscard]] const std::vector<Piece>& leaving(int chunk) const { return leaving_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] const std::vector<Piece>& back(int chunk) const { return back_[static_cast<std::size_t>(chunk)]; }
+  // Of each row at this rank's experts, counted from its chunk's first; and the row of each of these results.
+  [[nodiscard]] const std::vector<std::int32_t>& result_of_row() const { return result_of_row_; }
+  [[nodiscard]] const std::vector<std::int32_t>& row_of_result() const { return row_of_result_; }
+  [[nodiscard]] const std::vector<std::int32_t>& result_of_home_row() const { return result_of_home_row_; }
+  [[nodiscard]] std::int64_t results() const { return results_; }
+
  private:
+  void number_results(int rank, int ranks);
   std::vector<std::int64_t> experts_;
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0, results_ = 0;
   std::vector<Chunk> chunks_;
-  std::vector<std::vector<Piece>> home_, expert_;
+  std::vector<std::vector<Piece>> home_, expert_, leaving_, back_;
+  std::vector<std::int32_t> result_of_row_, row_of_result_, result_of_home_row_;
 };
+
+// This rank's tokens that travel, in the order in which they do: by chunk, rank, token.
+struct SentTokens {
+  std::vector<std::int32_t> tokens;     // counted from the rank's first
+  std::vector<std::int64_t> counts;     // [chunk][rank]; none for this rank itself
+  std::vector<std::int32_t> row_order;  // of each row at home: its token's number among those of its chunk and rank
+  std::vector<int> row_chunk;           // and that chunk; -1 where the row stays
+};
+SentTokens sent_tokens(const Placement& placement, int rank, int chunks, const HomeRows& home);
+
+// Tokens at a rank: its own, and those that come to its experts.
+class Arrivals {
+ public:
+  // sent: counts of SentTokens of every rank.
+  Arrivals(const Placement& placement, int rank, int chunks, const std::vector<std::vector<std::int64_t>>& sent);
+
+  struct Chunk {
+    std::int64_t first = 0, last = 0;  // places of the tokens that come with it
+    std::vector<Rows::Piece> pieces;   // one for each other rank
+  };
+  [[nodiscard]] std::int64_t own() const { return own_; }
+  [[nodiscard]] std::int64_t tokens() const { return chunks_.empty() ? own_ : chunks_.back().last; }
+  [[nodiscard]] const Chunk& chunk(int number) const { return chunks_[static_cast<std::size_t>(number)]; }
+  // The place of the first token of this rank and chunk.
+  [[nodiscard]] std::int64_t place_of(int source, int chunk) const;
+
+ private:
+  std::int64_t own_ = 0;
+  std::vector<Chunk> chunks_;
+};
+
+// The place of each row's token at the rank of the row's expert.
+std::vector<std::int32_t> places_of_rows(const Placement& placement, int rank, int chunks, const HomeRows& home,
+                                         const SentTokens& mine, const std::vector<std::vector<std::int64_t>>& sent);
 
 }  // namespace mxcheck_kernels::parallel

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -66,11 +67,24 @@ int job_port(const Environment& environment, const char* job) {
   return kFirstJobPort + static_cast<int>(hash % kJobPorts);
 }
 
+// Steps that srun starts are numbered from 0; sbatch's script and an interactive shell of salloc have no number, or one
+// of Slurm's own, from 0xfffffff0 on (slurm.h: SLURM_BATCH_SCRIPT and others).
+bool in_step_of_srun(const Environment& environment) {
+  constexpr std::int64_t kFirstOfSlurm = 0xFFFFFFF0;
+  const char* const name = is_set(environment, "SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
+  if (!is_set(environment, name)) return false;
+  const std::string_view text = environment(name);
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  return error == std::errc() && end == text.data() + text.size() && step >= 0 && step < kFirstOfSlurm;
+}
+
 }  // namespace
 
 std::optional<RankPlace> find_rank(const Environment& environment) {
   for (const LauncherWords& words : kLaunchers) {
     if (!is_set(environment, words.rank)) continue;
+    if (std::strcmp(words.launcher, "srun") == 0 && !in_step_of_srun(environment)) continue;
     RankPlace place;
     place.launcher = words.launcher;
     place.ranks = number_of(environment, words.ranks, 1, kMostRanks);

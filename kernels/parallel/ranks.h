@@ -7,7 +7,8 @@
 //   mpiexec (PMI)   PMI_RANK               PMI_SIZE               MPI_LOCALRANKID              the same
 //   srun            SLURM_PROCID           SLURM_NTASKS           SLURM_LOCALID                the same
 //
-// The first row whose rank is set counts. Without MASTER_ADDR all ranks must be on this host (mpirun says so by
+// The first row whose rank is set counts; srun's only in a step that srun has started: the script of sbatch has
+// SLURM_PROCID too, and is no rank. Without MASTER_ADDR all ranks must be on this host (mpirun says so by
 // OMPI_COMM_WORLD_LOCAL_SIZE, srun by SLURM_NNODES): the address is then 127.0.0.1. Without MASTER_PORT the port is
 // made from the job's number. Where torchrun's agent listens at MASTER_PORT itself, the next port is taken.
 //

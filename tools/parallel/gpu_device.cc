@@ -1,9 +1,10 @@
 #include "tools/parallel/parallel.h"
 
-#include <dlfcn.h>
-
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -12,59 +13,102 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/parallel/peer.h"
 #include "kernels/parallel/ranks.h"
+#include "kernels/parallel/sockets.h"
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/process/cuda_driver.h"
+#include "tools/parallel/gpu_driver.h"
+#include "tools/parallel/gpu_peer.h"
 
 namespace mxcheck {
 namespace {
 
+using mxcheck_kernels::parallel::Exchange;
 using mxcheck_kernels::parallel::Fault;
 using mxcheck_kernels::parallel::Lane;
 using mxcheck_kernels::parallel::Mesh;
 using mxcheck_kernels::parallel::NcclCommunicator;
 using mxcheck_kernels::parallel::NcclLibrary;
 using mxcheck_kernels::parallel::ParallelError;
+using mxcheck_kernels::parallel::PeerExchange;
 using mxcheck_kernels::parallel::Transfer;
 
 constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
-constexpr int kThreads = 256;
+constexpr unsigned kThreads = 256;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
-// A block copies a row, a word of 4 or 16 bytes a thread and step. $... is of the word.
+// Threads of one y copy a row: four words of 4 or 16 bytes a thread and step, all loads before the stores, and then
+// one.
+// $... is of the word.
 constexpr const char* kGather = R"(
-.visible .entry $NAME(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words) {
+.visible .entry $NAME(.param .u64 to, .param .u64 from, .param .u64 index, .param .u64 words, .param .u64 rows) {
   .reg .pred %p;
-  .reg .b32 %r<8>;
-  .reg .b64 %d<10>;
+  .reg .b32 %r<30>;
+  .reg .b64 %d<16>;
   ld.param.u64 %d0, [to];
   ld.param.u64 %d1, [from];
   ld.param.u64 %d2, [index];
   ld.param.u64 %d3, [words];
+  ld.param.u64 %d4, [rows];
   mov.u32 %r0, %ctaid.x;
-  mov.u32 %r1, %tid.x;
+  mov.u32 %r1, %ntid.y;
+  mov.u32 %r2, %tid.y;
+  mad.lo.u32 %r0, %r0, %r1, %r2;
+  cvt.u64.u32 %d5, %r0;
+  setp.ge.u64 %p, %d5, %d4;
+  @%p bra DONE;
   mul.wide.u32 %d4, %r0, 4;
   add.u64 %d4, %d2, %d4;
   ld.global.s32 %r2, [%d4];
-  cvt.u64.u32 %d5, %r0;
+  mov.u32 %r1, %tid.x;
+  cvt.u64.u32 %d7, %r1;
+  mov.u32 %r3, %ntid.x;
+  cvt.u64.u32 %d8, %r3;
+  mul.lo.u64 %d9, %d8, 3;
+  shl.b64 %d10, %d8, 2;
+  shl.b64 %d11, %d8, $SHIFT;
   mul.lo.u64 %d5, %d5, %d3;
+  add.u64 %d5, %d5, %d7;
+  shl.b64 %d5, %d5, $SHIFT;
+  add.u64 %d0, %d0, %d5;
   cvt.s64.s32 %d6, %r2;
   mul.lo.u64 %d6, %d6, %d3;
-  cvt.u64.u32 %d7, %r1;
-NEXT:
+  add.u64 %d6, %d6, %d7;
+  shl.b64 %d6, %d6, $SHIFT;
+  add.u64 %d1, %d1, %d6;
+FOUR:
+  add.u64 %d12, %d7, %d9;
+  setp.ge.u64 %p, %d12, %d3;
+  @%p bra ONE;
+  ld.global$TYPE $WORD0, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD1, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD2, [%d1];
+  add.u64 %d1, %d1, %d11;
+  ld.global$TYPE $WORD3, [%d1];
+  add.u64 %d1, %d1, %d11;
+  st.global$TYPE [%d0], $WORD0;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD1;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD2;
+  add.u64 %d0, %d0, %d11;
+  st.global$TYPE [%d0], $WORD3;
+  add.u64 %d0, %d0, %d11;
+  add.u64 %d7, %d7, %d10;
+  bra FOUR;
+ONE:
   setp.ge.u64 %p, %d7, %d3;
   @%p bra DONE;
-  add.u64 %d8, %d6, %d7;
-  shl.b64 %d8, %d8, $SHIFT;
-  add.u64 %d8, %d1, %d8;
-  ld.global$TYPE $WORD, [%d8];
-  add.u64 %d9, %d5, %d7;
-  shl.b64 %d9, %d9, $SHIFT;
-  add.u64 %d9, %d0, %d9;
-  st.global$TYPE [%d9], $WORD;
-  add.u64 %d7, %d7, 256;
-  bra NEXT;
+  ld.global$TYPE $WORD0, [%d1];
+  st.global$TYPE [%d0], $WORD0;
+  add.u64 %d1, %d1, %d11;
+  add.u64 %d0, %d0, %d11;
+  add.u64 %d7, %d7, %d8;
+  bra ONE;
 DONE:
   ret;
 }
@@ -79,54 +123,25 @@ std::string gather_source() {
     return text;
   };
   return ".version 7.0\n.target sm_70\n.address_size 64\n" +
-         with({{"$NAME", "gather4"}, {"$SHIFT", "2"}, {"$TYPE", ".b32"}, {"$WORD", "%r3"}}) +
-         with({{"$NAME", "gather16"}, {"$SHIFT", "4"}, {"$TYPE", ".v4.b32"}, {"$WORD", "{%r3, %r4, %r5, %r6}"}});
+         with({{"$NAME", "gather4"},
+               {"$SHIFT", "2"},
+               {"$TYPE", ".b32"},
+               {"$WORD0", "%r10"},
+               {"$WORD1", "%r11"},
+               {"$WORD2", "%r12"},
+               {"$WORD3", "%r13"}}) +
+         with({{"$NAME", "gather16"},
+               {"$SHIFT", "4"},
+               {"$TYPE", ".v4.b32"},
+               {"$WORD0", "{%r10, %r11, %r12, %r13}"},
+               {"$WORD1", "{%r14, %r15, %r16, %r17}"},
+               {"$WORD2", "{%r18, %r19, %r20, %r21}"},
+               {"$WORD3", "{%r22, %r23, %r24, %r25}"}});
 }
-
-// Functions of the driver that properties/process/cuda_driver.h does not need.
-struct MoreOfDriver {
-  int (*event_create)(CudaHandle*, unsigned) = nullptr;
-  int (*event_destroy)(CudaHandle) = nullptr;
-  int (*event_record)(CudaHandle, CudaHandle) = nullptr;
-  int (*event_elapsed)(float*, CudaHandle, CudaHandle) = nullptr;
-  int (*stream_wait)(CudaHandle, CudaHandle, unsigned) = nullptr;
-  int (*stream_query)(CudaHandle) = nullptr;
-  int (*create_stream)(CudaHandle*, unsigned, int) = nullptr;
-  int (*priority_range)(int*, int*) = nullptr;
-  int (*module_load)(CudaHandle*, const void*) = nullptr;
-  int (*module_function)(CudaHandle*, CudaHandle, const char*) = nullptr;
-  int (*launch)(CudaHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaHandle, void**,
-                void**) = nullptr;
-  int (*error_text)(int, const char**) = nullptr;
-
-  MoreOfDriver() {
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    const auto find = [&](const char* symbol, auto& to) {
-      void* const found = library == nullptr ? nullptr : dlsym(library, symbol);
-      if (found == nullptr) throw Error(ErrorKind::environment, std::string("the CUDA driver has no ") + symbol);
-      static_assert(sizeof(to) == sizeof(found));
-      std::memcpy(&to, &found, sizeof(found));
-    };
-    find("cuEventCreate", event_create), find("cuEventDestroy_v2", event_destroy);
-    find("cuEventRecord", event_record), find("cuEventElapsedTime", event_elapsed);
-    find("cuStreamWaitEvent", stream_wait), find("cuStreamQuery", stream_query);
-    find("cuStreamCreateWithPriority", create_stream), find("cuCtxGetStreamPriorityRange", priority_range);
-    find("cuModuleLoadData", module_load), find("cuModuleGetFunction", module_function);
-    find("cuLaunchKernel", launch), find("cuGetErrorString", error_text);
-  }
-  void check(int code, const char* call) const {
-    if (code == 0) return;
-    const char* text = nullptr;
-    error_text(code, &text);
-    throw Error(ErrorKind::environment, std::string(call) + ": " + (text == nullptr ? "unknown error" : text));
-  }
-};
-
-CudaPointer address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 class GpuDevice final : public mxcheck_kernels::parallel::Device {
  public:
-  GpuDevice(Mesh& mesh, const NcclLibrary* nccl, std::chrono::milliseconds timeout) : mesh_(mesh), timeout_(timeout) {
+  GpuDevice(Mesh& mesh, std::chrono::milliseconds timeout) : mesh_(mesh), timeout_(timeout) {
     streams_[0] = cuda_.create_stream();
     // Blocks of NCCL's kernels go before those of a GEMM that are not placed yet.
     int least = 0, greatest = 0;
@@ -136,9 +151,22 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     driver_.check(driver_.module_load(&module, gather_source().c_str()), "cuModuleLoadData");
     driver_.check(driver_.module_function(&gather4_, module, "gather4"), "cuModuleGetFunction");
     driver_.check(driver_.module_function(&gather16_, module, "gather16"), "cuModuleGetFunction");
-    if (nccl != nullptr) nccl_.emplace(*nccl, mesh);
+  }
+  void use_nccl(const NcclLibrary& nccl) { nccl_.emplace(nccl, mesh_); }
+  // Why not, the same on all ranks.
+  std::string use_peers() {
+    const std::uint64_t words = PeerExchange::words_of(mesh_.ranks());
+    peer_memory_.emplace(cuda_, driver_, streams_[1]);
+    words_ = static_cast<std::uint32_t*>(allocate(words * sizeof(std::uint32_t)));
+    clear(words_, words * sizeof(std::uint32_t));
+    cuda_.synchronize(streams_[0]);
+    peers_.emplace(mesh_, *peer_memory_, words_);
+    std::string problem = peers_->problem();
+    if (!problem.empty()) peers_.reset(), peer_memory_.reset();
+    return problem;
   }
   ~GpuDevice() override {
+    if (std::uncaught_exceptions() > 0) give_up();
     forget_marks();
     for (CudaHandle event : spare_) driver_.event_destroy(event);
   }
@@ -149,6 +177,7 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   void* allocate(std::uint64_t bytes) override {
     if (bytes == 0) return nullptr;
     try {
+      if (peer_memory_) bytes = (bytes + GpuPeerMemory::kPage - 1) / GpuPeerMemory::kPage * GpuPeerMemory::kPage;
       return reinterpret_cast<void*>(cuda_.allocate(bytes));  // NOLINT(performance-no-int-to-ptr)
     } catch (const CudaFailure& failure) {
       throw ParallelError(Fault::environment,
@@ -156,6 +185,8 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     }
   }
   void release(void* memory) noexcept override {
+    if (std::uncaught_exceptions() > 0) give_up();  // memory is not given back before the GPU's work is done
+    if (peers_ && peer_memory_->keeps(address(memory))) return;
     try {
       cuda_.free(address(memory));
     } catch (const CudaFailure&) {  // the context is gone, and the memory with it
@@ -182,13 +213,17 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     if (rows == 0) return;
     const bool wide = row_bytes % 16 == 0;
     std::uint64_t words = static_cast<std::uint64_t>(row_bytes) / (wide ? 16 : 4);
-    void* arguments[] = {&to, &from, &index, &words};
-    driver_.check(driver_.launch(wide ? gather16_ : gather4_, static_cast<unsigned>(rows), 1, 1, kThreads, 1, 1, 0,
-                                 streams_[0], arguments, nullptr),
+    auto count = static_cast<std::uint64_t>(rows);
+    void* arguments[] = {&to, &from, &index, &words, &count};
+    const auto across = static_cast<unsigned>(std::min<std::uint64_t>(std::bit_ceil((words + 3) / 4), kThreads));
+    const unsigned down = kThreads / across;
+    driver_.check(driver_.launch(wide ? gather16_ : gather4_, static_cast<unsigned>((count + down - 1) / down), 1, 1,
+                                 across, down, 1, 0, streams_[0], arguments, nullptr),
                   "cuLaunchKernel");
   }
 
   void transfer(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) override {
+    if (peers_) return peers_->transfer(step);
     if (!nccl_) return over_sockets(step, sends, receives);
     std::vector<Transfer> away, from, mine;
     for (const Transfer& t : sends) (t.peer == mesh_.rank() ? mine : away).push_back(t);
@@ -215,9 +250,20 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     return static_cast<int>(marks_.size()) - 1;
   }
   void wait(Lane lane, int mark) override {
-    driver_.check(driver_.stream_wait(of(lane), marks_.at(static_cast<std::size_t>(mark)), 0), "cuStreamWaitEvent");
+    const CudaHandle event = marks_.at(static_cast<std::size_t>(mark));
+    driver_.check(driver_.stream_wait(of(lane), event, 0), "cuStreamWaitEvent");
+    if (lane == Lane::compute || !peers_) return;
+    for (CudaHandle stream : peer_memory_->streams())
+      driver_.check(driver_.stream_wait(stream, event, 0), "cuStreamWaitEvent");
   }
-  void disconnect() override { nccl_.reset(); }
+  void connect(std::span<const Exchange> all) override {
+    if (peers_) peers_->connect(all);
+  }
+  void disconnect() override {
+    nccl_.reset();
+    if (peers_) peers_->disconnect();
+    peers_.reset();
+  }
   void forget_marks() override {
     spare_.insert(spare_.end(), marks_.begin(), marks_.end());
     marks_.clear();
@@ -230,30 +276,50 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
     return static_cast<double>(milliseconds) / 1000;
   }
 
-  // A kernel of NCCL's waits for its peers without end: so this looks after the peers while it waits.
+  // A kernel of NCCL's and a stream wait for their peers without end: so this looks after the peers while it waits.
   void synchronize(std::string_view step) override {
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     try {
-      for (const CudaHandle stream : streams_) {
-        for (int polls = 0;; ++polls) {
-          const int code = driver_.stream_query(stream);
-          if (code == 0) break;
-          if (code != kNotReady) driver_.check(code, "the GPU's work");
-          if (polls % 64 == 63) mesh_.look(step);
-          if (std::chrono::steady_clock::now() > deadline) {
-            throw ParallelError(Fault::rank, "the GPU of rank " + std::to_string(mesh_.rank()) + " did not finish '" +
-                                                 std::string(step) + "' in time: a rank did not send its rows");
-          }
-          if (polls > 256) std::this_thread::sleep_for(std::chrono::microseconds(50));
-        }
+      for (int polls = 0; !is_done(); ++polls) {
+        if (polls % 64 == 63) mesh_.look(step);
+        if (std::chrono::steady_clock::now() > deadline) late(step);
+        if (polls > 256) std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     } catch (...) {
-      if (nccl_) nccl_->give_up();
+      give_up();
       throw;
     }
   }
 
  private:
+  [[nodiscard]] bool is_done() const {
+    std::vector<CudaHandle> all{streams_[0], streams_[1]};
+    if (peers_) {
+      for (CudaHandle stream : peer_memory_->streams()) all.push_back(stream);
+    }
+    bool done = true;
+    for (CudaHandle stream : all) {
+      const int code = driver_.stream_query(stream);
+      if (code != 0 && code != kNotReady) driver_.check(code, "the GPU's work");
+      done = done && code == 0;
+    }
+    return done;
+  }
+  [[noreturn]] void late(std::string_view step) {
+    std::string who = "a rank";
+    if (peers_) {
+      const auto ranks = peers_->awaited(peer_memory_->read(words_, PeerExchange::words_of(mesh_.ranks())));
+      if (!ranks.empty()) who = mxcheck_kernels::parallel::ranks_text(ranks);
+    }
+    throw ParallelError(Fault::rank, "the GPU of rank " + std::to_string(mesh_.rank()) + " did not finish '" +
+                                         std::string(step) + "' in time: " + who + " did not send its rows");
+  }
+  // Nothing on the GPU waits for other ranks any more.
+  void give_up() noexcept {
+    if (nccl_) nccl_->give_up();
+    if (peers_) peer_memory_->release_waits(words_, PeerExchange::words_of(mesh_.ranks()));
+  }
+
   [[nodiscard]] CudaHandle of(Lane lane) const { return streams_[lane == Lane::compute ? 0 : 1]; }
 
   void over_sockets(std::string_view step, std::span<const Transfer> sends, std::span<const Transfer> receives) {
@@ -283,6 +349,9 @@ class GpuDevice final : public mxcheck_kernels::parallel::Device {
   CudaHandle gather4_ = nullptr, gather16_ = nullptr;
   std::vector<CudaHandle> marks_, spare_;
   std::optional<NcclCommunicator> nccl_;
+  std::optional<GpuPeerMemory> peer_memory_;
+  std::uint32_t* words_ = nullptr;
+  std::optional<PeerExchange> peers_;
 };
 
 }  // namespace
@@ -302,15 +371,22 @@ std::string choose_gpu(const GpuChoice& choice) {
   return "";
 }
 
-std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const NcclLibrary* nccl,
+std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(Mesh& mesh, const GpuTransport& transport,
                                                               std::chrono::milliseconds timeout) {
+  std::unique_ptr<GpuDevice> device;
   try {
-    return std::make_unique<GpuDevice>(mesh, nccl, timeout);
+    device = std::make_unique<GpuDevice>(mesh, timeout);
   } catch (const Error& e) {
     const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
     throw Error(e.kind(), "GPU " + std::string(visible == nullptr ? "0" : visible) + ": " + e.what() +
                               "; each rank of a host needs a GPU, or --one-gpu for all");
   }
+  std::string problem;
+  if (transport.peers) problem = device->use_peers();
+  if (transport.peers && problem.empty()) return device;
+  if (transport.peers && !transport.nccl) throw ParallelError(Fault::environment, problem + "; use --transport nccl");
+  if (transport.nccl) device->use_nccl(transport.nccl());
+  return device;
 }
 
 }  // namespace mxcheck

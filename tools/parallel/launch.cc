@@ -1,4 +1,5 @@
-// Our own launcher: ranks as processes of this program on this host.
+// Our own launcher: ranks as processes of this program on this host, each in a process group of its own. A signal that
+// asks for an end reaches the launcher alone, also that of a terminal, and the launcher hands it on once.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -6,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -29,6 +32,38 @@ namespace {
 
 constexpr int kCrashed = 6;
 constexpr std::chrono::seconds kGrace{10};
+
+// SIGINT, SIGTERM and SIGHUP while there is one: counted, to be handed on.
+class SignalsForRanks {
+ public:
+  SignalsForRanks() {
+    count() = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action = {};
+      action.sa_handler = [](int signal) { last() = signal, ++count(); };
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup stays nohup
+    }
+  }
+  ~SignalsForRanks() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  SignalsForRanks(const SignalsForRanks&) = delete;
+  SignalsForRanks& operator=(const SignalsForRanks&) = delete;
+
+  static std::atomic<int>& last() {
+    static std::atomic<int> signal = 0;
+    return signal;
+  }
+  static std::atomic<int>& count() {
+    static std::atomic<int> number = 0;
+    return number;
+  }
+
+ private:
+  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_{};
+};
 
 struct Child {
   pid_t process = -1;
@@ -69,6 +104,7 @@ Child start(int rank, std::int64_t ranks, const mxcheck_kernels::parallel::Socke
   if (child.process < 0) throw Error(ErrorKind::environment, "no process for a rank");
   if (child.process == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives its launcher
+    setpgid(0, 0);
     for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     dup2(pipe_ends[1], STDERR_FILENO);
@@ -81,11 +117,19 @@ Child start(int rank, std::int64_t ranks, const mxcheck_kernels::parallel::Socke
   return child;
 }
 
-// Reads what the ranks complain about until all have ended; ends those that outlive a failed one for too long.
-void wait_for(std::vector<Child>& children, std::chrono::milliseconds patience) {
+// Reads what the ranks complain about until all have ended; ends those that outlive a failed one or a signal for too
+// long.
+void wait_for(std::vector<Child>& children, const LaunchPatience& patience) {
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::time_point::max();
-  for (;;) {
+  for (int handed_on = 0;;) {
+    if (const int count = SignalsForRanks::count(); handed_on != count) {
+      handed_on = count;
+      for (const Child& child : children) {
+        if (!child.ended) kill(child.process, SignalsForRanks::last());
+      }
+      deadline = std::min(deadline, Clock::now() + patience.after_signal);
+    }
     std::vector<pollfd> open;
     for (Child& child : children) {
       if (child.errors >= 0) open.push_back({child.errors, POLLIN, 0});
@@ -93,7 +137,7 @@ void wait_for(std::vector<Child>& children, std::chrono::milliseconds patience) 
       if (!child.ended && waitpid(child.process, &status, WNOHANG) == child.process) {
         child.status = status, child.ended = true;
         const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) > 1;
-        if (failed && deadline == Clock::time_point::max()) deadline = Clock::now() + patience + kGrace;
+        if (failed && deadline == Clock::time_point::max()) deadline = Clock::now() + patience.after_failure + kGrace;
       }
     }
     bool all_ended = true;
@@ -125,10 +169,13 @@ std::string core_of(std::string_view line) {
   return std::string(line);
 }
 
-void print_complaints(const std::vector<Child>& children) {
+// After a signal to all, that ranks end is no complaint.
+void print_complaints(const std::vector<Child>& children, bool was_signal) {
   std::vector<std::string> said;
   for (std::size_t r = 0; r < children.size(); ++r) {
     const Child& child = children[r];
+    const bool ends_by_signal = WIFSIGNALED(child.status) && was_signal && WTERMSIG(child.status) != SIGKILL;
+    if (ends_by_signal || (was_signal && WIFEXITED(child.status) && WEXITSTATUS(child.status) == kCrashed)) continue;
     if (child.ended && WIFSIGNALED(child.status)) {
       std::fprintf(stderr, "mxcheck: error: rank %zu was ended by signal %d (%s)\n", r, WTERMSIG(child.status),
                    strsignal(WTERMSIG(child.status)));
@@ -146,20 +193,27 @@ void print_complaints(const std::vector<Child>& children) {
 
 }  // namespace
 
-int launch_ranks(std::int64_t ranks, std::chrono::milliseconds timeout) {
+int launch_ranks(std::int64_t ranks, const LaunchPatience& patience) {
   mxcheck_kernels::parallel::Socket listener = mxcheck_kernels::parallel::listen_at(true, 0);
   const std::vector<std::string> arguments = own_arguments();
   std::fflush(stdout);
+  const SignalsForRanks signals;
   std::vector<Child> children;
   for (int r = 0; r < ranks; ++r) children.push_back(start(r, ranks, listener, arguments));
   listener.close();
-  wait_for(children, timeout);
-  print_complaints(children);
+  wait_for(children, patience);
+  const bool was_signal = SignalsForRanks::count() != 0;
+  print_complaints(children, was_signal);
   // Refusals come first: ranks that only heard of another's end say 6.
   int code = 0;
   for (const Child& child : children) {
     const int of_child = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : kCrashed;
     if (of_child != 0 && (code == 0 || code == kCrashed)) code = of_child;
+  }
+  if (was_signal && code == kCrashed) {
+    const int signal = SignalsForRanks::last();
+    std::fprintf(stderr, "mxcheck: signal %d (%s) ended the ranks\n", signal, strsignal(signal));
+    return 128 + signal;
   }
   return code;
 }

@@ -49,7 +49,7 @@ int run_parallel(const ParallelOptions& o) {
     }
     const std::int64_t ranks = o.ranks == 0 ? 1 : o.ranks;
     (void)parallel::place_experts(o.placement, o.experts, static_cast<int>(ranks));
-    return launch_ranks(ranks, parallel_timeout(o));
+    return launch_ranks(ranks, {.after_failure = parallel_timeout(o)});
   } catch (const parallel::ParallelError& e) {
     throw Error(e.fault() == parallel::Fault::environment ? ErrorKind::environment : ErrorKind::usage, e.what());
   }
@@ -111,8 +111,11 @@ void add_rank_options(Command& sub, ParallelOptions& o) {
       .not_empty()
       .shows_default()
       .in_group(group);
-  sub.option("--transport", o.transport, "auto: nccl for GPUs, else sockets")
-      .one_of({"auto", "nccl", "sockets"})
+  sub.option(
+         "--transport", o.transport,
+         "auto: for GPUs peer (memory of one host that the ranks show one another) if each pair can, else nccl; for "
+         "the host sockets")
+      .one_of({"auto", "peer", "nccl", "sockets"})
       .shows_default()
       .in_group(group);
   sub.option("--nccl", o.nccl, "libnccl.so.2, 2.27 or later, if the dynamic linker does not find it; or MXCHECK_NCCL")
@@ -186,11 +189,13 @@ void add_parallel(Command& app) {
   add_layer_options(layer, *o);
   add_rank_options(layer, *o);
   add_report_options(layer, *o);
-  layer.exits({{0, "every output has the bits of one call, or nothing was compared"},
-               {1, "an output differs"},
-               {2, "the command line, or ranks that differ in configuration, library or data"},
-               {3, "the machine lacks something: NCCL, a GPU, memory"},
-               {6, "a rank ended, or did not arrive in time"}});
+  layer.exits(
+      {{0, "every output has the bits of one call, or nothing was compared"},
+       {1, "an output differs"},
+       {2, "the command line, or ranks that differ in configuration, library or data"},
+       {3, "the machine lacks something: NCCL, a GPU, memory"},
+       {6, "a rank ended, or did not arrive in time"},
+       {128, "and the number of a signal: SIGINT, SIGTERM or SIGHUP, which the launcher hands on to its ranks"}});
   layer.footer(
       "Examples:\n"
       "  mxcheck parallel layer --ranks 3 --placement seed:1            three processes on the host\n"

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -83,9 +84,9 @@ mxcheck_kernels::parallel::HomeSlots parallel_slots(const ParallelOptions& o, st
 // the host, right by definition, and slow.
 const mxcheck_candidate_table& reference_library();
 
-// A rank's GPU: memory and streams by the CUDA driver, rows between ranks by NCCL, or over the ranks' sockets by way of
-// the host where several ranks share a GPU. Both are loaded at run time. Error{environment} without a driver or a GPU;
-// ParallelError for errors of ranks and of NCCL; CudaFailure.
+// A rank's GPU: memory and streams by the CUDA driver, rows between ranks by memory that they show one another, by
+// NCCL, or over the ranks' sockets by way of the host where several ranks share a GPU. Driver and NCCL are loaded at
+// run time. Error{environment} without a driver or a GPU; ParallelError for errors of ranks and of NCCL; CudaFailure.
 
 struct GpuChoice {
   int local_rank = 0;
@@ -96,9 +97,15 @@ struct GpuChoice {
 // none, or nothing: a library for the host does not need it.
 std::string choose_gpu(const GpuChoice& choice);
 
-// nccl: none for sockets.
+// What carries rows: peer memory if it is asked for and all ranks reach one another's; else NCCL if it can be asked
+// for; else sockets.
+struct GpuTransport {
+  bool peers = false;
+  std::function<const mxcheck_kernels::parallel::NcclLibrary&()> nccl;
+};
+// All ranks together. ParallelError{environment} where peer memory alone is asked for and some rank lacks it.
 std::unique_ptr<mxcheck_kernels::parallel::Device> gpu_device(mxcheck_kernels::parallel::Mesh& mesh,
-                                                              const mxcheck_kernels::parallel::NcclLibrary* nccl,
+                                                              const GpuTransport& transport,
                                                               std::chrono::milliseconds timeout);
 
 // ---- Agreement
@@ -131,8 +138,8 @@ struct RankTimes {
 // A rank's part of the answer, as it tells rank 0: trivially copyable.
 struct RankResult {
   std::int64_t tokens = 0, experts = 0, rows = 0, dropped = 0;
-  std::uint64_t sent[2] = {}, local[2] = {};  // of the forward and the backward pass
-  RankTimes times[2] = {};                    // the fastest of the samples
+  std::uint64_t sent[2] = {};  // of the forward and the backward pass
+  RankTimes times[2] = {};     // the fastest of the samples
   std::array<RowDigest, 5> digests{};
 };
 
@@ -153,8 +160,15 @@ struct ParallelResult {
 // This process is a rank. Returns the exit code; rank 0 prints.
 int run_parallel_rank(const ParallelOptions& o, const mxcheck_kernels::parallel::RankPlace& place);
 
-// Starts the ranks as processes of this program with the same arguments, and waits for them.
-int launch_ranks(std::int64_t ranks, std::chrono::milliseconds timeout);
+// How long ranks have to end by themselves, before they are killed: after one of them has failed, and after SIGINT,
+// SIGTERM or SIGHUP, which the launcher hands on to all.
+struct LaunchPatience {
+  std::chrono::milliseconds after_failure{0};
+  std::chrono::milliseconds after_signal{10'000};
+};
+// Starts the ranks as processes of this program with the same arguments, and waits for them. Their exit code: that of a
+// rank that refuses or fails, 6 where one crashed, 128 and the signal's number where a signal ended them.
+int launch_ranks(std::int64_t ranks, const LaunchPatience& patience);
 inline constexpr const char* kListenerVariable = "MXCHECK_RANKS_LISTENER";
 
 // 0 if all is equal or nothing was compared, else 1.

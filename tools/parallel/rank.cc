@@ -164,6 +164,7 @@ class Rank {
 
  private:
   void prepare();
+  void load_nccl();
   void compute(parallel::ExpertParallelLayer& layer);
   void arrive(const std::string& step);
   ParallelResult gather();
@@ -219,14 +220,13 @@ void Rank::prepare() {
   if (engine_.on_gpu && !no_gpu.empty()) throw Error(ErrorKind::environment, no_gpu);
   libraries_.emplace(engine_.tables);
   require_offers(*libraries_, o_);
-  transport_ = o_.transport != "auto" ? o_.transport : engine_.on_gpu && !o_.one_gpu ? "nccl" : "sockets";
-  if (transport_ == "nccl") {
-    if (!engine_.on_gpu) throw Error(ErrorKind::usage, "--transport nccl moves rows of GPUs: --engine is on the host");
-    if (o_.one_gpu && place_.ranks > 1)
-      throw Error(ErrorKind::usage, "--transport nccl needs a GPU for each rank: leave out --one-gpu");
-    const char* const named = std::getenv("MXCHECK_NCCL");
-    nccl_.emplace(!o_.nccl.empty() ? o_.nccl : named == nullptr ? "" : named);
-  }
+  transport_ = o_.transport;
+  if (transport_ == "auto" && (!engine_.on_gpu || o_.one_gpu)) transport_ = "sockets";
+  if (transport_ == "nccl" && !engine_.on_gpu)
+    throw Error(ErrorKind::usage, "--transport nccl moves rows of GPUs: --engine is on the host");
+  if (transport_ != "sockets" && o_.one_gpu && place_.ranks > 1)
+    throw Error(ErrorKind::usage, "--transport " + transport_ + " needs a GPU for each rank: leave out --one-gpu");
+  if (transport_ == "nccl") load_nccl();
   std::string placed;
   for (const int rank : placement_.expert_rank) placed += std::to_string(rank) + ",";
   require_agreement(*mesh_,
@@ -243,11 +243,29 @@ void Rank::prepare() {
                      {"library", engine_.names},
                      {"digest of the library", engine_.digests},
                      {"data", probe()}});
-  if (engine_.on_gpu) {
-    device_ = gpu_device(*mesh_, nccl_ ? &*nccl_ : nullptr, parallel_timeout(o_));
-  } else {
-    device_ = std::make_unique<parallel::HostDevice>(*mesh_);
+  if (!engine_.on_gpu) {
+    device_ = transport_ == "peer" ? std::make_unique<parallel::HostDevice>(*mesh_, parallel_timeout(o_))
+                                   : std::make_unique<parallel::HostDevice>(*mesh_);
+    return;
   }
+  GpuTransport transport;
+  transport.peers = transport_ == "auto" || transport_ == "peer";
+  if (transport_ == "auto") {
+    transport.nccl = [this]() -> const parallel::NcclLibrary& {
+      load_nccl();
+      require_agreement(*mesh_, {{"transport", "nccl " + nccl_->version_text()}});
+      return *nccl_;
+    };
+  } else if (transport_ == "nccl") {
+    transport.nccl = [this]() -> const parallel::NcclLibrary& { return *nccl_; };
+  }
+  device_ = gpu_device(*mesh_, transport, parallel_timeout(o_));
+  if (transport_ == "auto") transport_ = nccl_ ? "nccl" : "peer";
+}
+
+void Rank::load_nccl() {
+  const char* const named = std::getenv("MXCHECK_NCCL");
+  nccl_.emplace(!o_.nccl.empty() ? o_.nccl : named == nullptr ? "" : named);
 }
 
 // Waits for all, and remembers who came last.
@@ -283,7 +301,7 @@ void Rank::compute(parallel::ExpertParallelLayer& layer) {
     const parallel::PassTimes times = pass == 0 ? layer.forward(x.data(), w1.data(), w2.data(), o.data(), parts)
                                                 : layer.backward(d_o.data(), w1.data(), w2.data(), dx.data(),
                                                                  dw1.data(), dw2.data(), ds.data(), parts);
-    mine_.sent[pass] = times.sent, mine_.local[pass] = times.local;
+    mine_.sent[pass] = times.sent;
     RankTimes& to = mine_.times[pass];
     double& best = parts == Parts::all ? to.together : parts == Parts::compute ? to.compute : to.transfers;
     best = best == 0 ? times.total : std::min(best, times.total);

@@ -31,7 +31,6 @@ std::vector<int> differing_ranks(const ParallelResult& result, std::size_t outpu
 struct PassSummary {
   double together = 0, transfers = 0, compute = 0;  // of the slowest rank
   std::uint64_t sent = 0, most_sent = 0;            // to other ranks: of all, of the one that sends most
-  std::uint64_t local = 0;
   // Bytes a second of the rank that sends most; the share of the shorter part that ran under the longer one.
   [[nodiscard]] double rate() const { return transfers > 0 ? static_cast<double>(most_sent) / transfers : 0; }
   [[nodiscard]] double hidden() const {
@@ -46,7 +45,7 @@ PassSummary summary_of(const ParallelResult& result, std::size_t pass) {
     s.together = std::max(s.together, r.times[pass].together);
     s.transfers = std::max(s.transfers, r.times[pass].transfers);
     s.compute = std::max(s.compute, r.times[pass].compute);
-    s.sent += r.sent[pass], s.local += r.local[pass];
+    s.sent += r.sent[pass];
     s.most_sent = std::max(s.most_sent, r.sent[pass]);
   }
   return s;
@@ -125,8 +124,7 @@ Json json_of(const ParallelOptions& o, const ParallelResult& result, bool equal)
                       {"compute_seconds", s.compute},
                       {"hidden", s.hidden()},
                       {"bytes_per_second", s.rate()},
-                      {"sent", static_cast<std::int64_t>(s.sent)},
-                      {"local", static_cast<std::int64_t>(s.local)}});
+                      {"sent", static_cast<std::int64_t>(s.sent)}});
   }
   return {{"launcher", result.launcher},
           {"transport", result.transport},

@@ -198,7 +198,7 @@ int run_rank(const ParityRunOptions& o, parallel::Mesh& mesh, int local_rank, co
     dismiss_followers(group);
     return code;
   }
-  // Ctrl-C reaches all ranks of a terminal; rank 0 ends the run.
+  // A launcher tells all ranks of a signal; rank 0 ends the run.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
   const std::unique_ptr<TrainingEngine> engine = parity_engine(o.engine, config, 0, o.threads, nullptr, &group);
   follow(*engine, group);
@@ -235,8 +235,8 @@ int run_ranks(const ParityRunOptions& o, const InputsOf& inputs, const LeadRun& 
   try {
     const auto place = parallel::find_rank([](const char* name) { return std::getenv(name); });
     if (!place || place->ranks == 1) {
-      const StopOnSignal stop;  // rank 0 ends the run, and its launcher waits for it
-      return launch_ranks(*o.ranks, kMeeting);
+      // A signal: rank 0 ends the run after the step that it is at.
+      return launch_ranks(*o.ranks, {.after_failure = kMeeting, .after_signal = kPatience});
     }
     if (place->ranks != *o.ranks) {
       throw Error(ErrorKind::usage, fmt::format("--ranks is {}, and {} has started {}: give both the same number",

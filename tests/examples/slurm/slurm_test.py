@@ -1,7 +1,8 @@
 """examples/slurm on a real cluster of this machine: slurm_test.py MXCHECK SOURCE_DIR
 
 Jobs are killed and requeued, a node dies, another is drained, the controller restarts. Nothing is lost or counted twice, and
-the verdict is that of one run, but for times. 77: Slurm is not installed, or this is not root.
+the verdict is that of one run, but for times. Ranks are those that srun starts. 77: Slurm is not installed, or this is not
+root.
 """
 
 import json
@@ -208,6 +209,18 @@ class Parity(OnACluster):
         verdict = json.loads(done.stdout.replace(f"{folder}/", ""), object_pairs_hook=lambda pairs: {k: v for k, v in pairs if k not in TIMES})
         verdict["runs"].sort(key=lambda run: run["file"])  # they are listed by when they began
         return done.returncode, verdict
+
+
+class Ranks(OnACluster):
+    def test_steps_of_srun_are_ranks_and_the_script_of_sbatch_is_none(self):
+        script = self.folder / "ranks.sbatch"
+        layer = f"{MXCHECK} parallel layer"
+        script.write_text(f"#!/bin/sh\n{layer} --ranks 3 && {layer} && MASTER_ADDR=127.0.0.1 srun {layer}\n")
+        out = self.folder / "ranks.log"
+        job = self.cluster.run("sbatch", "--parsable", "--nodes=2", "--ntasks=2", f"--output={out}", script)
+        self.assertEqual(self.ended(job), "0:0", out.read_text() + self.status())
+        heads = [line for line in out.read_text().splitlines() if " by " in line]
+        self.assertEqual(heads, [f"{ranks}; sockets; reference" for ranks in ("3 ranks by mxcheck", "1 rank by mxcheck", "2 ranks by srun")])
 
 
 if __name__ == "__main__":

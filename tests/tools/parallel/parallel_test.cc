@@ -2,6 +2,7 @@
 // and on GPUs of a driver of host memory.
 
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -97,25 +98,51 @@ TEST_F(Parallel, gpus_by_nccl_have_the_bits_of_the_host) {
   const std::string nccl = " --nccl " + kFake + "/libfake_nccl.so";
   for (const int ranks : {1, 2, 4}) {
     const std::string n = " --ranks " + std::to_string(ranks);
-    EXPECT_EQ(outputs(options + kOnGpu + nccl + n + " --chunks 2 --placement seed:3", kGpu), host);
+    EXPECT_EQ(outputs(options + kOnGpu + nccl + n + " --transport nccl --chunks 2 --placement seed:3", kGpu), host);
   }
   EXPECT_EQ(outputs(options + kOnGpu + " --one-gpu --ranks 3 --chunks 2", kGpu), host);
 }
 
+TEST_F(Parallel, memory_of_peers_gives_the_same_bits) {
+  const std::string options = "--tokens 90 --experts 5 --recipe dsv3 --dispatch fp8 --transport ";
+  const std::string sockets = outputs(options + "sockets --samples 2");
+  for (const int ranks : {1, 2, 5}) {
+    const std::string n = " --chunks 2 --placement seed:3 --samples 2 --ranks " + std::to_string(ranks);
+    EXPECT_EQ(outputs(options + "peer" + n), sockets);
+    if (ranks < 5) {
+      EXPECT_EQ(outputs(options + "peer" + n + " " + kOnGpu, kGpu), sockets);
+    }
+  }
+}
+
+TEST_F(Parallel, gpus_take_memory_of_peers_and_nccl_where_there_is_none) {
+  const std::string options = "--ranks 2 --nccl " + kFake + "/libfake_nccl.so " + kOnGpu;
+  expect_contains(layer(options, kGpu).out, "2 ranks by mxcheck; peer; fake_layer 1\n");
+  const std::string none = kGpu + "export FAKE_NO_IPC=1; ";
+  expect_contains(layer(options, none).out, "2 ranks by mxcheck; nccl 2.27.3; fake_layer 1\n");
+  const Answer refused = layer(options + " --transport peer", none);
+  EXPECT_EQ(refused.code, 3);
+  expect_contains(refused.err, {"rank 0 cannot show its memory: cuIpcGetMemHandle: ", "; use --transport nccl"});
+  const Answer shared = layer(options + " --transport peer --one-gpu", kGpu);
+  EXPECT_EQ(shared.code, 2);
+  expect_contains(shared.err, "--transport peer needs a GPU for each rank: leave out --one-gpu");
+}
+
 TEST_F(Parallel, times_are_those_of_both_parts_alone_and_together) {
-  const Answer answer =
-      layer("--ranks 2 --chunks 2 --samples 2 --link 450 --nccl " + kFake + "/libfake_nccl.so " + kOnGpu, kGpu);
+  const Answer answer = layer(
+      "--ranks 2 --chunks 2 --samples 2 --link 450 --transport nccl --nccl " + kFake + "/libfake_nccl.so " + kOnGpu,
+      kGpu);
   EXPECT_EQ(answer.code, 0) << answer.err;
   expect_contains(answer.out, {"2 ranks by mxcheck; nccl 2.27.3; fake_layer 1\n",
                                "together ms  transfers  compute  hidden", " of 450 GB/s"});
 }
 
 TEST_F(Parallel, a_machine_without_nccl_is_refused_by_its_name) {
-  const Answer answer = layer("--ranks 2 --nccl /nowhere/libnccl.so.2 " + kOnGpu, kGpu);
+  const Answer answer = layer("--ranks 2 --transport nccl --nccl /nowhere/libnccl.so.2 " + kOnGpu, kGpu);
   EXPECT_EQ(answer.code, 3);
   EXPECT_EQ(answer.out, "");
   expect_contains(answer.err, "NCCL cannot be loaded: /nowhere/libnccl.so.2");
-  EXPECT_EQ(layer("--ranks 2 " + kOnGpu, kGpu + "export MXCHECK_NCCL=/nowhere/libnccl.so.2; ").code, 3);
+  EXPECT_EQ(layer("--ranks 2 " + kOnGpu, kGpu + "export FAKE_NO_IPC=1 MXCHECK_NCCL=/nowhere/libnccl.so.2; ").code, 3);
 }
 
 TEST_F(Parallel, more_ranks_than_gpus_are_refused) {
@@ -190,6 +217,23 @@ TEST_F(Parallel, a_rank_that_does_not_arrive_is_named_and_no_process_hangs) {
   expect_contains(answer.err, "rank 2 did not reach 'backward 0' within 2 s of rank ");
 }
 
+TEST_F(Parallel, nor_do_they_where_memory_of_peers_is_waited_for) {
+  for (const std::string& engine : {std::string(), kOnGpu}) {
+    const Answer answer = layer("--ranks 3 --transport peer --delay 2:6 --timeout 2 " + engine, kGpu);
+    EXPECT_EQ(answer.code, 6);
+    expect_contains(answer.err, "rank 2 did not reach 'backward 0' within 2 s of rank ");
+  }
+}
+
+// Each token goes once to the other rank, also where all experts are there; a row a slot comes back.
+TEST_F(Parallel, a_token_travels_once_to_a_rank) {
+  const Answer answer =
+      layer("--ranks 2 --placement one --tokens 64 --width 128 --experts 8 --top-k 4 --chunks 3 --json");
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  const std::string dispatch = std::to_string(32 * 256), combine = std::to_string(32 * 4 * 256);
+  expect_contains(answer.out, {"\"sent_forward\": " + dispatch, "\"sent_forward\": " + combine});
+}
+
 TEST_F(Parallel, a_rank_that_ends_is_named_and_no_process_hangs) {
   const int port = some_port();
   std::vector<Answer> answers(3);
@@ -208,6 +252,43 @@ TEST_F(Parallel, a_rank_that_ends_is_named_and_no_process_hangs) {
   for (const std::size_t r : {0U, 1U}) {
     EXPECT_EQ(answers[r].code, 6);
     expect_contains(answers[r].err, "rank 2 ended before it had finished 'backward 0'");
+  }
+}
+
+// Killed in the middle of its passes, where the others wait for words in their memory.
+TEST_F(Parallel, a_rank_that_is_killed_is_named_where_memory_of_peers_is_waited_for) {
+  for (const std::string& engine : {std::string(), kOnGpu}) {
+    const std::string before =
+        kGpu + "export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 MASTER_PORT=" + std::to_string(some_port()) + "; ";
+    const std::string arguments = "parallel layer --transport peer --samples 1000 --chunks 2 --against none " + engine;
+    std::vector<Answer> answers(3);
+    std::vector<std::thread> ranks;
+    for (std::size_t r = 0; r < 3; ++r) {
+      ranks.emplace_back([&, r] {
+        const std::string killed = r == 2 ? " & sleep 3; kill -9 $!; exit 137" : "";
+        answers[r] = mxcheck(arguments + killed, before + "export RANK=" + std::to_string(r) + "; ");
+      });
+    }
+    for (std::thread& t : ranks) t.join();
+    for (const std::size_t r : {0U, 1U}) {
+      EXPECT_EQ(answers[r].code, 6) << answers[r].out;
+      expect_contains(answers[r].err, "rank 2 ended ");
+    }
+  }
+}
+
+// Our launcher alone gets the signal; the second rank sleeps for longer than the test may take.
+TEST_F(Parallel, a_signal_to_the_launcher_ends_its_ranks) {
+  for (const int signal : {15, 1}) {  // jobs of a shell ignore SIGINT
+    const auto begin = std::chrono::steady_clock::now();
+    const Answer answer = layer(
+        "--ranks 2 --delay 1:60 & pid=$!; "
+        "until pgrep -P $pid mxcheck > /dev/null; do sleep 0.02; done; sleep 0.3; kill -" +
+        std::to_string(signal) + " $pid; wait $pid; exit $?");
+    EXPECT_EQ(answer.code, 128 + signal) << answer.err;
+    EXPECT_EQ(answer.err,
+              "mxcheck: signal " + std::to_string(signal) + " (" + strsignal(signal) + ") ended the ranks\n");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   }
 }
 

@@ -268,6 +268,21 @@ TEST_F(Parity, ranks_of_a_resumed_run_compare_their_data) {
   EXPECT_EQ(with.code, 0) << with.err;
 }
 
+// The launcher alone gets the signal, and rank 0 ends the run.
+TEST_F(Parity, ranks_end_their_run_after_a_step_when_their_launcher_gets_a_signal) {
+  const std::string cut = "--batch 4 --microbatches 4 --steps 400 --evaluate-every 400 ";
+  const Answer stopped = run(cut +
+                             "--ranks 2 -o run.h5 & pid=$!; "
+                             "while [ ! -s run.h5.journal ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; exit $?");
+  if (has("run.h5")) GTEST_SKIP() << "the run was over before the signal came";
+  EXPECT_EQ(stopped.code, 128 + 15);
+  expect_contains(stopped.out, "go on with  mxcheck parity run --resume -o run.h5");
+  EXPECT_TRUE(has("run.h5.checkpoint")) << stopped.err;
+  ASSERT_EQ(mxcheck("parity run --resume --data text --threads 1 --ranks 4 -o run.h5").code, 0);
+  ASSERT_EQ(run(cut + "-o one.h5").code, 0);
+  EXPECT_EQ(read_run(dir / "run.h5").steps, read_run(dir / "one.h5").steps);
+}
+
 TEST_F(Parity, ranks_that_cannot_share_a_run_are_refused) {
   const Answer many = run("--batch 4 --microbatches 2 --ranks 4 -o run.h5");
   EXPECT_EQ(many.code, 2);

@@ -1,9 +1,13 @@
 // A CUDA driver of host memory, built as libcuda.so.1: as much of it as properties/process/cuda_driver.h asks for, so
 // that the gate's handling of CUDA candidates is tested where there is no GPU. Streams are queues that run when
-// somebody waits, as late as they can: of another stream only what an event asks for.
+// somebody waits, as late as they can: of another stream only what an event asks for. With FAKE_GPUS, memory can be
+// shown to other processes; FAKE_NO_IPC refuses that.
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -79,15 +83,40 @@ void note_use_of(int device) {
   const char* const path = std::getenv("FAKE_LOG");
   if (path != nullptr) std::ofstream(path, std::ios::app) << device << "\n";
 }
+
+// Thrown by work that waits for another process; it is done again later.
+struct NotYet {};
+constexpr int kNotReady = 600;
+
 // Work up to this number, which may have other streams do theirs.
 void run_until(void* stream, std::size_t number) {
   while (streams()[stream].begun < number) {
     Stream& s = streams()[stream];
-    const auto work = std::move(s.queue.front());
-    s.queue.pop_front(), ++s.begun;
+    const auto work = s.queue.front();
     work();
+    s.queue.pop_front(), ++s.begun;
   }
 }
+
+// Memory that other processes can open, in files without a name.
+struct Shared {
+  int process = 0;
+  int file = -1;
+  std::size_t bytes = 0;
+};
+std::map<std::uint64_t, Shared>& shared_memory() {
+  static std::map<std::uint64_t, Shared> all;
+  return all;
+}
+std::map<std::uint64_t, std::size_t>& opened_memory() {
+  static std::map<std::uint64_t, std::size_t> all;
+  return all;
+}
+std::uint64_t map_file(int file, std::size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? 0 : reinterpret_cast<std::uint64_t>(memory);
+}
+std::uint32_t& word_at(std::uint64_t at) { return *reinterpret_cast<std::uint32_t*>(at); }
 
 struct Event {
   void* stream = nullptr;
@@ -135,10 +164,66 @@ FAKE_EXPORT int cuGetErrorString(int code, const char** text) {
 }
 FAKE_EXPORT int cuMemAlloc_v2(std::uint64_t* memory, std::size_t bytes) {
   for (auto& [id, stream] : streams()) stream.invalidated = stream.invalidated || stream.capturing;
+  if (std::getenv("FAKE_GPUS") != nullptr) {
+    const int file = memfd_create("fake GPU", MFD_CLOEXEC);
+    *memory = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 ? map_file(file, bytes) : 0;
+    if (*memory == 0) return 2;
+    std::memset(reinterpret_cast<void*>(*memory), 0xA5, bytes);  // memory that is not written is no zero
+    shared_memory()[*memory] = {getpid(), file, bytes};
+    return 0;
+  }
   *memory = reinterpret_cast<std::uint64_t>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
   return *memory != 0 ? 0 : 2;
 }
-FAKE_EXPORT int cuMemFree_v2(std::uint64_t memory) { return std::free(reinterpret_cast<void*>(memory)), 0; }
+FAKE_EXPORT int cuMemFree_v2(std::uint64_t memory) {
+  const auto found = shared_memory().find(memory);
+  if (found == shared_memory().end()) return std::free(reinterpret_cast<void*>(memory)), 0;
+  munmap(reinterpret_cast<void*>(memory), found->second.bytes);
+  close(found->second.file);
+  return shared_memory().erase(found), 0;
+}
+FAKE_EXPORT int cuMemGetAddressRange_v2(std::uint64_t* begin, std::size_t* bytes, std::uint64_t inside) {
+  for (const auto& [at, shared] : shared_memory()) {
+    if (inside >= at && inside < at + shared.bytes) return *begin = at, *bytes = shared.bytes, 0;
+  }
+  return kInvalid;
+}
+struct IpcHandle {
+  Shared shared;
+  char rest[64 - sizeof(Shared)];
+};
+FAKE_EXPORT int cuIpcGetMemHandle(IpcHandle* handle, std::uint64_t memory) {
+  const auto found = shared_memory().find(memory);
+  if (found == shared_memory().end() || std::getenv("FAKE_NO_IPC") != nullptr) return kInvalid;
+  *handle = {};
+  handle->shared = found->second;
+  return 0;
+}
+FAKE_EXPORT int cuIpcOpenMemHandle_v2(std::uint64_t* memory, IpcHandle handle, unsigned) {
+  const std::string name =
+      "/proc/" + std::to_string(handle.shared.process) + "/fd/" + std::to_string(handle.shared.file);
+  const int file = open(name.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return kInvalid;
+  *memory = map_file(file, handle.shared.bytes);
+  close(file);
+  if (*memory != 0) opened_memory()[*memory] = handle.shared.bytes;
+  return *memory != 0 ? 0 : kInvalid;
+}
+FAKE_EXPORT int cuIpcCloseMemHandle(std::uint64_t memory) {
+  const auto found = opened_memory().find(memory);
+  if (found == opened_memory().end()) return kInvalid;
+  munmap(reinterpret_cast<void*>(memory), found->second);
+  return opened_memory().erase(found), 0;
+}
+FAKE_EXPORT int cuStreamWriteValue32_v2(void* stream, std::uint64_t to, std::uint32_t value, unsigned) {
+  return enqueue(stream, [=] { std::atomic_ref(word_at(to)).store(value, std::memory_order_release); });
+}
+// At least the value.
+FAKE_EXPORT int cuStreamWaitValue32_v2(void* stream, std::uint64_t at, std::uint32_t value, unsigned) {
+  return enqueue(stream, [=] {
+    if (std::atomic_ref(word_at(at)).load(std::memory_order_acquire) < value) throw NotYet();
+  });
+}
 FAKE_EXPORT int cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, void* stream) {
   return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
@@ -155,15 +240,22 @@ FAKE_EXPORT int cuStreamCreate(void** stream, unsigned) {
   *stream = std::malloc(1);
   return 0;
 }
+FAKE_EXPORT int cuStreamQuery(void* stream) {
+  try {
+    run_until(stream, streams()[stream].enqueued);
+    return device_error();
+  } catch (const NotYet&) {
+    return kNotReady;
+  }
+}
 FAKE_EXPORT int cuStreamSynchronize(void* stream) {
   Stream& s = streams()[stream];
   if (s.capturing) return s.invalidated = true, kCaptureInvalidated;
-  run_until(stream, s.enqueued);
+  while (cuStreamQuery(stream) == kNotReady) usleep(100);
   return device_error();
 }
 FAKE_EXPORT int cuStreamCreateWithPriority(void** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 FAKE_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) { return *least = 0, *greatest = -5, 0; }
-FAKE_EXPORT int cuStreamQuery(void* stream) { return cuStreamSynchronize(stream); }
 FAKE_EXPORT int cuEventCreate(void** event, unsigned) { return *event = new Event, 0; }
 FAKE_EXPORT int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), 0; }
 FAKE_EXPORT int cuEventRecord(void* event, void* stream) {
@@ -190,17 +282,18 @@ FAKE_EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
   *function = std::strcmp(name, "gather16") == 0 ? &words[1] : &words[0];
   return 0;
 }
-FAKE_EXPORT int cuLaunchKernel(void* function, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned,
-                               unsigned, void* stream, void** arguments, void**) {
+FAKE_EXPORT int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               void* stream, void** arguments, void**) {
   char* to = nullptr;
   const char* from = nullptr;
   const std::int32_t* index = nullptr;
-  std::uint64_t words = 0;
+  std::uint64_t words = 0, rows = 0;
   std::memcpy(&to, arguments[0], sizeof(to)), std::memcpy(&from, arguments[1], sizeof(from));
   std::memcpy(&index, arguments[2], sizeof(index)), std::memcpy(&words, arguments[3], sizeof(words));
+  std::memcpy(&rows, arguments[4], sizeof(rows));
   const std::size_t bytes = words * *static_cast<std::size_t*>(function);
   return enqueue(stream, [=] {
-    for (unsigned i = 0; i < rows; ++i)
+    for (std::uint64_t i = 0; i < rows; ++i)
       std::memcpy(to + i * bytes, from + static_cast<std::size_t>(index[i]) * bytes, bytes);
   });
 }
