@@ -1,4 +1,4 @@
-// The domain of dispatch and combine: to 16 ranks, 512 experts, 16,384 tokens, 8,192 columns, 16 slots a token.
+// The domain of dispatch and combine: to 320 ranks, 512 experts, 16,384 tokens, 20,480 columns, 64 slots a token.
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "properties/core/domain/usual_domain.h"
+#include "properties/core/layers/layers.h"
+#include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/operations/dispatch/operation.h"
 
@@ -18,15 +22,16 @@ namespace {
 
 constexpr std::int64_t kUnit = 8;  // tokens of a rank
 constexpr std::array<std::int64_t, 10> kTokens{0, 1, 2, 31, 32, 33, 129, 256, 1024, 4096};
-constexpr std::int64_t kMostTokens = 16'384;
-constexpr std::array<std::int64_t, 13> kCols{0, 1, 2, 8, 31, 32, 127, 128, 129, 256, 257, 1024, 4096};
-constexpr std::int64_t kMostCols = 8'192;
-constexpr std::array<std::int64_t, 7> kRanks{1, 2, 3, 4, 5, 8, 9};
-constexpr std::int64_t kMostRanks = 16;
+constexpr std::int64_t kMostTokens = 16'384;  // corner cases have more
+constexpr std::array<std::int64_t, 14> kCols{0, 1, 2, 8, 31, 32, 127, 128, 129, 256, 257, 1024, 4096, 8193};
+constexpr std::int64_t kMostCols = 20'480;
+constexpr std::array<std::int64_t, 10> kRanks{1, 2, 3, 4, 5, 8, 9, 17, 33, 65};
+constexpr std::int64_t kMostRanks = 320;
+constexpr std::int64_t kUsualRanks = 16;
 constexpr std::array<std::int64_t, 9> kExperts{1, 2, 3, 8, 9, 32, 65, 129, 256};
 constexpr std::int64_t kMostExperts = 512;
-constexpr std::array<std::int64_t, 6> kSlots{0, 1, 2, 3, 8, 9};
-constexpr std::int64_t kMostSlots = 16;
+constexpr std::array<std::int64_t, 8> kSlots{0, 1, 2, 3, 8, 9, 17, 33};
+constexpr std::int64_t kMostSlots = 64;
 constexpr std::array<std::int64_t, 4> kPercents{0, 1, 51, 100};
 constexpr std::int64_t kSmallWork = 20'000;
 
@@ -40,9 +45,56 @@ std::int64_t capacity_kind(const Case& c) {
   return capacity <= 1 ? capacity : capacity < even_share(c) ? 2 : 3;
 }
 
-class RoutedDomain final : public UsualDomain {
+// Tokens of a layer of production to its experts: d columns, the active ones of all experts. A kernel is compiled for a
+// width, or chosen by the number of experts.
+class RoutedLayers {
  public:
-  explicit RoutedDomain(const DomainRequest& request) : UsualDomain(request, kUnit) {
+  struct Use {
+    std::string layer;
+    std::string text;
+    const ProductionLayer* dimensions = nullptr;
+  };
+  RoutedLayers() = default;
+  explicit RoutedLayers(const OperationInfo& limits) : limits_(limits) {
+    for (const ProductionLayer& layer : production_layers()) {
+      if (layer.d % limits.cols_multiple != 0 || (limits.max_cols > 0 && layer.d > limits.max_cols)) continue;
+      uses_.push_back(
+          {layer.model, fmt::format("d = {}, {} of {} experts", layer.d, layer.active, layer.experts), &layer});
+    }
+  }
+
+  [[nodiscard]] const std::vector<Use>& uses() const { return uses_; }
+  [[nodiscard]] bool is(const Use& use, const Case& c) const {
+    const DispatchCase& own = dispatch_case(c);
+    const ProductionLayer& l = *use.dimensions;
+    return c.rows >= 1 && c.cols == l.d && own.experts == l.experts && own.k == l.active;
+  }
+  // Without a capacity: each expert would have rows.
+  [[nodiscard]] std::optional<Case> at(const Use& use, Case drawn, std::int64_t most, Draw& draw) const {
+    const ProductionLayer& l = *use.dimensions;
+    const std::int64_t high = std::clamp(most / (l.d * (l.active + 1)), kFewestTokens, kMostTokensOfLayer);
+    const auto rows =
+        draw_extent(kFewestTokens, std::max(limits_.rows_multiple, high), limits_.rows_multiple, kUnit, draw);
+    if (!rows || (limits_.max_rows > 0 && *rows > limits_.max_rows)) return std::nullopt;
+    drawn.rows = *rows, drawn.cols = l.d;
+    DispatchCase& own = dispatch_case(drawn);
+    own.experts = l.experts, own.k = l.active, own.capacity = 0;
+    const auto offsets = draw_groups(Groups::any, draw.between(1, kUsualRanks), drawn.rows, kUnit, draw);
+    own.ranks = offsets ? *offsets : std::vector<std::int64_t>{0, drawn.rows};
+    return drawn;
+  }
+
+ private:
+  static constexpr std::int64_t kFewestTokens = 3;
+  static constexpr std::int64_t kMostTokensOfLayer = 8;  // there are dozens of these cases
+
+  OperationInfo limits_;
+  std::vector<Use> uses_;
+};
+
+class RoutedDomain final : public LayeredDomain<RoutedLayers> {
+ public:
+  explicit RoutedDomain(const DomainRequest& request) : LayeredDomain(request, kUnit) {
     const bool combines = is_combine(variants().front());
     const auto own = [](auto member) {
       return [member](const Case& c) { return std::int64_t{dispatch_case(c).*member}; };
@@ -73,9 +125,14 @@ class RoutedDomain final : public UsualDomain {
     add_data();
     // Ranks, experts and their homes decide together where a row goes.
     interact({ranks_, experts_, homes_});
-    set_variants();
+    add_layers(RoutedLayers(limits()));
   }
 
+  [[nodiscard]] std::string family_of(const Variant& v) const override {
+    return is_combine(v)       ? (dispatch_of(v).weighted ? "weighted" : "not weighted")
+           : has_coded_rows(v) ? "codes"
+                               : "bf16";
+  }
   [[nodiscard]] std::int64_t small_work() const override { return kSmallWork; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
     return std::int64_t{1} << (suite == Suite::quick ? 21 : 22);
@@ -116,7 +173,7 @@ class RoutedDomain final : public UsualDomain {
     const ExtentRange cols{small_range(wanted, cols_, draw), limits().cols_multiple, 32};
     if (!draw_extents(c, rows, cols, Bin{0, limit, {}}, attempt, draw)) return false;
     const std::int64_t ranks =
-        is_wanted(wanted, ranks_) ? draw_value(wanted, ranks_, draw) : draw.between(1, kMostRanks);
+        is_wanted(wanted, ranks_) ? draw_value(wanted, ranks_, draw) : draw.between(1, kUsualRanks);
     for (int tries = 0; tries < 8; ++tries) {
       const auto kind = static_cast<Groups>(draw_kind(wanted, shares_, kGroupKinds, draw));
       const auto offsets = draw_groups(kind, ranks, c.rows, kUnit, draw);

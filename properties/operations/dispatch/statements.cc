@@ -40,7 +40,23 @@ DispatchCase shaped(Homes homes, std::int64_t experts, std::int64_t k, int drops
   return own;
 }
 
-// Corner cases. More than 2^16 tokens and slots, and 2^20 elements: indices of 16 or 20 bits go wrong.
+// So many tokens, the first slot of each that has one being of the same expert, that it has this number of rows.
+Case with_rows_of_one(const Variant& v, std::int64_t number, std::uint64_t seed) {
+  const std::int64_t most = 2 * number + 64;  // one token in eight has no slot
+  Case c = routed_corner(v, {most / 3, 0, most - most / 3}, 3, shaped(Homes::turns, 5, 2, 0, 100), Data::slots, seed);
+  const DrawnRoutes routes = expand_routes(c);
+  std::int64_t rows = 0;
+  for (c.rows = 0; rows < number && c.rows < most; ++c.rows) {
+    const auto at = static_cast<std::size_t>(c.rows);
+    const std::int64_t end = routes.token_offsets[at + 1];
+    rows += end > routes.token_offsets[at] ? 1 : 0;
+  }
+  dispatch_case(c).ranks = {0, c.rows / 3, c.rows / 3, c.rows};
+  return c;
+}
+
+// Corner cases. More than 2^16 tokens and slots, rows of an expert, those of one rank's tokens, and 2^20 elements:
+// indices and counts of 16 or 20 bits go wrong. Experts of as many rows as a tile, and of one more.
 std::vector<Case> routed_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases;
   const auto add = [&](const Sizes& ranks, std::int64_t cols, DispatchCase own, Data data) {
@@ -57,7 +73,9 @@ std::vector<Case> routed_corners(const Variant& v, Suite suite) {
     add({0, 33, 0}, 128, shaped(Homes::one, 5, 2, 0, 100), data);
   }
   add({40, 0, 0, 60}, 65, shaped(Homes::blocks, 512, 8), Data::slots);
-  add({33'000, 33'001}, 2, shaped(Homes::turns, 9, 2), Data::slots);
+  add({76'000, 4'001}, 2, shaped(Homes::turns, 9, 2, 0, 100), Data::slots);
+  for (const std::int64_t rows : {1, 64, 65, 128, 129, 256, 257})
+    cases.push_back(with_rows_of_one(v, rows, cases.size() + 1));
   if (suite == Suite::quick) return cases;
   add({500, 530}, 1024, shaped(Homes::scattered, 64, 8, 3, 20), Data::normal);
   add({33'000, 33'001}, 17, shaped(Homes::scattered, 300, 2, 1, 10, 300), Data::normal);

@@ -93,7 +93,7 @@ bool has_index_of_its_own(const Call& call) {
 
 // Masked groups have a count of rows each in place of offsets.
 bool has_counts(const Call& call) {
-  return call.operation == "matmul" && read<mxcheck_matmul_policy>(call.policy).grouping == MXCHECK_MASKED;
+  return call.operation.starts_with("matmul:") && read<mxcheck_matmul_policy>(call.policy).grouping == MXCHECK_MASKED;
 }
 
 // Before anything is indexed by them.

@@ -1,99 +1,13 @@
-// A right library (NARROW_OF names its file) with one fault in a narrow part of its domain, named by NARROW: from a
-// width on, from the ninth expert on, at one address. The catalogue has what each is.
+// Faults of block scaling, GEMMs and routers.
 
-#include <dlfcn.h>
-#include <fnmatch.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
-#include <utility>
-#include <vector>
+#include <cstdlib>
 
-#include "kernels/candidate_matmul.h"
-#include "kernels/candidate_route.h"
 #include "numerics/format/codec.h"
-#include "tests/libraries/right/right_call.h"
+#include "tests/libraries/wrong/narrow/narrow.h"
 
+namespace narrow {
 namespace {
-
-// A call: its policy as each operation has it, its tensors by number.
-struct View {
-  const mxcheck_call& call;
-
-  [[nodiscard]] const mxcheck_policy& p() const { return *call.policy; }
-  [[nodiscard]] const mxcheck_matmul_policy& matmul() const {
-    return *reinterpret_cast<const mxcheck_matmul_policy*>(call.policy);
-  }
-  [[nodiscard]] const mxcheck_route_policy& route() const {
-    return *reinterpret_cast<const mxcheck_route_policy*>(call.policy);
-  }
-  [[nodiscard]] bool is_format(std::string_view name) const { return name == p().format; }
-  [[nodiscard]] bool has_recipe(std::string_view name) const { return name == p().recipe; }
-  [[nodiscard]] bool has_block(std::int64_t rows, std::int64_t cols) const {
-    return p().block_rows == rows && p().block_cols == cols;
-  }
-  [[nodiscard]] const DLTensor& in(int i) const { return call.inputs[i]; }
-  [[nodiscard]] const DLTensor& out(int i) const { return call.outputs[i]; }
-  static std::byte* data(const DLTensor& t) { return static_cast<std::byte*>(t.data) + t.byte_offset; }
-  static std::uintptr_t address(const DLTensor& t) { return reinterpret_cast<std::uintptr_t>(data(t)); }
-  static std::int64_t count(const DLTensor& t) { return t.ndim == 2 ? t.shape[0] * t.shape[1] : t.shape[0]; }
-  template <class T>
-  static T* values(const DLTensor& t) {
-    return reinterpret_cast<T*>(data(t));
-  }
-
-  // Offsets or row index, which are told apart by their type; null where the call has none.
-  [[nodiscard]] const DLTensor* integers(int bits) const {
-    for (int i = 1; i < call.num_inputs; ++i) {
-      if (in(i).dtype.code == kDLInt && in(i).dtype.bits == bits) return &in(i);
-    }
-    return nullptr;
-  }
-  [[nodiscard]] std::int64_t experts() const {
-    const DLTensor* offsets = integers(64);
-    return offsets == nullptr ? 1 : offsets->shape[0] - 1;
-  }
-  // The last row of this expert; -1 where it has none.
-  [[nodiscard]] std::int64_t last_row_of(std::int64_t expert) const {
-    const DLTensor* offsets = integers(64);
-    if (offsets == nullptr || experts() <= expert) return -1;
-    const std::int64_t* o = values<std::int64_t>(*offsets);
-    return o[expert + 1] > o[expert] ? o[expert + 1] - 1 : -1;
-  }
-};
-
-// The lowest bit of one byte turned: of row `row`, column `col` of an output.
-void spoil(const DLTensor& t, std::int64_t row, std::int64_t col) {
-  const std::int64_t rows = t.ndim == 2 ? t.shape[0] : 1;
-  const std::int64_t cols = t.ndim == 2 ? t.shape[1] : t.shape[0];
-  if (row < 0 || row >= rows || col < 0 || col >= cols) return;
-  View::data(t)[static_cast<std::size_t>(row * cols + col) * (t.dtype.bits / 8)] ^= std::byte{1};
-}
-void spoil_row(const DLTensor& t, std::int64_t row) {
-  const std::int64_t cols = t.ndim == 2 ? t.shape[1] : t.shape[0];
-  for (std::int64_t j = 0; j < cols; ++j) spoil(t, row, j);
-}
-void spoil_last(const DLTensor& t) { spoil(t, t.ndim == 2 ? t.shape[0] - 1 : 0, t.shape[t.ndim - 1] - 1); }
-
-void spoil_if(bool is_so, const DLTensor& t, std::int64_t row, std::int64_t col) {
-  if (is_so) spoil(t, row, col);
-}
-void spoil_row_if(bool is_so, const DLTensor& t, std::int64_t row) {
-  if (is_so) spoil_row(t, row);
-}
-void spoil_last_if(bool is_so, const DLTensor& t) {
-  if (is_so) spoil_last(t);
-}
-
-struct Fault {
-  std::string_view name;
-  std::string_view operation;  // as in fnmatch
-  void (*after)(const View&);  // spoils what a right library wrote
-  // Where not null: the call that the right library gets instead.
-  void (*before)(View&, mxcheck_route_policy&) = nullptr;
-};
 
 double value_at(const DLTensor& x, std::int64_t row, std::int64_t col) {
   const std::int64_t stride = x.strides == nullptr ? x.shape[1] : x.strides[0];
@@ -195,12 +109,17 @@ constexpr Fault kFaults[] = {
                      v.out(1));
      }},
     {"a_scale_of_0_is_none", "route", nullptr,
-     [](View&, mxcheck_route_policy& p) {
-       if (p.scale == 0) p.scale = 1;
+     [](Asked& a) {
+       float& scale = a.policy<mxcheck_route_policy>().scale;
+       if (scale == 0) scale = 1;
      }},
     {"a_negative_scale_loses_its_sign", "route", nullptr,
-     [](View&, mxcheck_route_policy& p) { p.scale = std::fabs(p.scale); }},
-    {"a_seed_of_48_bits", "route_round", nullptr, [](View&, mxcheck_route_policy& p) { p.seed &= 0xFFFF'FFFF'FFFF; }},
+     [](Asked& a) {
+       float& scale = a.policy<mxcheck_route_policy>().scale;
+       scale = std::fabs(scale);
+     }},
+    {"a_seed_of_48_bits", "route_round", nullptr,
+     [](Asked& a) { a.policy<mxcheck_route_policy>().seed &= 0xFFFF'FFFF'FFFF; }},
     // That none of the reports on missed libraries has: index widths, counters, fast paths for odd sizes, arguments
     // that few
     // callers pass.
@@ -233,7 +152,8 @@ constexpr Fault kFaults[] = {
        auto* experts = View::values<std::int32_t>(v.out(0));
        for (std::int64_t i = 0; i < View::count(v.out(0)); ++i) experts[i] &= 0xFF;
      }},
-    {"a_step_of_32_bits", "route_round", nullptr, [](View&, mxcheck_route_policy& p) { p.step &= 0xFFFF'FFFF; }},
+    {"a_step_of_32_bits", "route_round", nullptr,
+     [](Asked& a) { a.policy<mxcheck_route_policy>().step &= 0xFFFF'FFFF; }},
     {"gradient_of_the_33rd_slot", "route_backward",
      [](const View& v) { spoil_row_if(v.route().top_k > 32, v.out(0), v.p().rows - 1); }},
     // At a layer's dimensions alone: a width of gpt-oss whose last rows are no whole block; Kimi-K2's router.
@@ -274,67 +194,8 @@ constexpr Fault kFaults[] = {
        if (v.experts() > 1 && o[v.experts()] == o[v.experts() - 1]) spoil_last(v.out(0));
      }}};
 
-using right::variable;  // what it gives ends with a NUL
-
-// Ends the process for a name that no fault has: a test that misspells one must not pass.
-const Fault& fault() {
-  static const Fault& chosen = []() -> const Fault& {
-    for (const Fault& one : kFaults) {
-      if (one.name == variable("NARROW")) return one;
-    }
-    std::fprintf(stderr, "no fault %s\n", variable("NARROW").data());
-    std::abort();
-  }();
-  return chosen;
-}
-
-const mxcheck_candidate_table& right_table() {
-  static const mxcheck_candidate_table& table = []() -> const mxcheck_candidate_table& {
-    void* library = dlopen(variable("NARROW_OF").data(), RTLD_NOW);
-    if (library == nullptr) std::abort();
-    return *reinterpret_cast<mxcheck_candidate_function>(dlsym(library, MXCHECK_CANDIDATE_SYMBOL))();
-  }();
-  return table;
-}
-
-template <std::size_t kOperation>
-mxcheck_status run(const mxcheck_call* call) {
-  const mxcheck_operation& right = right_table().operations[kOperation];
-  const bool spoils = right::has_fields(call) && fnmatch(fault().operation.data(), right.name, 0) == 0;
-  mxcheck_call changed{};
-  mxcheck_route_policy policy{};
-  const mxcheck_call* given = call;
-  if (spoils && fault().before != nullptr && call->policy != nullptr && call->policy->size >= sizeof(policy)) {
-    changed = *call;
-    std::memcpy(static_cast<void*>(&policy), call->policy, sizeof(policy));
-    changed.policy = &policy.policy;
-    View view{changed};
-    fault().before(view, policy);
-    given = &changed;
-  }
-  const mxcheck_status status = right.run(given);
-  if (status == MXCHECK_OK && spoils && fault().after != nullptr) fault().after(View{*call});
-  return status;
-}
-
-template <std::size_t... kAll>
-std::vector<mxcheck_operation> wrapped(std::index_sequence<kAll...>) {
-  constexpr std::array<mxcheck_status (*)(const mxcheck_call*), sizeof...(kAll)> runs{run<kAll>...};
-  std::vector<mxcheck_operation> operations;
-  for (int i = 0; i < right_table().num_operations; ++i) {
-    if (static_cast<std::size_t>(i) >= runs.size()) std::abort();
-    operations.push_back(right_table().operations[i]);
-    operations.back().run = runs[static_cast<std::size_t>(i)];
-  }
-  return operations;
-}
-
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table* mxcheck_candidate() {
-  static const std::vector<mxcheck_operation> operations = wrapped(std::make_index_sequence<24>());
-  static mxcheck_candidate_table table = right_table();
-  fault();
-  table.name = "narrow", table.operations = operations.data();
-  return &table;
-}
+std::span<const Fault> faults_of_blocks_gemms_and_routers() { return kFaults; }
+
+}  // namespace narrow
