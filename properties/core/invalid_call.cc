@@ -11,6 +11,7 @@
 #include "numerics/bytes.h"
 #include "numerics/format/format.h"
 #include "properties/core/check.h"
+#include "properties/core/rng.h"
 
 namespace mxcheck {
 
@@ -77,15 +78,20 @@ bool set_col_stride(CallTensor& t, std::int64_t stride) {
   return true;
 }
 
-bool set_last_index(Call& call, std::int32_t value) {
+bool set_one_index(Call& call, std::int32_t value) {
   for (CallTensor& input : call.inputs) {
-    if (input.is_index && input.bytes != 0)
-      return change_value(call, input, static_cast<std::size_t>(input.shape[0]) - 1, value);
+    if (input.is_index && input.bytes != 0) return change_one(call, input, value);
   }
   return false;
 }
 
 }  // namespace
+
+std::uint64_t hash_of_bytes(const CallTensor& input) {
+  constexpr std::uint64_t kMost = 4096;
+  const std::string_view bytes(reinterpret_cast<const char*>(input.data), std::min(input.bytes, kMost));
+  return derived_seed(input.bytes, bytes);
+}
 
 std::vector<InvalidCall> common_invalid_calls() {
   const auto with_defect = [](CallDefect defect) { return [defect](Call& c) { return c.defect = defect, true; }; };
@@ -366,9 +372,9 @@ std::vector<InvalidCall> misplaced_offsets(std::uint64_t drawn) {
 
 std::vector<InvalidCall> invalid_row_index() {
   return {
-      {"a row index is negative", [](Call& c) { return set_last_index(c, -1); }},
+      {"a row index is negative", [](Call& c) { return set_one_index(c, -1); }},
       {"a row index is the number of rows that there are",
-       [](Call& c) { return set_last_index(c, static_cast<std::int32_t>(c.inputs[0].shape[0])); }},
+       [](Call& c) { return set_one_index(c, static_cast<std::int32_t>(c.inputs[0].shape[0])); }},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <vector>
 
 #include "properties/core/operation.h"
@@ -80,6 +81,18 @@ bool change_value(Call& call, CallTensor& input, std::size_t at, T value) {
   std::memcpy(bytes.data() + at * sizeof(T), &value, sizeof(T));
   input.data = call.own(std::move(bytes));
   return true;
+}
+
+// A number that tells lists of integers apart.
+std::uint64_t hash_of_bytes(const CallTensor& input);
+
+// One of the integers of an input changed: the first, the last or the one in the middle, by what the input holds.
+template <class T>
+bool change_one(Call& call, CallTensor& input, T value) {
+  const std::size_t count = input.bytes / sizeof(T);
+  if (count == 0) return false;
+  const std::size_t places[] = {0, count / 2, count - 1};
+  return change_value(call, input, places[hash_of_bytes(input) % std::size(places)], value);
 }
 
 }  // namespace mxcheck

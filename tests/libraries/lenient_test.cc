@@ -11,7 +11,10 @@ using mxcheck::test::ShellAnswer, mxcheck::test::WrongLibrary;
 
 const char* right_of(const WrongLibrary& one) {
   const std::string of = one.value("of", "cpu");
-  return of == "matmul" ? MXCHECK_HOST_MATMUL : of == "layer" ? MXCHECK_CPU_LAYER_LIBRARY : MXCHECK_CPU_LIBRARY;
+  if (of == "matmul") return MXCHECK_HOST_MATMUL;
+  if (of == "layer") return MXCHECK_CPU_LAYER_LIBRARY;
+  if (of == "nvfp4") return MXCHECK_CPU_NVFP4_LIBRARY;
+  return of == "whole_layers" ? MXCHECK_REFERENCE_CANDIDATE : MXCHECK_CPU_LIBRARY;
 }
 
 ShellAnswer gate(const WrongLibrary& one) {
@@ -55,7 +58,9 @@ class NarrowFaults : public testing::TestWithParam<WrongLibrary> {};
 
 TEST_P(NarrowFaults, are_found) {
   const WrongLibrary& one = GetParam();
-  const std::string environment = "NARROW=" + one.name + " NARROW_OF=" + right_of(one);
+  // Of whole layers a fifth of the variants, which a minute is enough for.
+  const std::string environment =
+      "REFERENCE='operations=moe_forward,moe_backward;one_of=5' NARROW=" + one.name + " NARROW_OF=" + right_of(one);
   const std::string suite = one.value("suite", "quick");
   expect_found(mxcheck::test::gate_on(MXCHECK_NARROW_LIBRARY, environment,
                                       "--seed 1 --suite " + suite + " --only " + one.found_by + " 2>&1"),

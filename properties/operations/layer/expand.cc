@@ -373,10 +373,8 @@ std::vector<InvalidCall> invalid_swiglu_policies() {
   };
 }
 
-template <class T>
-bool change_last(Call& call, T value) {
-  CallTensor& slots = call.inputs.back();
-  return change_value(call, slots, slots.bytes / sizeof(T) - 1, value);
+bool change_one_slot(Call& call, std::int64_t row) {
+  return change_one(call, call.inputs.back(), static_cast<std::int32_t>(row));
 }
 
 bool with_token_offset(Call& call, std::size_t at, std::int64_t value) {
@@ -404,9 +402,8 @@ std::vector<InvalidCall> aggregate_refusals() {
        [](Call& c) { return with_token_offset(c, last_offset(c), slots_of(c) + 1); }},
       {"token_offsets end before the last slot",
        [](Call& c) { return with_token_offset(c, last_offset(c), slots_of(c) - 1); }},
-      {"the last slot's row is -2", [](Call& c) { return change_last<std::int32_t>(c, -2); }},
-      {"the last slot's row is the number of rows of y",
-       [](Call& c) { return change_last(c, static_cast<std::int32_t>(c.inputs[0].shape[0])); }},
+      {"a slot's row is -2", [](Call& c) { return change_one_slot(c, -2); }},
+      {"a slot's row is the number of rows of y", [](Call& c) { return change_one_slot(c, c.inputs[0].shape[0]); }},
   };
 }
 

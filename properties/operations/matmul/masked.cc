@@ -130,18 +130,15 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> open_rows(const Case& c, st
 
 namespace {
 
-// Changes the last count of masked groups to count(capacity).
-InvalidCall last_count(const char* how, std::int64_t (*count)(std::int64_t capacity)) {
+// Changes a count of masked groups to count(capacity).
+InvalidCall one_count(const char* how, std::int64_t (*count)(std::int64_t capacity)) {
   return {how, [=](Call& call) {
             const auto p = read<mxcheck_matmul_policy>(call.policy);
             if (p.grouping != MXCHECK_MASKED) return false;
             const auto list =
                 std::find_if(call.inputs.begin(), call.inputs.end(), [](const CallTensor& t) { return t.is_counts; });
             if (list == call.inputs.end() || list->bytes == 0) return false;
-            std::vector<std::int64_t> counts = values_in<std::int64_t>({list->data, list->bytes});
-            counts.back() = count(p.policy.rows / static_cast<std::int64_t>(counts.size()));
-            list->data = call.own(to_bytes(counts));
-            return true;
+            return change_one(call, *list, count(p.policy.rows / list->shape[0]));
           }};
 }
 
@@ -149,8 +146,8 @@ InvalidCall last_count(const char* how, std::int64_t (*count)(std::int64_t capac
 
 std::vector<InvalidCall> invalid_counts() {
   return {
-      last_count("a count is the capacity and one more", [](std::int64_t capacity) { return capacity + 1; }),
-      last_count("a count is negative", [](std::int64_t) { return std::int64_t{-1}; }),
+      one_count("a count is the capacity and one more", [](std::int64_t capacity) { return capacity + 1; }),
+      one_count("a count is negative", [](std::int64_t) { return std::int64_t{-1}; }),
       {"there is a row index, which masked groups have not",
        [](Call& c) {
          return read<mxcheck_matmul_policy>(c.policy).grouping == MXCHECK_MASKED && unwanted_row_index().make(c);

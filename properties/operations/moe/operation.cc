@@ -7,6 +7,7 @@
 #include "properties/core/case_text.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
+#include "properties/core/rng.h"
 #include "properties/operations/moe/problem.h"
 
 namespace mxcheck {
@@ -110,7 +111,8 @@ Policy MoeOperation::policy(const Case& c) const {
   p.inner = moe_case(c).inner, p.experts = moe_experts(c), p.routed = moe_routed(c);
   p.gate_up = moe_of(c.variant).gate_up;
   const LayerRandom random = random_of(c);
-  p.seed = random.seed, p.step = random.step, p.layer = random.layer;
+  p.seed = random.seed, p.layer = random.layer;
+  p.step = random.step | random_word(random.seed, random.step) << 32;  // words take the step modulo 2^32
   return pack(p);
 }
 
@@ -164,8 +166,8 @@ std::int64_t routed_of(const Call& call) { return read<M>(call.policy).routed; }
 std::int64_t slots_of(Call& call) { return token_rows(call).shape[0]; }
 std::size_t last_of(const CallTensor& t) { return static_cast<std::size_t>(t.shape[0]) - 1; }
 
-bool change_last_index(Call& call, CallTensor& t, std::int64_t value) {
-  return t.shape[0] > 0 && change_value(call, t, last_of(t), static_cast<std::int32_t>(value));
+bool change_one_index(Call& call, CallTensor& t, std::int64_t value) {
+  return change_one(call, t, static_cast<std::int32_t>(value));
 }
 
 std::vector<InvalidCall> invalid_policies() {
@@ -220,12 +222,11 @@ std::vector<InvalidCall> invalid_routes() {
        [](Call& c) {
          return change_value<std::int64_t>(c, token_offsets(c), last_of(token_offsets(c)), slots_of(c) - 1);
        }},
-      {"the last row is of token -1", [](Call& c) { return change_last_index(c, row_token(c), -1); }},
-      {"the last row is of a token that there is not",
-       [](Call& c) { return change_last_index(c, row_token(c), read<M>(c.policy).policy.rows); }},
-      {"the last slot's row is -2", [](Call& c) { return change_last_index(c, token_rows(c), -2); }},
-      {"the last slot's row is the number of rows",
-       [](Call& c) { return change_last_index(c, token_rows(c), routed_of(c)); }},
+      {"a row is of token -1", [](Call& c) { return change_one_index(c, row_token(c), -1); }},
+      {"a row is of a token that there is not",
+       [](Call& c) { return change_one_index(c, row_token(c), read<M>(c.policy).policy.rows); }},
+      {"a slot's row is -2", [](Call& c) { return change_one_index(c, token_rows(c), -2); }},
+      {"a slot's row is the number of rows", [](Call& c) { return change_one_index(c, token_rows(c), routed_of(c)); }},
       {"the first input has a row more", [](Call& c) { return c.inputs[0].shape[0] += 1, true; }},
   };
 }

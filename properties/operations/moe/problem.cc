@@ -79,7 +79,14 @@ class Inputs {
 LayerRandom random_of(const Case& c) {
   if (moe_case(c).random) return *moe_case(c).random;
   const std::uint64_t word = random_word(c.seed, 0x6D6F65);
-  return {random_word(c.seed, 0x73656564), static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 48)};
+  LayerRandom random{random_word(c.seed, 0x73656564), static_cast<std::uint32_t>(word),
+                     static_cast<std::uint32_t>(word >> 48)};
+  // The first layer and the first step are usual, and a seed of 0 is one like others.
+  const std::uint64_t zeros = random_word(c.seed, 0x7A65726F) % 8;
+  if (zeros == 0) random.seed = 0;
+  if (zeros == 1) random.step = 0;
+  if (zeros == 2) random.layer = 0;
+  return random;
 }
 
 MoeProblem::MoeProblem(const Case& from) : MoeProblem(from, expand_moe(from)) {}

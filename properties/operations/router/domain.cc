@@ -142,7 +142,8 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
 
  protected:
   [[nodiscard]] std::int64_t work_of(const Case& c) const override {
-    const std::int64_t slots = c.rows * (metadata_ && route_case(c).top_k == 0 ? 7 : route_case(c).top_k);
+    const std::int64_t slots =
+        c.rows * (metadata_ && route_case(c).top_k == 0 ? most_ragged_slots(c) : route_case(c).top_k);
     const std::int64_t padding = domain_has_tile(c.variant) ? c.cols * route_case(c).tile / 8 : 0;
     return std::max({c.rows * std::max(metadata_ ? 1 : c.cols, c.stride), slots, padding});
   }
@@ -363,8 +364,8 @@ void check_metadata(const Case& c) {
   const RouteCase& own = route_case(c);
   require(c.plants.empty() && c.stride == 0, "route_metadata has neither plants nor a stride");
   require(own.top_k >= 0 && c.cols >= 1, "k is 0 or more, and there is an expert");
-  // A ragged token has at most 7 slots (expand.cc).
-  const std::int64_t width = own.top_k == 0 ? 7 : own.top_k;
+  require(own.ragged >= 0 && own.ragged <= kMostRows, "ragged is the number of slots that a token has at most");
+  const std::int64_t width = own.top_k == 0 ? most_ragged_slots(c) : own.top_k;
   require(c.rows <= kMostRows / width && c.cols <= kMostRows / own.tile, "more slots or rows than int32 can count");
 }
 
@@ -497,6 +498,7 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
   simpler.with([](Case& n) { route_case(n).step = 0; });
   simpler.with([](Case& n) { route_case(n).layer = 0; });
   simpler.with([](Case& n) { route_case(n).drops = 0; });
+  simpler.with([](Case& n) { route_case(n).ragged = 0; });
   simpler.with([](Case& n) { route_case(n).loads = Loads::equal; });
   simpler.plainer_data();
   for (std::size_t i = 0; i < c.plants.size(); ++i)

@@ -43,15 +43,20 @@ struct RouteCase {
   float scale = 1;         // of the losses: the coefficient
   std::uint64_t step = 0;  // with the case's seed
   std::uint32_t layer = 0;
-  int drops = 0;  // route_metadata, route_backward: percent of the routes that are -1
+  int drops = 0;   // route_metadata, route_backward: percent of the routes that are -1
+  int ragged = 0;  // route_metadata, tokens of any number of slots: at most so many, 0 for kMostRaggedSlots
   Loads loads = Loads::equal;
   friend bool operator==(const RouteCase&, const RouteCase&) = default;
 };
 
 inline const RouteVariant& route_of(const Variant& v) { return v.own.get<RouteVariant>(); }
 inline RouteVariant& route_of(Variant& v) { return v.own.edit<RouteVariant>(); }
+inline constexpr std::int64_t kMostRaggedSlots = 7;  // of a token
 inline const RouteCase& route_case(const Case& c) { return c.own.get<RouteCase>(); }
 inline RouteCase& route_case(Case& c) { return c.own.edit<RouteCase>(); }
+inline std::int64_t most_ragged_slots(const Case& c) {
+  return route_case(c).ragged == 0 ? kMostRaggedSlots : route_case(c).ragged;
+}
 
 // One of the operations, and which of the fields above are its own.
 struct RouteKind {

@@ -128,6 +128,7 @@ std::string RouteOperation::shape_text(const Case& c) const {
   if (own.step != 0) text += fmt::format(" step={}", own.step);
   if (own.layer != 0) text += fmt::format(" layer={}", own.layer);
   if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
+  if (own.ragged != 0) text += fmt::format(" ragged={}", own.ragged);
   if (own.loads != Loads::equal) text += fmt::format(" loads={}", kLoads[static_cast<std::size_t>(own.loads)]);
   return text;
 }
@@ -145,7 +146,7 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
          f.word("weights", v.renormalize, kWeights) || f.number("k", own.top_k) || f.number("groups", own.groups) ||
          f.number("kept", own.groups_kept) || f.number("tile", own.tile) || f.number("capacity", own.capacity) ||
          f.number("scale", own.scale) || f.number("step", own.step) || f.number("layer", own.layer) ||
-         f.number("drops", own.drops) || f.word("loads", own.loads, kLoads);
+         f.number("drops", own.drops) || f.number("ragged", own.ragged) || f.word("loads", own.loads, kLoads);
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {
@@ -213,10 +214,9 @@ InvalidCall where(bool (*applies)(const Call&), const char* how, Change change) 
 }
 
 // The experts of routes, among the inputs of route_backward and route_metadata; the counts of route_balance_loss.
-bool with_last_index(Call& c, std::int32_t value) {
+bool with_one_index(Call& c, std::int32_t value) {
   for (CallTensor& input : c.inputs) {
-    if (input.is_index && input.bytes != 0)
-      return change_value(c, input, input.bytes / sizeof(std::int32_t) - 1, value);
+    if (input.is_index && input.bytes != 0) return change_one(c, input, value);
   }
   return false;
 }
@@ -324,12 +324,12 @@ std::vector<InvalidCall> invalid_tensors_of_routers() {
          return true;
        }},
       {"the loss is BF16", [](Call& c) { return kind_of(c).is_loss && (c.outputs[0].dtype = Format::bf16, true); }},
-      {"the last route's expert is -2", [](Call& c) { return !counts_routes(c) && with_last_index(c, -2); }},
-      {"the last route's expert is the number of experts",
+      {"a route's expert is -2", [](Call& c) { return !counts_routes(c) && with_one_index(c, -2); }},
+      {"a route's expert is the number of experts",
        [](Call& c) {
-         return !counts_routes(c) && with_last_index(c, static_cast<std::int32_t>(read<P>(c.policy).policy.cols));
+         return !counts_routes(c) && with_one_index(c, static_cast<std::int32_t>(read<P>(c.policy).policy.cols));
        }},
-      {"the last expert's count is -1", [](Call& c) { return counts_routes(c) && with_last_index(c, -1); }},
+      {"an expert's count is -1", [](Call& c) { return counts_routes(c) && with_one_index(c, -1); }},
       {"no expert has a route",
        [](Call& c) {
          if (!counts_routes(c) || read<P>(c.policy).policy.rows == 0) return false;

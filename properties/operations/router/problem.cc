@@ -251,8 +251,6 @@ Table MetadataProblem::table() const {
 
 namespace {
 
-constexpr std::int64_t kMostRaggedSlots = 7;  // of a token
-
 // Roughly normal.
 double bell(std::uint64_t word) { return four_uniforms(word) * 1.75; }
 
@@ -485,9 +483,10 @@ std::vector<std::int32_t> expand_counts(const Case& c) {
 std::vector<std::int64_t> expand_token_offsets(const Case& c) {
   std::vector<std::int64_t> offsets{0};
   offsets.reserve(static_cast<std::size_t>(c.rows) + 1);
+  const auto most = static_cast<std::uint64_t>(most_ragged_slots(c));
   for (std::int64_t t = 0; t < c.rows; ++t) {
     const std::uint64_t word = random_word(c.seed ^ 0x0FF5, static_cast<std::uint64_t>(t));
-    offsets.push_back(offsets.back() + static_cast<std::int64_t>(word % (kMostRaggedSlots + 1)));
+    offsets.push_back(offsets.back() + static_cast<std::int64_t>(word % (most + 1)));
   }
   return offsets;
 }

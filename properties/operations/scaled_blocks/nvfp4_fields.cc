@@ -199,15 +199,18 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
   Nvfp4Random r;
   if (o.is_stochastic()) {
     r.key = draw.word() >> (draw.chance(30) ? 32 : 0);
+    if (r.key % 16 == 0) r.key = 0;            // a number like others
     const std::uint64_t kind = draw.below(4);  // where the carry into the counter's second word is, or none
-    if (kind == 1) {  // bytes: or where n passes 2^64, which is no whole number of the counter's words
-      const std::uint64_t limit = o.has_bytes() && draw.chance(50) ? 0 : elements_of_first_word(o);
+    if (kind == 1) {                           // or where n passes 2^64, which carries into no word
+      const std::uint64_t limit = draw.chance(50) ? 0 : elements_of_first_word(o);
       r.offset = limit - draw.below(static_cast<std::uint64_t>(std::max<std::int64_t>(2, c.elements())));
     }
     if (kind == 2) r.offset = draw.word() >> draw.below(40);
     if (kind == 3) r.offset = draw.below(1000);
     const auto words = [&draw] {
-      return std::array{static_cast<std::uint32_t>(draw.word()), static_cast<std::uint32_t>(draw.word() >> 60)};
+      const auto third = static_cast<std::uint32_t>(draw.word());
+      const std::uint64_t word = draw.word();
+      return std::array{third, static_cast<std::uint32_t>(word % 2 == 0 ? word >> 60 : word >> 32)};
     };
     if (draw.chance(70)) r.counter = words();
     if (o.has_both) r.column_counter = words();

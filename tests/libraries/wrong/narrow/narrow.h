@@ -139,7 +139,6 @@ struct Fault {
 // The tables, by what they are about.
 std::span<const Fault> faults_of_blocks_gemms_and_routers();
 std::span<const Fault> faults_of_routed_rows();
-std::span<const Fault> faults_of_nvfp4();
-std::span<const Fault> faults_of_layers();
+std::span<const Fault> faults_of_random_words_and_routes();
 
 }  // namespace narrow
