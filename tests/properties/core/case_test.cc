@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -333,9 +335,24 @@ TEST(InvalidCall, a_row_index_is_made_wrong_where_there_is_one) {
     EXPECT_TRUE(invalid.make(gathered.call));
     const CallTensor& index = gathered.call.inputs.back();
     ASSERT_TRUE(index.is_index);
-    const std::int32_t last = values_in<std::int32_t>({index.data, index.bytes}).back();
-    EXPECT_TRUE(last == -1 || last == 9) << last;
+    const auto values = values_in<std::int32_t>({index.data, index.bytes});
+    EXPECT_EQ(std::ranges::count(values, -1) + std::ranges::count(values, 9), 1);
   }
+}
+
+TEST(InvalidCall, one_of_many_values_is_at_either_end_or_between) {
+  std::array<int, 5> times{};
+  for (std::int32_t first = 0; first < 60; ++first) {
+    const std::vector<std::int32_t> list{first, 1, 2, 3, 4};
+    CallTensor input = index_tensor(list);
+    Call call;
+    ASSERT_TRUE(change_one<std::int32_t>(call, input, -7));
+    const auto values = values_in<std::int32_t>({input.data, input.bytes});
+    ++times[static_cast<std::size_t>(std::ranges::find(values, -7) - values.begin())];
+  }
+  EXPECT_GT(times[0], 5);
+  EXPECT_GT(times[2], 5);
+  EXPECT_GT(times[4], 5);
 }
 
 TEST(InvalidCall, a_value_behind_the_tensor_is_not_changed) {
