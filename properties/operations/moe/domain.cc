@@ -99,6 +99,7 @@ class MoeDomain final : public UsualDomain {
     draw_places(c, wanted, draw);
     draw_threads(c, wanted, draw);
     draw_data(c, wanted, draw);
+    if (draw.chance(40)) moe_case(c).zero = static_cast<int>(draw.between(1, 3));
     return true;
   }
 
@@ -219,6 +220,7 @@ void check_moe(const Case& c) {
   require(own.k >= 0 && (c.rows == 0 || own.k <= kMostRows / c.rows), "k is 0 or more, and slots at most 2^30");
   require(own.k == 0 || moe_routed(c) <= own.k * c.rows, "k slots of each token are as many as there are rows");
   require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
+  require(own.zero >= 0 && own.zero <= 3, "zero is 1 for the seed, 2 for the step, 3 for the layer, or 0");
   require(own.k == 0 || own.drops == 0, "with k the slots that no row fills are the dropped ones");
 }
 
@@ -327,6 +329,7 @@ std::vector<Case> simpler_layers(const Case& c, const Finding&) {
   simpler.with([](Case& n) { n.threads = 0; });
   simpler.with([](Case& n) { n.misaligned = {}; });
   simpler.with([](Case& n) { moe_case(n).drops = 0; });
+  simpler.with([](Case& n) { moe_case(n).zero = 0; });
   if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k = 1; });
   if (own.k > 1) simpler.with([](Case& n) { moe_case(n).k -= 1; });
   simpler.with([](Case& n) { moe_case(n).k = 0; });

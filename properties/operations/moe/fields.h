@@ -2,13 +2,13 @@
 // The fields of whole layers, "moe_forward" and "moe_backward" (kernels/candidate_moe.h):
 //
 //   op=moe_backward recipe=mxfp8 gate_up=halves rows=20 cols=64 inner=32 k=2 experts=0,13,13,32 data=normal seed=7
-//   optional: drops=10, with k=0
+//   optional: drops=10, with k=0; zero=1, 2, 3
 //
 // Rows and cols are tokens and d; experts are offsets of the routed rows of each expert, so that a case says which
 // experts have none, one or 129. k: slots of each token, those that no row fills are dropped routes, in any order, as
 // token choice with a capacity has them. k=0: each expert draws its tokens by itself, so that a token has any number of
 // slots, experts ascending, as after token rounding; drops is the percentage of the tokens that have one dropped slot
-// more.
+// more. zero: the seed, the step or the layer of the policy is 0; otherwise all three are of the case's seed.
 
 #include <cstdint>
 #include <optional>
@@ -30,6 +30,7 @@ struct MoeCase {
   std::int64_t inner = 0;
   std::int64_t k = 0;
   int drops = 0;
+  int zero = 0;
   std::optional<LayerRandom> random;  // of a call that was read; one that is drawn has them from its seed
   friend bool operator==(const MoeCase&, const MoeCase&) = default;
 };

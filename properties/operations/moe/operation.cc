@@ -48,6 +48,7 @@ class MoeOperation final : public OperationOf<MoeProblem> {
     const MoeCase& own = moe_case(c);
     std::string text = fmt::format(" inner={} k={}", own.inner, own.k);
     if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
+    if (own.zero != 0) text += fmt::format(" zero={}", own.zero);
     return text;
   }
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
@@ -111,8 +112,9 @@ Policy MoeOperation::policy(const Case& c) const {
   p.inner = moe_case(c).inner, p.experts = moe_experts(c), p.routed = moe_routed(c);
   p.gate_up = moe_of(c.variant).gate_up;
   const LayerRandom random = random_of(c);
-  p.seed = random.seed, p.layer = random.layer;
-  p.step = random.step | random_word(random.seed, random.step) << 32;  // words take the step modulo 2^32
+  p.seed = random.seed, p.step = random.step, p.layer = random.layer;
+  // Words take the step modulo 2^32; a step that is 0 stays, and so does that of a call that was read.
+  if (random.step != 0 && !moe_case(c).random) p.step |= random_word(random.seed, random.step) << 32;
   return pack(p);
 }
 
@@ -121,7 +123,7 @@ bool MoeOperation::set_field(Case& c, std::string_view field, std::string_view v
   const FieldText f{field, value};
   return f.read("recipe", [&] { moe_of(c.variant).recipe = layer_recipe_named(value).name; }) ||
          f.word("gate_up", moe_of(c.variant).gate_up, kGateUp) || f.number("inner", own.inner) ||
-         f.number("k", own.k) || f.number("drops", own.drops);
+         f.number("k", own.k) || f.number("drops", own.drops) || f.number("zero", own.zero);
 }
 
 std::vector<Case> MoeOperation::large_cases(const Variant& v, Suite suite) const {

@@ -82,10 +82,10 @@ LayerRandom random_of(const Case& c) {
   LayerRandom random{random_word(c.seed, 0x73656564), static_cast<std::uint32_t>(word),
                      static_cast<std::uint32_t>(word >> 48)};
   // The first layer and the first step are usual, and a seed of 0 is one like others.
-  const std::uint64_t zeros = random_word(c.seed, 0x7A65726F) % 8;
-  if (zeros == 0) random.seed = 0;
-  if (zeros == 1) random.step = 0;
-  if (zeros == 2) random.layer = 0;
+  const int zero = moe_case(c).zero;
+  if (zero == 1) random.seed = 0;
+  if (zero == 2) random.step = 0;
+  if (zero == 3) random.layer = 0;
   return random;
 }
 
