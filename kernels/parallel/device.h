@@ -20,7 +20,7 @@ namespace mxcheck_kernels::parallel {
 
 enum class Lane : std::uint8_t { compute, transfer };
 
-// What travels between the ranks in one step.
+// The rows that travel between the ranks in one step.
 struct Exchange {
   std::string step;
   std::vector<Transfer> sends, receives;

@@ -8,7 +8,7 @@
 namespace mxcheck_kernels::parallel {
 namespace {
 
-// What a rank tells: the steps, its keys, and a place for each piece that it receives.
+// A rank's message to the others: the steps, its keys, and a place for each piece that it receives.
 struct Place {
   std::int32_t step = 0;
   std::int32_t source = 0;

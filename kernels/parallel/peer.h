@@ -39,7 +39,7 @@ struct PeerCopy {
   const std::byte* from = nullptr;
   std::uint64_t bytes = 0;
 };
-// What goes to one rank in a step.
+// The bytes that go to one rank in a step.
 struct PeerPush {
   int peer = 0;
   const std::uint32_t* ready = nullptr;  // here
@@ -47,7 +47,7 @@ struct PeerPush {
   std::vector<PeerCopy> copies;
 };
 
-// What the protocol needs of a device. The four last work in the transfer lane: a GPU enqueues them.
+// The operations that the protocol needs of a device. The four last work in the transfer lane: a GPU enqueues them.
 class PeerMemory {
  public:
   PeerMemory() = default;
@@ -87,7 +87,7 @@ class PeerExchange {
   // Why some ranks cannot reach memory of others, the same on all; then nothing else may be called.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  // As Device::connect and Device::transfer.
+  // The same as Device::connect and Device::transfer.
   void connect(std::span<const Exchange> all);
   void transfer(std::string_view step);
 

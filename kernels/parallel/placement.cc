@@ -217,7 +217,7 @@ SentTokens sent_tokens(const Placement& placement, int rank, int chunks, const H
   const std::vector<int> chunk_of = chunks_of_experts(placement, chunks);
   const auto tokens = static_cast<std::size_t>(placement.token_begin(rank + 1) - placement.token_begin(rank));
   const auto ranks = static_cast<std::size_t>(placement.ranks);
-  // Of each rank and token: the first chunk that needs it there, and its number among those.
+  // For each rank and token: the first chunk that needs it there, and its number among those.
   std::vector<int> first(ranks * tokens, chunks);
   for_each_row(placement, home, [&](std::size_t e, std::size_t row) {
     int& at = first[static_cast<std::size_t>(placement.expert_rank[e]) * tokens +

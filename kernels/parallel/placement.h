@@ -99,7 +99,7 @@ class Rows {
   // leaving(): expert() in this order, own rows too; back(): home() in it, without own rows.
   [[nodiscard]] const std::vector<Piece>& leaving(int chunk) const { return leaving_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] const std::vector<Piece>& back(int chunk) const { return back_[static_cast<std::size_t>(chunk)]; }
-  // Of each row at this rank's experts, counted from its chunk's first; and the row of each of these results.
+  // For each row at this rank's experts, counted from its chunk's first; and the row of each of these results.
   [[nodiscard]] const std::vector<std::int32_t>& result_of_row() const { return result_of_row_; }
   [[nodiscard]] const std::vector<std::int32_t>& row_of_result() const { return row_of_result_; }
   [[nodiscard]] const std::vector<std::int32_t>& result_of_home_row() const { return result_of_home_row_; }

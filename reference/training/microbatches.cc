@@ -93,7 +93,7 @@ void add_to(std::vector<float>& left, std::span<const float> right, int threads)
   });
 }
 
-// Of several microbatches sums become means. A NaN of the sums may have any bits; it is recorded as one.
+// With several microbatches sums become means. A NaN of the sums may have any bits; it is recorded as one.
 void take_means(MicrobatchSum& sum, std::int64_t microbatches, int threads) {
   const float share = 1.0F / static_cast<float>(microbatches);  // a power of two
   const auto mean = [&](float x) { return std::isnan(x) ? kNotANumber : x * share; };

@@ -58,7 +58,7 @@ class NarrowFaults : public testing::TestWithParam<WrongLibrary> {};
 
 TEST_P(NarrowFaults, are_found) {
   const WrongLibrary& one = GetParam();
-  // Of whole layers a fifth of the variants, which a minute is enough for.
+  // Whole layers: a fifth of the variants, which a minute is enough for.
   const std::string environment =
       "REFERENCE='operations=moe_forward,moe_backward;one_of=5' NARROW=" + one.name + " NARROW_OF=" + right_of(one);
   const std::string suite = one.value("suite", "quick");

@@ -225,7 +225,7 @@ std::vector<std::uint32_t> random_words(const IdentifyOptions& o, const Stack& x
               fmt::format("{}: is {} x {}, and x {} x {}", o.words, shape.rows, shape.cols, x.rows, x.cols));
 }
 
-// Of a cast and of two levels of scales a match, of other quantizations one with parts.
+// A cast and two levels of scales have a match, other quantizations one with parts.
 struct BlocksMatch {
   QuantizeMatch found;
   bool has_parts = false;

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "numerics/error.h"
 #include "numerics/text.h"
 #include "properties/process/candidate_process.h"
+#include "tools/common/end_signals.h"
 #include "tools/parallel/parallel.h"
 
 namespace mxcheck {
@@ -33,23 +35,13 @@ namespace {
 constexpr int kCrashed = 6;
 constexpr std::chrono::seconds kGrace{10};
 
-// SIGINT, SIGTERM and SIGHUP while there is one: counted, to be handed on.
+// Signals that ask for an end while there is one: counted, to be handed on.
 class SignalsForRanks {
  public:
   SignalsForRanks() {
     count() = 0;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action = {};
-      action.sa_handler = [](int signal) { last() = signal, ++count(); };
-      sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup stays nohup
-    }
+    signals_.emplace([](int signal) { last() = signal, ++count(); });
   }
-  ~SignalsForRanks() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  SignalsForRanks(const SignalsForRanks&) = delete;
-  SignalsForRanks& operator=(const SignalsForRanks&) = delete;
 
   static std::atomic<int>& last() {
     static std::atomic<int> signal = 0;
@@ -61,8 +53,7 @@ class SignalsForRanks {
   }
 
  private:
-  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> before_{};
+  std::optional<EndSignals> signals_;
 };
 
 struct Child {

@@ -97,7 +97,7 @@ struct GpuChoice {
 // none, or nothing: a library for the host does not need it.
 std::string choose_gpu(const GpuChoice& choice);
 
-// What carries rows: peer memory if it is asked for and all ranks reach one another's; else NCCL if it can be asked
+// The transport of rows: peer memory if it is asked for and all ranks reach one another's; else NCCL if it can be asked
 // for; else sockets.
 struct GpuTransport {
   bool peers = false;

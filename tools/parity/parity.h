@@ -1,10 +1,8 @@
 #pragma once
 // The subcommands of mxcheck parity, one file each, and what they share.
 
-#include <array>
 #include <atomic>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "tools/common/command_line.h"
+#include "tools/common/end_signals.h"
 #include "tools/subcommands.h"
 #include "trainer/data/corpus.h"
 #include "trainer/record/run_record.h"
@@ -79,25 +78,13 @@ std::vector<ParityRun> parity_runs_of(const ParityRunOptions& o, bool writes = t
 //   ... if (StopOnSignal::asked() != 0) return 128 + StopOnSignal::asked();
 //
 // SIGINT, SIGTERM or SIGHUP while there is one ask for an end after the step that is being computed; a second one of
-// the same kind ends the process at once, which costs nothing that was recorded. What came before takes its place again
-// at the end.
+// the same kind ends the process at once, which costs nothing that was recorded.
 class StopOnSignal {
  public:
   StopOnSignal() {
     asked() = 0;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      struct sigaction action = {};
-      action.sa_handler = [](int signal) { asked() = signal; };
-      action.sa_flags = static_cast<int>(SA_RESETHAND);
-      sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup stays nohup
-    }
+    signals_.emplace([](int signal) { asked() = signal; }, static_cast<int>(SA_RESETHAND));
   }
-  ~StopOnSignal() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
 
   static std::atomic<int>& asked() {
     static std::atomic<int> signal = 0;
@@ -105,8 +92,7 @@ class StopOnSignal {
   }
 
  private:
-  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> before_{};
+  std::optional<EndSignals> signals_;
 };
 
 }  // namespace mxcheck

@@ -204,7 +204,7 @@ std::string report(const Options& o, const QuantizedFile& file, const Recipe& re
   return to_text(json) + "\n";
 }
 
-// What is quantized, and how; the transform waits for the matrix's type.
+// The matrix to quantize, and the recipe; the transform waits for the matrix's type.
 QuantizeRequest request_of(const Options& o) {
   QuantizeRequest request;
   request.seed = o.seed, request.has_bytes = o.rounding == kStochasticBytes;
@@ -401,7 +401,7 @@ std::vector<std::uint32_t> random_words(const QuantizeRequest& request, const Ma
   return words;
 }
 
-// What the file's metadata says beside the recipe.
+// The entries of the file's metadata beside the recipe.
 std::vector<std::pair<std::string, std::string>> made_with(const QuantizeRequest& request) {
   std::vector<std::pair<std::string, std::string>> found;
   if (request.hadamard) found = described(*request.hadamard);

@@ -235,7 +235,7 @@ bool matches(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
-// Of one level of scales and of two.
+// Recipes of one level of scales and of two.
 std::vector<Recipe> every_recipe() {
   std::vector<Recipe> all(all_recipes().begin(), all_recipes().end());
   all.insert(all.end(), two_level_recipes().begin(), two_level_recipes().end());
@@ -282,7 +282,7 @@ std::vector<BlockShape> chosen_blocks(const RecipeSelection& o) {
   return out;
 }
 
-// Those of two levels of scales.
+// Recipes of two levels of scales.
 std::vector<BlockShape> blocks_of_16(const RecipeSelection& o, const std::vector<BlockShape>& blocks) {
   std::vector<BlockShape> out;
   for (const BlockShape block : blocks) {

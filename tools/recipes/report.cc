@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kRow = "{:>4}  {:<{}} {:<7} {:<8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7}  {}\n";
 constexpr const char* kMatmulRow = "{:>4}  {:<{}} {:<7} {:<8} {:>8} {:>10} {:>10}\n";
 
-// Of the column of names: 20, or the longest name's.
+// Width of the column of names: 20, or the longest name's.
 std::size_t name_width(const auto& lines) {
   std::size_t width = 20;
   for (const auto& line : lines) width = std::max(width, line.what.recipe.name.size());
@@ -342,7 +342,7 @@ bool is_better(const Scored& one, const Scored& than) {
   return is_norm && same_place(one.what, than.what);
 }
 
-// What two levels of scales cost: the best such recipe beside the best one with E8M0 scales of every format and block
+// The cost of two levels of scales: the best such recipe beside the best one with E8M0 scales of every format and block
 // (with FP32 scales, where none has E8M0). Of equal figures the norm has the word. Nothing where there is only one
 // kind.
 std::string cost_text(const std::vector<Scored>& place, std::int64_t rows, std::int64_t cols) {

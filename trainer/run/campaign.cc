@@ -116,8 +116,9 @@ void set_rates(OptimizerConfig& optimizer, const Json& json, const std::string& 
     const Json& value = o.required(key);
     const auto* const number = value.get_if<double>();
     const auto integer = integer_in(value, 0, 1);
-    if (number == nullptr && !integer) o.refuse(key, "is no rate");
-    rate = number != nullptr ? static_cast<float>(*number) : static_cast<float>(*integer);
+    const double given = number != nullptr ? *number : integer ? static_cast<double>(*integer) : -1;
+    if (!(given >= 0 && given <= 1)) o.refuse(key, "must be a number from 0 to 1");
+    rate = static_cast<float>(given);
   };
   set("peak_rate", optimizer.peak_rate), set("last_rate", optimizer.last_rate);
   if (o.has("warm_up")) optimizer.warm_up = o.integer("warm_up", 0, 1 << 24);

@@ -25,7 +25,7 @@ class GemmLibrary {
   // The operation that offers this, or null.
   [[nodiscard]] const mxcheck_operation* find(const GemmRequest& request) const;
   [[nodiscard]] std::string name() const;
-  // Of a peer that tells its change of layouts from its kernel; or null.
+  // Set for a peer that tells its change of layouts from its kernel; else null.
   [[nodiscard]] const mxcheck_peer_steps* steps() const { return steps_; }
 
  private:

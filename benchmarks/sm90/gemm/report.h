@@ -44,7 +44,7 @@ struct GemmResult {
   std::vector<GemmTime> times;                                  // ours first; empty where nothing was timed
   std::vector<std::pair<std::string, std::string>> algorithms;  // of cuBLASLt
   std::vector<std::string> notes;
-  // Of cuBLASLt's blocks to our dense GEMM.
+  // The ratio of cuBLASLt's blocks to our dense GEMM.
   double distance = std::numeric_limits<double>::quiet_NaN();
 
   [[nodiscard]] double tflops(const GemmTime& t) const { return request.operations() / t.median / 1e6; }
@@ -56,7 +56,7 @@ struct GemmResult {
   [[nodiscard]] bool wrong() const;
 };
 
-// What a run has in common.
+// The facts that all cases of a run share.
 struct GemmRun {
   Card card;
   std::string library;

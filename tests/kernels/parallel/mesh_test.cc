@@ -5,44 +5,19 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "kernels/parallel/ranks.h"
 #include "kernels/parallel/sockets.h"
+#include "tests/kernels/parallel/on_ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {
 
 using std::chrono::milliseconds;
-
-// Ranks as threads of this process. What each throws, or what its work returns.
-std::vector<std::string> on_ranks(int ranks, milliseconds timeout, const std::function<std::string(Mesh&)>& work) {
-  Socket listener = listen_at(true, 0);
-  const int port = port_of(listener);
-  std::vector<std::string> said(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      std::string& mine = said[static_cast<std::size_t>(r)];
-      std::unique_ptr<Mesh> mesh;
-      try {
-        MeshOptions options{timeout};
-        if (r == 0) options.listener = dup(listener.fd());
-        mesh = std::make_unique<Mesh>(RankPlace{"test", r, ranks, r, "127.0.0.1", port}, options);
-        mine = work(*mesh);
-      } catch (const ParallelError& e) {
-        mine = e.what();
-        if (mesh) mesh->fail(e.what());
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  return said;
-}
+using test::on_ranks;
 
 TEST(Mesh, all_gather_has_the_order_of_ranks) {
   for (const int ranks : {1, 2, 5}) {

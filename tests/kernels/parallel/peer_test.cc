@@ -1,21 +1,18 @@
 #include "kernels/parallel/peer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "kernels/parallel/ranks.h"
-#include "kernels/parallel/sockets.h"
+#include "tests/kernels/parallel/on_ranks.h"
 
 namespace mxcheck_kernels::parallel {
 namespace {
@@ -23,29 +20,12 @@ namespace {
 using std::chrono::milliseconds;
 using Work = std::function<std::string(Mesh&, HostDevice&)>;
 
-// Ranks as threads of this process, each with memory that the others open. What each throws, or what its work returns.
+// Ranks whose memory the others open.
 std::vector<std::string> on_peers(int ranks, milliseconds timeout, const Work& work) {
-  Socket listener = listen_at(true, 0);
-  const int port = port_of(listener);
-  std::vector<std::string> said(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      std::unique_ptr<Mesh> mesh;
-      try {
-        MeshOptions options{timeout};
-        if (r == 0) options.listener = dup(listener.fd());
-        mesh = std::make_unique<Mesh>(RankPlace{"test", r, ranks, r, "127.0.0.1", port}, options);
-        HostDevice device(*mesh, timeout);
-        said[static_cast<std::size_t>(r)] = work(*mesh, device);
-      } catch (const ParallelError& e) {
-        said[static_cast<std::size_t>(r)] = e.what();
-        if (mesh) mesh->fail(e.what());
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  return said;
+  return test::on_ranks(ranks, timeout, [&](Mesh& mesh) {
+    HostDevice device(mesh, timeout);
+    return work(mesh, device);
+  });
 }
 
 constexpr std::uint64_t kRow = 5000;

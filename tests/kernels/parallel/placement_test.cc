@@ -107,7 +107,7 @@ HomeSlots drawn_slots(std::int64_t tokens, std::int64_t width, std::int64_t expe
   return slots;
 }
 
-// What each rank has at each place: (rank, token) of its own and of those that come, as the ranks send them.
+// The row that each rank has at each place: (rank, token) of its own and of those that come, as the ranks send them.
 using Held = std::vector<std::pair<int, std::int32_t>>;
 
 Held held_at(const Placement& placement, int rank, int chunks, const std::vector<SentTokens>& sent,

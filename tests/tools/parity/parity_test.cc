@@ -341,7 +341,7 @@ TEST_F(Parity, a_run_that_is_interrupted_goes_on_to_the_same_bits) {
   EXPECT_EQ(both.witnesses, whole.witnesses);
 }
 
-// As a campaign leaves it that was stopped.
+// The folder as a stopped campaign leaves it.
 TEST_F(Parity, a_branch_that_was_stopped_before_its_trunk_ended_is_given_its_trunk) {
   ASSERT_EQ(run("--steps 12 --keep 6 --evaluate-every 6 -o trunk.h5").code, 0);
   const Trunk trunk = read_trunk(dir / "trunk.h5");

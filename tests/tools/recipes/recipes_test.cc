@@ -159,7 +159,7 @@ TEST_F(RecipesTool, multiplies_a_pair) {
   EXPECT_EQ(mxcheck("recipes --pair x.npy w.npy --weights-layout kn").code, 0);
 }
 
-// Of two levels of scales: what quantize and dequantize give, the tensor's scale found in a pass before the others.
+// Two levels of scales: the results of quantize and dequantize, the tensor's scale found in a pass before the others.
 TEST_F(RecipesTool, measures_nvfp4_beside_mx) {
   write_safetensors(dir / "x.safetensors", {{real_tensor("layer3.dh")}, {}});
   const auto bits = values_of<std::uint16_t>(real_tensor("layer3.dh"));

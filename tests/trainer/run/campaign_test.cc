@@ -22,6 +22,14 @@ using namespace test;
 
 const EngineMaker kEngine = [](const TrainingConfig& config) { return cpu_engine(config, 1); };
 
+// kEngine, which counts the engines that it makes.
+EngineMaker counted(std::atomic<int>& engines) {
+  return [&engines](const TrainingConfig& config) {
+    ++engines;
+    return kEngine(config);
+  };
+}
+
 std::string text_of(const std::string& arms, const std::string& more = "") {
   return R"({"configuration": )" + to_json(small_config("bf16")) +
          R"(, "seeds": [1, 2], "evaluate_every": 4, "validation_sequences": 2, )" + more + R"("arms": [)" + arms + "]}";
@@ -103,6 +111,10 @@ TEST(Campaign, may_have_rates_of_its_own) {
   EXPECT_EQ(with(R"({"last_rate": 0.001})").trunk.optimizer.last_rate, 1e-3F);
   for (const char* const wrong : {R"({"peak_rate": "high"})", R"({"decay": 0})", R"({"warm_up": -1})", "[]"})
     expect_error(ErrorKind::usage, "x.json: $.optimizer", [&] { (void)with(wrong); });
+  for (const char* const rate : {"1.5", "-0.001", "2", "-1"}) {
+    expect_error(ErrorKind::usage, "peak_rate: must be a number from 0 to 1",
+                 [&] { (void)with(fmt::format(R"({{"peak_rate": {}}})", rate)); });
+  }
 }
 
 TEST(Campaign, makes_every_run_and_each_once) {
@@ -128,10 +140,7 @@ TEST(Campaign, makes_every_run_and_each_once) {
   for (const std::string& name : dir.names())
     EXPECT_EQ(name.find("step"), std::string::npos) << name;  // no checkpoints
   std::atomic<int> engines = 0;
-  const EngineMaker counts = [&](const TrainingConfig& config) {
-    ++engines;
-    return cpu_engine(config, 1);
-  };
+  const EngineMaker counts = counted(engines);
   EXPECT_TRUE(run_campaign(runs, corpus, counts, {}, {}));
   EXPECT_EQ(engines, 0);
   EXPECT_EQ(records_in(runs), records);
@@ -149,10 +158,7 @@ TEST(Campaign, gives_branches_the_state_of_a_trunk_of_the_same_sitting) {
   const Corpus corpus = small_corpus();
   const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
   std::atomic<int> engines = 0;
-  const EngineMaker counts = [&](const TrainingConfig& config) {
-    ++engines;
-    return cpu_engine(config, 1);
-  };
+  const EngineMaker counts = counted(engines);
   const auto watch = [&](const CampaignProgress&) {
     for (const CampaignRun& run : runs) {
       for (const std::int64_t step : run.plan.kept) std::filesystem::remove(kept_checkpoint_of(run.out, step));
@@ -272,10 +278,7 @@ TEST(Campaign, is_shared_by_all_that_work_at_it) {
   const Corpus corpus = small_corpus();
   const std::vector<CampaignRun> runs = runs_of(campaign_from_json(text_of(kArms), "x"), dir.path());
   std::atomic<int> engines = 0;
-  const EngineMaker counts = [&](const TrainingConfig& config) {
-    ++engines;
-    return cpu_engine(config, 1);
-  };
+  const EngineMaker counts = counted(engines);
   std::atomic<int> ended = 0;
   const auto work = [&] {
     try {

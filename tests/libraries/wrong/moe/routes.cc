@@ -43,7 +43,7 @@ void change_operands(LayerRecipe& r, bool backward) {
     rule(r, LayerGemm::d_w2).a.format = Format::e5m2;
 }
 
-// Of NVFP4.
+// Faults of NVFP4.
 void change_two_levels(LayerRecipe& r) {
   OperandRule& w1 = rule(r, LayerGemm::up).b;
   if (has("w1_of_up_in_blocks_of_1x16") && w1.block == BlockShape{16, 16}) w1.block = {1, 16};

@@ -57,7 +57,7 @@ TEST(Nvfp4Problem, a_problem_of_a_call_has_the_same_answer) {
   }
 }
 
-// What stands on ties tells each order of roundings from the others.
+// Numbers on ties tell each order of roundings from the others.
 TEST(Nvfp4Problem, boundaries_tell_recipes_apart) {
   for (const Format dtype : {Format::bf16, Format::fp32}) {
     std::set<std::string> missed;
