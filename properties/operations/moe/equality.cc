@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -74,6 +75,32 @@ std::vector<Case> beyond_16_bits(std::span<const Variant> variants, Suite suite)
   return cases;
 }
 
+// Widths of production, far beyond the domain's, with the other one small; the experts and slots of DeepSeek-V3, of the
+// first variant alone, for a library that takes multiples of 128 alone has 2^22 elements of weights here; and, once for
+// each contract, several blocks of 128 along both widths and along an expert's rows at once.
+std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
+  std::vector<Case> cases;
+  std::vector<std::string> recipes, contracts;
+  const auto is_new = [](std::vector<std::string>& met, const std::string& name) {
+    if (std::find(met.begin(), met.end(), name) != met.end()) return false;
+    met.push_back(name);
+    return true;
+  };
+  for (const Variant& v : variants) {
+    const std::string& contract = layer_recipe_of(v).gemm(LayerGemm::up).contract;
+    if (is_new(recipes, moe_of(v).recipe)) {
+      cases.push_back(moe_corner(v, 4, 7168, 16, {3}, 1, Data::normal, 23));
+      cases.push_back(moe_corner(v, 4, 16, 4096, {3}, 1, Data::normal, 24));
+    }
+    if (is_new(contracts, contract)) cases.push_back(moe_corner(v, 150, 256, 256, {129, 0, 21}, 1, Data::normal, 25));
+  }
+  if (variants.empty()) return cases;
+  std::vector<std::int64_t> sizes(256, 1);
+  for (std::size_t e = 0; e < sizes.size(); e += 4) sizes[e] = 2;
+  cases.push_back(moe_corner(variants.front(), 40, 16, 8, sizes, 8, Data::normal, 26));
+  return cases;
+}
+
 Statement layer_equality(std::string_view name, std::string_view operation, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/layer.md; kernels/candidate_moe.h";
@@ -83,7 +110,11 @@ Statement layer_equality(std::string_view name, std::string_view operation, std:
   s.strides = false;
   s.check = equals_the_reference;
   s.corners = layer_corners;
-  s.shared_corners = beyond_16_bits;
+  s.shared_corners = [](std::span<const Variant> variants, Suite suite) {
+    std::vector<Case> cases = beyond_16_bits(variants, suite);
+    std::ranges::move(of_production(variants, suite), std::back_inserter(cases));
+    return cases;
+  };
   s.covers_pairs = true;
   return s;
 }
