@@ -152,7 +152,7 @@ std::vector<Case> corners_of_each_kind(std::span<const Variant> variants, Suite)
     const int groups = matmul_of(v).groups;
     if (groups != MXCHECK_DEPTH && std::ranges::find(groupings, groups) == groupings.end()) {
       groupings.push_back(groups);
-      cases.push_back(matmul_corner(v, groups == MXCHECK_MASKED ? 16'400 : 65'600, 8, 16, Data::normal, 41));
+      cases.push_back(matmul_corner(v, groups == MXCHECK_MASKED ? 16'400 : 65'600, 1, 128, Data::normal, 41));
     }
     const std::tuple kind{v.operation, groups, matmul_of(v).scales};
     if (std::ranges::find(kinds, kind) != kinds.end()) continue;

@@ -58,15 +58,20 @@ constexpr std::int64_t kManyTokens = 65600;
 const std::vector<std::int64_t> kManyRows{3, 65560, 0, 129};
 
 // Narrow ones take the reference half a second, and every run meets one of each recipe but those in blocks of 128,
-// which are met in the full suite. So are those that a library has which takes multiples of 128 alone: 10 G products.
+// which are met in the full suite, or where a library has no others, by its first. So are those that a library has
+// which takes multiples of 128 alone: 10 G products.
 std::vector<Case> beyond_16_bits(std::span<const Variant> variants, Suite suite) {
   std::vector<Case> cases;
   std::vector<std::string> recipes;
+  const auto has_fast = [](const Variant& v) {
+    return layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
+  };
   for (const Variant& v : variants) {
     const std::string& recipe = moe_of(v).recipe;
     const bool is_first = std::find(recipes.begin(), recipes.end(), recipe) == recipes.end();
     if (is_first) recipes.push_back(recipe);
-    const bool is_quick = is_first && layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
+    const bool is_quick =
+        is_first && (has_fast(v) || (recipes.size() == 1 && std::ranges::none_of(variants, has_fast)));
     if (is_quick || suite != Suite::quick)
       cases.push_back(moe_corner(v, kManyTokens, 16, 8, kManyRows, 2, Data::normal, 21));
     if (is_first && suite != Suite::quick)
@@ -75,9 +80,10 @@ std::vector<Case> beyond_16_bits(std::span<const Variant> variants, Suite suite)
   return cases;
 }
 
-// Widths of production, far beyond the domain's, with the other one small; the experts and slots of DeepSeek-V3, of the
-// first variant alone, for a library that takes multiples of 128 alone has 2^22 elements of weights here; and, once for
-// each contract, several blocks of 128 along both widths and along an expert's rows at once.
+// Widths of production, far beyond the domain's, with the other one small, of each recipe; once for each contract the
+// same in multiples of 128, for libraries that take no others, and several blocks of 128 along both widths and along an
+// expert's rows; and, of the first variant, the experts and slots of DeepSeek-V3: in multiples of 128 of the forward
+// pass alone, for that has 2^22 elements of weights.
 std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
   std::vector<Case> cases;
   std::vector<std::string> recipes, contracts;
@@ -87,17 +93,20 @@ std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
     return true;
   };
   for (const Variant& v : variants) {
-    const std::string& contract = layer_recipe_of(v).gemm(LayerGemm::up).contract;
-    if (is_new(recipes, moe_of(v).recipe)) {
-      cases.push_back(moe_corner(v, 4, 7168, 16, {3}, 1, Data::normal, 23));
-      cases.push_back(moe_corner(v, 4, 16, 4096, {3}, 1, Data::normal, 24));
-    }
-    if (is_new(contracts, contract)) cases.push_back(moe_corner(v, 150, 256, 256, {129, 0, 21}, 1, Data::normal, 25));
+    const auto add = [&](std::int64_t tokens, std::int64_t cols, std::int64_t inner,
+                         const std::vector<std::int64_t>& sizes) {
+      cases.push_back(moe_corner(v, tokens, cols, inner, sizes, 1, Data::normal, 23 + cases.size()));
+    };
+    if (is_new(recipes, moe_of(v).recipe)) add(4, 7168, 16, {3}), add(4, 16, 4096, {3});
+    if (is_new(contracts, layer_recipe_of(v).gemm(LayerGemm::up).contract))
+      add(4, 7168, 128, {3}), add(4, 128, 4096, {3}), add(150, 256, 256, {129, 0, 21});
   }
   if (variants.empty()) return cases;
   std::vector<std::int64_t> sizes(256, 1);
   for (std::size_t e = 0; e < sizes.size(); e += 4) sizes[e] = 2;
-  cases.push_back(moe_corner(variants.front(), 40, 16, 8, sizes, 8, Data::normal, 26));
+  const Variant& first = variants.front();
+  cases.push_back(moe_corner(first, 40, 16, 8, sizes, 8, Data::normal, 23));
+  if (!is_moe_backward(first)) cases.push_back(moe_corner(first, 40, 128, 128, sizes, 8, Data::normal, 24));
   return cases;
 }
 

@@ -86,7 +86,9 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const bool tiled = blocks_of(v).layout == MXCHECK_TCGEN05;
     const std::string family = std::string(spec(blocks_of(v).format).name) + (tiled ? ", tcgen05" : ", compact");
     const Nvfp4Options& o = blocks_of(v).options;
-    if (o.any()) return family + (o.has_both ? ", both" : o.hadamard != 0 ? ", transformed" : ", stochastic");
+    if (o.has_both) return family + ", both directions";
+    if (o.hadamard != 0) return family + (o.hadamard == 16 ? ", transformed by 16" : ", transformed");
+    if (o.is_stochastic()) return family + ", stochastic";
     // Weights have square blocks.
     return scale_ >= 0 && blocks_of(v).block.rows > 1 ? family + ", square" : family;
   }
