@@ -60,7 +60,8 @@ TEST_P(NarrowFaults, are_found) {
   const WrongLibrary& one = GetParam();
   // Whole layers: a fifth of the variants, which a minute is enough for.
   const std::string environment =
-      "REFERENCE='operations=moe_forward,moe_backward;one_of=5' NARROW=" + one.name + " NARROW_OF=" + right_of(one);
+      "REFERENCE='operations=moe_forward,moe_backward;one_of=5' MATMUL_FORMAT=" + one.value("format", "") +
+      " NARROW=" + one.name + " NARROW_OF=" + right_of(one);
   const std::string suite = one.value("suite", "quick");
   expect_found(mxcheck::test::gate_on(MXCHECK_NARROW_LIBRARY, environment,
                                       "--seed 1 --suite " + suite + " --only " + one.found_by + " 2>&1"),

@@ -373,6 +373,7 @@ void MatmulLayers::add(Use use, const char* product, const std::vector<Whole>& w
 bool MatmulLayers::is(const Use& use, const Case& c) const {
   const int groups = matmul_of(c.variant).groups;
   if ((groups == MXCHECK_DEPTH) != use.gradient || c.rows < 1 || c.cols < 1 || matmul_case(c).depth < 1) return false;
+  if (groups == MXCHECK_MASKED && std::ranges::max(matmul_case(c).counts) == 0) return false;
   switch (use.whole) {
     case Whole::m: return c.rows == use.m;
     case Whole::n: return c.cols == use.n;
@@ -451,6 +452,7 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
     const std::int64_t capacity = drawn.rows / experts;
     matmul_case(drawn).counts.assign(static_cast<std::size_t>(experts), 0);
     for (std::int64_t& n : matmul_case(drawn).counts) n = draw.chance(70) ? 0 : draw.between(0, capacity);
+    matmul_case(drawn).counts[draw.below(static_cast<std::uint64_t>(experts))] = capacity;
     return drawn;
   }
   if (grouped) drawn.experts = sparse_offsets(experts, drawn.rows, 1, draw);

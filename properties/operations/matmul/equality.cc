@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -127,6 +129,45 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
+// What one kernel of a library may do otherwise than the others, once for each contract, kind of groups and of scales:
+// two large extents at a time, C where there is nothing to be added to it, and alpha where it is infinite or tiny, as
+// the product of two tensors' scales may be.
+std::vector<Case> corners_of_each_kind(std::span<const Variant> variants, Suite) {
+  struct Shape {
+    std::int64_t rows, cols, depth;
+    bool adds;
+    float alpha;
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr Shape kShapes[] = {{72, 24, 2304, false, 1},        {3, 520, 2176, false, 1},
+                               {136, 264, 128, false, 1},       {5, 8, 0, true, 1},
+                               {5, 8, 0, true, -0.5F},          {9, 40, 128, true, -0.0F},
+                               {9, 40, 128, true, 0x1.8p-130F}, {9, 40, 128, false, kInfinity},
+                               {9, 40, 128, true, -kInfinity}};
+  std::vector<Case> cases;
+  std::vector<std::tuple<std::string, int, int>> kinds;
+  std::vector<int> groupings;
+  for (const Variant& v : variants) {
+    // Rows of more than 16 bits.
+    const int groups = matmul_of(v).groups;
+    if (groups != MXCHECK_DEPTH && std::ranges::find(groupings, groups) == groupings.end()) {
+      groupings.push_back(groups);
+      cases.push_back(matmul_corner(v, groups == MXCHECK_MASKED ? 16'400 : 65'600, 1, 128, Data::normal, 41));
+    }
+    const std::tuple kind{v.operation, groups, matmul_of(v).scales};
+    if (std::ranges::find(kinds, kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    const bool from_c = parse_matmul_contract(contract_text(v.operation)).from_c;
+    for (const Shape& shape : kShapes) {
+      if (from_c && shape.alpha != 1) continue;
+      Case c = matmul_corner(v, shape.rows, shape.cols, shape.depth, Data::normal, 11 + cases.size());
+      matmul_case(c).adds = shape.adds, matmul_case(c).alpha = shape.alpha;
+      cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
 // Tens of millions of single-instruction sums: the evidence that the contract is the hardware's.
 std::vector<Case> many_sums(const Variant& v, Suite suite) {
   std::vector<Case> cases;
@@ -231,6 +272,7 @@ std::vector<Statement> matmul_statements() {
   s.push_back(any_order_statement(s[0]));
   s.push_back(accuracy_statement(s[0]));
   s.push_back(scales_statement(s[0]));
+  s[0].shared_corners = corners_of_each_kind;
   return s;
 }
 

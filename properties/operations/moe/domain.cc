@@ -99,7 +99,7 @@ class MoeDomain final : public UsualDomain {
     draw_places(c, wanted, draw);
     draw_threads(c, wanted, draw);
     draw_data(c, wanted, draw);
-    if (draw.chance(40)) moe_case(c).zero = static_cast<int>(draw.between(1, 3));
+    if (draw.chance(40)) moe_case(c).zero = static_cast<int>(draw.between(1, 4));
     return true;
   }
 
@@ -207,7 +207,7 @@ void check_moe(const Case& c) {
   require(c.variant.dtype == Format::bf16, "x is bf16");
   require(c.stride == 0 && c.gather == 0 && c.plants.empty(), "there are neither strides nor gathered rows nor plants");
   require(c.rows >= 0 && c.rows <= kMostCaseTokens, "rows, the tokens, are 0 to 2^20");
-  require(c.cols >= 1 && c.cols <= kMostCaseWidth && own.inner >= 1 && own.inner <= kMostWidth,
+  require(c.cols >= 1 && c.cols <= kMostCaseWidth && own.inner >= 1 && own.inner <= kMostCaseWidth,
           "cols and inner are 1 to 2^20");
   require(c.experts.size() >= 2, "experts are the offsets of the rows of one expert or more");
   require(moe_experts(c) <= kMostCaseWidth && moe_experts(c) * c.cols <= kMostRows / own.inner,
@@ -220,7 +220,7 @@ void check_moe(const Case& c) {
   require(own.k >= 0 && (c.rows == 0 || own.k <= kMostRows / c.rows), "k is 0 or more, and slots at most 2^30");
   require(own.k == 0 || moe_routed(c) <= own.k * c.rows, "k slots of each token are as many as there are rows");
   require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
-  require(own.zero >= 0 && own.zero <= 3, "zero is 1 for the seed, 2 for the step, 3 for the layer, or 0");
+  require(own.zero >= 0 && own.zero <= 4, "zero is 1 for the seed, 2 for the step, 3 for the layer, 4 or 0");
   require(own.k == 0 || own.drops == 0, "with k the slots that no row fills are the dropped ones");
 }
 

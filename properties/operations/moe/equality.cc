@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -57,20 +58,55 @@ constexpr std::int64_t kManyTokens = 65600;
 const std::vector<std::int64_t> kManyRows{3, 65560, 0, 129};
 
 // Narrow ones take the reference half a second, and every run meets one of each recipe but those in blocks of 128,
-// which are met in the full suite. So are those that a library has which takes multiples of 128 alone: 10 G products.
+// which are met in the full suite, or where a library has no others, by its first. So are those that a library has
+// which takes multiples of 128 alone: 10 G products.
 std::vector<Case> beyond_16_bits(std::span<const Variant> variants, Suite suite) {
   std::vector<Case> cases;
   std::vector<std::string> recipes;
+  const auto has_fast = [](const Variant& v) {
+    return layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
+  };
   for (const Variant& v : variants) {
     const std::string& recipe = moe_of(v).recipe;
     const bool is_first = std::find(recipes.begin(), recipes.end(), recipe) == recipes.end();
     if (is_first) recipes.push_back(recipe);
-    const bool is_quick = is_first && layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
+    const bool is_quick =
+        is_first && (has_fast(v) || (recipes.size() == 1 && std::ranges::none_of(variants, has_fast)));
     if (is_quick || suite != Suite::quick)
       cases.push_back(moe_corner(v, kManyTokens, 16, 8, kManyRows, 2, Data::normal, 21));
     if (is_first && suite != Suite::quick)
       cases.push_back(moe_corner(v, kManyTokens, 128, 128, kManyRows, 2, Data::normal, 22));
   }
+  return cases;
+}
+
+// Widths of production, far beyond the domain's, with the other one small, of each recipe; once for each contract the
+// same in multiples of 128, for libraries that take no others, and several blocks of 128 along both widths and along an
+// expert's rows; and, of the first variant, the experts and slots of DeepSeek-V3: in multiples of 128 of the forward
+// pass alone, for that has 2^22 elements of weights.
+std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
+  std::vector<Case> cases;
+  std::vector<std::string> recipes, contracts;
+  const auto is_new = [](std::vector<std::string>& met, const std::string& name) {
+    if (std::find(met.begin(), met.end(), name) != met.end()) return false;
+    met.push_back(name);
+    return true;
+  };
+  for (const Variant& v : variants) {
+    const auto add = [&](std::int64_t tokens, std::int64_t cols, std::int64_t inner,
+                         const std::vector<std::int64_t>& sizes) {
+      cases.push_back(moe_corner(v, tokens, cols, inner, sizes, 1, Data::normal, 23 + cases.size()));
+    };
+    if (is_new(recipes, moe_of(v).recipe)) add(4, 7168, 16, {3}), add(4, 16, 4096, {3});
+    if (is_new(contracts, layer_recipe_of(v).gemm(LayerGemm::up).contract))
+      add(4, 7168, 128, {3}), add(4, 128, 4096, {3}), add(150, 256, 256, {129, 0, 21});
+  }
+  if (variants.empty()) return cases;
+  std::vector<std::int64_t> sizes(256, 1);
+  for (std::size_t e = 0; e < sizes.size(); e += 4) sizes[e] = 2;
+  const Variant& first = variants.front();
+  cases.push_back(moe_corner(first, 40, 16, 8, sizes, 8, Data::normal, 23));
+  if (!is_moe_backward(first)) cases.push_back(moe_corner(first, 40, 128, 128, sizes, 8, Data::normal, 24));
   return cases;
 }
 
@@ -83,7 +119,11 @@ Statement layer_equality(std::string_view name, std::string_view operation, std:
   s.strides = false;
   s.check = equals_the_reference;
   s.corners = layer_corners;
-  s.shared_corners = beyond_16_bits;
+  s.shared_corners = [](std::span<const Variant> variants, Suite suite) {
+    std::vector<Case> cases = beyond_16_bits(variants, suite);
+    std::ranges::move(of_production(variants, suite), std::back_inserter(cases));
+    return cases;
+  };
   s.covers_pairs = true;
   return s;
 }

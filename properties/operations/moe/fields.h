@@ -8,7 +8,8 @@
 // experts have none, one or 129. k: slots of each token, those that no row fills are dropped routes, in any order, as
 // token choice with a capacity has them. k=0: each expert draws its tokens by itself, so that a token has any number of
 // slots, experts ascending, as after token rounding; drops is the percentage of the tokens that have one dropped slot
-// more. zero: the seed, the step or the layer of the policy is 0; otherwise all three are of the case's seed.
+// more. zero: the seed, the step or the layer of the policy is 0; 4: they are as small as a run of training's;
+// otherwise all three are of the case's seed.
 
 #include <cstdint>
 #include <optional>

@@ -113,8 +113,8 @@ Policy MoeOperation::policy(const Case& c) const {
   p.gate_up = moe_of(c.variant).gate_up;
   const LayerRandom random = random_of(c);
   p.seed = random.seed, p.step = random.step, p.layer = random.layer;
-  // Words take the step modulo 2^32; a step that is 0 stays.
-  if (random.step != 0) p.step |= random_word(random.seed, random.step) << 32;
+  // Words take the step modulo 2^32; a step that is 0 stays, and so does one of a usual number.
+  if (random.step != 0 && moe_case(c).zero != 4) p.step |= random_word(random.seed, random.step) << 32;
   return pack(p);
 }
 

@@ -39,6 +39,7 @@ Case case_of_moe(const Call& call) {
   c.rows = policy.policy.rows, c.cols = policy.policy.cols, c.threads = policy.policy.threads;
   moe_case(c).inner = policy.inner;
   moe_case(c).random = {policy.seed, static_cast<std::uint32_t>(policy.step), policy.layer};
+  if (policy.step != 0 && policy.step >> 32 == 0) moe_case(c).zero = 4;
   return c;
 }
 
@@ -86,6 +87,7 @@ LayerRandom random_of(const Case& c) {
   if (zero == 1) random.seed = 0;
   if (zero == 2) random.step = 0;
   if (zero == 3) random.layer = 0;
+  if (zero == 4) random = {random.seed % 1000, 1 + random.step % 1000, 1 + random.layer % 61};
   return random;
 }
 

@@ -202,7 +202,9 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
     if (r.key % 16 == 0) r.key = 0;            // a number like others
     const std::uint64_t kind = draw.below(4);  // where the carry into the counter's second word is, or none
     if (kind == 1) {                           // or where n passes 2^64, which carries into no word
-      const std::uint64_t limit = draw.chance(50) ? 0 : elements_of_first_word(o);
+      // A carry into a second word that is not 0, too.
+      const std::uint64_t times = draw.chance(50) ? 1 : draw.chance(50) ? 0 : 2 + draw.below(14);
+      const std::uint64_t limit = times * elements_of_first_word(o);
       r.offset = limit - draw.below(static_cast<std::uint64_t>(std::max<std::int64_t>(2, c.elements())));
     }
     if (kind == 2) r.offset = draw.word() >> draw.below(40);
@@ -213,14 +215,40 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
       return std::array{third, static_cast<std::uint32_t>(word % 2 == 0 ? word >> 60 : word >> 32)};
     };
     if (draw.chance(70)) r.counter = words();
-    if (o.has_both) r.column_counter = words();
+    if (o.has_both && !draw.chance(15)) r.column_counter = words();  // 0 is a counter like others
   }
   for (int i = 0; i < o.hadamard / 16; ++i) {
     const auto bits = static_cast<std::uint32_t>(draw.word() >> 48);
     r.signs[static_cast<std::size_t>(i / 2)] |= bits << i % 2 * 16;
   }
   if (draw.chance(10)) r.signs = {};
+  if (o.hadamard > 32 && draw.chance(25)) r.signs[draw.below(static_cast<std::uint64_t>(o.hadamard / 32))] = 0;
   blocks_case(c).random = r;
+}
+
+const std::vector<std::string>& drawn_scale_labels() {
+  static const std::vector<std::string> labels{"of the matrix", "a power of two", "subnormal", "largest", "any"};
+  return labels;
+}
+
+std::int64_t kind_of_drawn_scale(std::uint32_t bits) {
+  constexpr std::uint32_t kMantissa = 0x7FFFFF, kFirstOfLargest = 0x7D800000;
+  if (bits == 0) return 0;
+  if (bits <= kMantissa) return 2;
+  if (bits >= kFirstOfLargest) return 3;
+  return (bits & kMantissa) == 0 ? 1 : 4;
+}
+
+std::uint32_t draw_scale(std::int64_t kind, Draw& draw) {
+  const auto mantissa = static_cast<std::uint32_t>(draw.word() >> 41);
+  const auto exponent = static_cast<std::uint32_t>(draw.between(1, 250));
+  switch (kind) {
+    case 0: return 0;
+    case 1: return exponent << 23;
+    case 2: return draw.chance(30) ? 1U << draw.below(23) : std::max<std::uint32_t>(1, mantissa >> draw.below(23));
+    case 3: return draw.chance(25) ? 0x7F7FFFFF : static_cast<std::uint32_t>(draw.between(251, 254)) << 23 | mantissa;
+    default: return exponent << 23 | mantissa | 1;
+  }
 }
 
 void fit_to_groups(Case& c) {

@@ -22,8 +22,8 @@ using right::variable;  // what it gives ends with a NUL
 // Ends the process for a name that no fault has: a test that misspells one must not pass.
 const Fault& fault() {
   static const Fault& chosen = []() -> const Fault& {
-    for (const auto table :
-         {faults_of_blocks_gemms_and_routers, faults_of_routed_rows, faults_of_random_words_and_routes}) {
+    for (const auto table : {faults_of_blocks_gemms_and_routers, faults_of_routed_rows,
+                             faults_of_random_words_and_routes, faults_of_scales_words_and_sizes}) {
       for (const Fault& one : table()) {
         if (one.name == variable("NARROW")) return one;
       }

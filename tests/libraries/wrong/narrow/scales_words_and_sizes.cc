@@ -1,0 +1,122 @@
+// Faults of NVFP4's scales, signs and words, of GEMMs of one kind of groups, and of whole layers of production's sizes.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "tests/libraries/wrong/narrow/narrow.h"
+
+namespace narrow {
+namespace {
+
+using Nvfp4 = mxcheck_nvfp4_policy;
+using Layer = mxcheck_moe_policy;
+
+bool has_options(const View& v) { return v.p().size >= sizeof(Nvfp4); }
+
+float value_of(const DLTensor& t) { return View::count(t) > 0 ? *View::values<float>(t) : 1; }
+
+// Codes and scales turned where the tensor's scale is such.
+template <bool (*kIsSo)(float)>
+void tensor_scale_is(const View& v) {
+  if (v.call.num_inputs > 1 && kIsSo(value_of(v.in(1)))) spoil_last(v.out(0)), spoil_last(v.out(1));
+}
+bool is_subnormal(float s) { return std::fpclassify(s) == FP_SUBNORMAL; }
+bool has_no_normal_inverse(float s) { return s >= 0x1p126F; }
+bool is_subnormal_power_of_two(float s) {
+  int exponent = 0;
+  return is_subnormal(s) && std::frexp(s, &exponent) == 0.5F;
+}
+
+void column_scale_without_normal_inverse(const View& v) {
+  if (!has_options(v) || v.policy<Nvfp4>().directions != MXCHECK_BOTH_DIRECTIONS) return;
+  spoil_last_if(has_no_normal_inverse(value_of(v.in(2))), v.out(2));
+}
+
+// A carry into the counter's second word is or-ed, not added.
+void or_ed_carry(const View& v) {
+  if (!has_options(v) || v.policy<Nvfp4>().rounding == MXCHECK_NEAREST || v.p().rows * v.p().cols < 2) return;
+  const int bits = v.policy<Nvfp4>().rounding == MXCHECK_STOCHASTIC ? 32 : 36;
+  const std::uint64_t first = v.policy<Nvfp4>().offset;
+  const std::uint64_t last = first + static_cast<std::uint64_t>(v.p().rows * v.p().cols) - 1;
+  spoil_last_if(last > first && last >> bits != first >> bits && (first >> bits & 1) != 0, v.out(0));
+}
+
+// Rows of D of a GEMM of these groups, where it is such.
+template <int kGroups, bool (*kIsSo)(const mxcheck_matmul_policy&)>
+void matmul_is(const View& v) {
+  if (v.matmul().grouping != kGroups || !kIsSo(v.matmul())) return;
+  if (kGroups != MXCHECK_MASKED) return spoil_row(v.out(0), v.p().rows - 1);
+  const DLTensor& counts = v.in(v.call.num_inputs - 1);
+  const std::int64_t capacity = counts.shape[0] == 0 ? 0 : v.p().rows / counts.shape[0];
+  for (std::int64_t e = 0; e < counts.shape[0]; ++e) {
+    if (View::values<std::int64_t>(counts)[e] > 0) spoil_row(v.out(0), e * capacity);
+  }
+}
+using Gemm = mxcheck_matmul_policy;
+bool is_c_alone(const Gemm& p) { return p.accumulate != 0 && p.depth == 0; }
+bool is_infinite(const Gemm& p) { return std::isinf(p.alpha); }
+bool is_tall_and_deep(const Gemm& p) { return p.policy.rows > 64 && p.depth > 2048; }
+bool is_of_65536_rows(const Gemm& p) { return p.policy.rows > 65'536; }
+bool is_7168_deep(const Gemm& p) { return p.depth == 7168; }
+bool is_2880_wide(const Gemm& p) { return p.policy.cols == 2880; }
+
+template <bool (*kIsSo)(const Layer&)>
+void layer_is(const View& v) {
+  if (v.p().size >= sizeof(Layer) && kIsSo(v.policy<Layer>())) spoil(v.out(0), 0, 0);
+}
+
+bool is_7168_wide(const Layer& p) { return p.policy.cols == 7168; }
+bool is_beyond_2048(const Layer& p) { return p.inner > 2048; }
+bool has_256_experts(const Layer& p) { return p.experts == 256 && p.routed > 256; }
+// Of 128, along both widths and among the rows of several experts.
+bool has_two_tiles_each_way(const Layer& p) {
+  return p.policy.cols >= 256 && p.inner >= 256 && p.experts > 2 && p.routed > 128;
+}
+
+constexpr Fault kFaults[] = {
+    {"nvfp4_a_subnormal_tensor_scale", "quantize_nvfp4", tensor_scale_is<is_subnormal>},
+    {"nvfp4_a_subnormal_power_of_two", "quantize_nvfp4", tensor_scale_is<is_subnormal_power_of_two>},
+    {"nvfp4_a_tensor_scale_without_normal_inverse", "quantize_nvfp4", tensor_scale_is<has_no_normal_inverse>},
+    {"nvfp4_a_column_scale_without_normal_inverse", "quantize_nvfp4", column_scale_without_normal_inverse},
+    {"nvfp4_no_signs_where_the_first_word_has_none", "quantize_nvfp4", nullptr,
+     [](Asked& a) {
+       if (a.has<Nvfp4>() && a.policy<Nvfp4>().signs[0] == 0) std::fill_n(a.policy<Nvfp4>().signs, 4, 0U);
+     }},
+    {"nvfp4_an_or_ed_carry", "quantize_nvfp4", or_ed_carry},
+    {"nvfp4_column_counter_0_is_the_rows", "quantize_nvfp4", nullptr,
+     [](Asked& a) {
+       if (!a.has<Nvfp4>()) return;
+       auto& p = a.policy<Nvfp4>();
+       if (p.column_counter[0] == 0 && p.column_counter[1] == 0) std::copy_n(p.counter, 2, p.column_counter);
+     }},
+    {"nvfp4_square_blocks_of_7168_columns", "quantize_nvfp4",
+     [](const View& v) { spoil_last_if(v.has_block(16, 16) && v.p().cols == 7168, v.out(0)); }},
+    {"nvfp4_stochastic_bytes_of_7168_columns", "quantize_nvfp4",
+     [](const View& v) {
+       spoil_last_if(has_options(v) && v.policy<Nvfp4>().rounding == MXCHECK_STOCHASTIC_BYTES && v.p().cols == 7168,
+                     v.out(0));
+     }},
+    {"gemm_dense_c_alone", "matmul", matmul_is<MXCHECK_DENSE, is_c_alone>},
+    {"gemm_an_infinite_alpha", "matmul", matmul_is<MXCHECK_DENSE, is_infinite>},
+    {"gemm_masked_of_an_infinite_alpha", "matmul", matmul_is<MXCHECK_MASKED, is_infinite>},
+    {"gemm_dense_65_rows_at_a_k_beyond_2048", "matmul", matmul_is<MXCHECK_DENSE, is_tall_and_deep>},
+    {"gemm_dense_rows_of_16_bits", "matmul", matmul_is<MXCHECK_DENSE, is_of_65536_rows>},
+    {"gemm_masked_k_of_7168", "matmul", matmul_is<MXCHECK_MASKED, is_7168_deep>},
+    {"gemm_masked_n_of_2880", "matmul", matmul_is<MXCHECK_MASKED, is_2880_wide>},
+    {"moe_d_of_7168", "moe_*", layer_is<is_7168_wide>},
+    {"moe_inner_beyond_2048", "moe_*", layer_is<is_beyond_2048>},
+    {"moe_256_experts", "moe_*", layer_is<has_256_experts>},
+    {"moe_two_tiles_each_way", "moe_*", layer_is<has_two_tiles_each_way>},
+    {"moe_a_step_of_training", "moe_backward", nullptr,
+     [](Asked& a) {
+       if (a.has<Layer>() && a.policy<Layer>().step > 0 && a.policy<Layer>().step < 1024) a.policy<Layer>().step = 0;
+     }},
+};
+
+}  // namespace
+
+std::span<const Fault> faults_of_scales_words_and_sizes() { return kFaults; }
+
+}  // namespace narrow
