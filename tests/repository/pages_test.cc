@@ -70,6 +70,7 @@ TEST(Clauses, are_numbered_and_quote_their_headers) {
       {'R', words_of(contents(root() / "kernels/candidate_route.h"))},
       {'L', words_of(contents(root() / "kernels/candidate_layer.h"))},
       {'W', words_of(contents(root() / "kernels/candidate_moe.h"))},
+      {'K', words_of(contents(root() / "kernels/candidate_kept_weights.h"))},
       {'D', words_of(contents(root() / "kernels/candidate_dispatch.h"))},
   };
   std::map<char, int> count;

@@ -1,9 +1,10 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
-// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model [--gpu-model PATH]]: whole layers,
-// forward and backward, of the library that is linked in. Every pass is timed as one call, all recipes in turn, and
-// step by step; then what is kept between the passes and what memory they need. With --check its outputs are compared
-// with the reference on the host, in N experts and some tokens. With --model nothing is timed: the passes run step by
-// step, and every output of every GEMM is compared with the GPU model. docs/performance.md has its tables.
+// [--weights read|kept|checked] [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model
+// [--gpu-model PATH]]: whole layers, forward and backward, of the library that is linked in. Every pass is timed as one
+// call, all recipes in turn, and step by step; then what is kept between the passes and what memory they need. With
+// --check its outputs are compared with the reference on the host, in N experts and some tokens. With --model nothing
+// is timed: the passes run step by step, and every output of every GEMM is compared with the GPU model.
+// docs/performance.md has its tables.
 
 #include <algorithm>
 #include <cstdio>
@@ -30,6 +31,7 @@ struct Options {
   std::vector<std::string> recipes;
   std::string routes = "uniform";
   std::string gate_up = "halves";
+  std::string weights = "read";
   std::string svg;
   std::string route_library;
   std::string gpu_model;
@@ -49,17 +51,23 @@ std::vector<MoeShape> shapes_of(const Options& options) {
   return {all.begin(), all.end()};
 }
 
+WeightsOfCalls weights_of(const Options& options) {
+  return options.weights == "read"   ? WeightsOfCalls::read
+         : options.weights == "kept" ? WeightsOfCalls::kept
+                                     : WeightsOfCalls::checked;
+}
+
 std::vector<const LayerRecipe*> recipes_of(const Options& options, mxcheck_gate_up gate_up) {
   std::vector<const LayerRecipe*> recipes;
   for (const std::string& name : options.recipes) {
     recipes.push_back(&layer_recipe_named(name));
-    if (!moe_library_offers(*recipes.back(), gate_up)) {
+    if (!moe_library_offers(*recipes.back(), gate_up, weights_of(options))) {
       throw Error(ErrorKind::usage, fmt::format("--recipe {}: the library does not offer it", name));
     }
   }
   if (!recipes.empty()) return recipes;
   for (const LayerRecipe& recipe : all_layer_recipes()) {
-    if (moe_library_offers(recipe, gate_up)) recipes.push_back(&recipe);
+    if (moe_library_offers(recipe, gate_up, weights_of(options))) recipes.push_back(&recipe);
   }
   return recipes;
 }
@@ -101,7 +109,13 @@ auto valid_by(const Parse& parse) {
 Measurement measurement_of(const Options& options) {
   const auto gate_up = options.gate_up == "halves" ? MXCHECK_HALVES : MXCHECK_INTERLEAVED;
   const RouteLoad load = entry_named(kRouteLoads, "distribution of routes", options.routes).value;
-  return {recipes_of(options, gate_up), load, gate_up, route_library_of(options), options.samples, options.check};
+  return {recipes_of(options, gate_up),
+          load,
+          gate_up,
+          weights_of(options),
+          route_library_of(options),
+          options.samples,
+          options.check};
 }
 
 int run_steps(const Options& options) {
@@ -154,6 +168,8 @@ int main(int argc, char** argv) {
       ->check(mxcheck::bench::valid_by(mxcheck::layer_recipe_named));
   app.add_option("--routes", options.routes, "How experts are loaded")->check(CLI::IsMember({"uniform", "skewed"}));
   app.add_option("--gate-up", options.gate_up, "Columns of W1 and H")->check(CLI::IsMember({"halves", "interleaved"}));
+  app.add_option("--weights", options.weights, "Read and quantized by each call, kept from the first, or compared too")
+      ->check(CLI::IsMember({"read", "kept", "checked"}));
   app.add_option("--check", options.check,
                  "Compare this many experts with the reference, or the layer if it has no more")
       ->check(CLI::NonNegativeNumber);

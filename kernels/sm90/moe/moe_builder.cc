@@ -5,9 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/common/digest.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/kept/kept_weights.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -38,10 +40,29 @@ std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
   return {forward_of_values, backward_of_values};
 }
 
+void require_memory(const mxcheck_kept_weights& kept, std::uint64_t bytes) {
+  if (kept.memory == nullptr) invalid("policy.kept.memory is null");
+  if (!is_aligned(kept.memory, kAlignment)) invalid("policy.kept.memory is not at a multiple of 256 bytes");
+  if (kept.bytes >= bytes) return;
+  invalid("policy.kept.bytes is " + std::to_string(kept.bytes) + ": must be at least " + std::to_string(bytes));
+}
+
+// The recipe by the digest of its name, each letter a word: names are compared on the device.
+KeptLayer kept_layer(const MoeCall& c) {
+  KeptLayer layer;
+  layer.pass = (c.backward ? 2U : 0U) + (c.interleaved ? 1U : 0U);
+  for (std::size_t i = 0; i < c.recipe->name.size(); ++i)
+    layer.recipe += digest_term(i, static_cast<unsigned char>(c.recipe->name[i]));
+  layer.cols = c.d, layer.inner = c.n, layer.experts = c.experts;
+  return layer;
+}
+
 MoePlan plan_of(const mxcheck_call& call, bool backward) {
   const MoeCall checked = read_moe_call(call, backward);
   MoePlan plan = passes_of(*checked.recipe)[backward ? 1 : 0](checked);
   if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
+  plan.asks_for_kept_bytes = checked.kept.mode == MXCHECK_WEIGHTS_BYTES;
+  if (call.workspace != nullptr && checked.keeps_weights()) require_memory(checked.kept, plan.kept_bytes);
   return plan;
 }
 
@@ -67,7 +88,7 @@ void Arena::drop(const Part& part) {
   if (part.bytes != 0) taken_.erase(std::find_if(taken_.begin(), taken_.end(), same));
 }
 
-MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), call_(call) {
+MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), call_(call), kept_(call.kept.memory) {
   RoutesJob job = routes_job(call, band);
   job.header = memory.at<PlanHeader>(memory.take(1, kHeaderBytes));
   job.table = memory.at<RowTile>(memory.take(1, static_cast<std::int64_t>(table_bytes(job.rows))));
@@ -76,6 +97,34 @@ MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), 
   const std::uint64_t bytes = bytes_of(call.experts + call.tokens + 2, 1, 8) + bytes_of(call.routed, 1, 4) +
                               bytes_of(call.slots, 1, 4) + table_bytes(job.rows);
   add("check routes", MoeStepKind::check, bytes, [job](cudaStream_t stream) { return check_routes(job, stream); });
+  add_kept_weights();
+}
+
+void MoeBuilder::add_kept_weights() {
+  if (!call_.keeps_weights()) return;
+  KeptJob job{kept_layer(call_), kept_.at<KeptHeader>(kept_.take(1, kKeptHeaderBytes)), nullptr, header_, call_.report};
+  const Part digests = memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode, so that all have one workspace
+  const auto add_digests = [&](unsigned long long* to) {
+    for (const bool first : {true, false}) {
+      const Checked& w = first ? call_.tensors.w1 : call_.tensors.w2;
+      add(first ? "digest W1" : "digest W2", MoeStepKind::check, w.bytes,
+          [x = data_of<const std::uint16_t>(w), count = w.rows * w.cols, to = first ? to : to + 1,
+           plan = header_](cudaStream_t stream) { return launch_digest(x, count, to, plan, stream); });
+    }
+  };
+  if (call_.quantizes_weights()) {
+    add("keep weights", MoeStepKind::check, sizeof(KeptHeader),
+        [job](cudaStream_t stream) { return launch_write_kept_header(job, stream); });
+    return add_digests(job.header == nullptr ? nullptr : job.header->digests);
+  }
+  if (call_.reads_weights()) {
+    job.digests = memory.at<unsigned long long>(digests);
+    add("begin digests", MoeStepKind::check, 2 * sizeof(std::uint64_t),
+        [job](cudaStream_t stream) { return launch_begin_digests(job, stream); });
+    add_digests(job.digests);
+  }
+  add("check kept weights", MoeStepKind::check, sizeof(KeptHeader),
+      [job](cudaStream_t stream) { return launch_check_kept_header(job, stream); });
 }
 
 TiledRows MoeBuilder::plain_rows(std::int64_t rows) const {
@@ -112,7 +161,7 @@ void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o
 }
 
 MoePlan MoeBuilder::finish() {
-  plan_.workspace_bytes = memory.bytes();
+  plan_.workspace_bytes = memory.bytes(), plan_.kept_bytes = kept_.bytes();
   return std::move(plan_);
 }
 

@@ -62,8 +62,8 @@ class Arena {
 
 class MoeBuilder {
  public:
-  // Its first step is "check routes", whose result and tiles stay at the front of the workspace. band: of rows that
-  // share a scale along tokens, 32 or 128.
+  // Its first steps are "check routes", and with kept weights those of their header. Of "check routes" the result and
+  // tiles stay at the front of the workspace. band: of rows that share a scale along tokens, 32 or 128.
   MoeBuilder(const MoeCall& call, int band);
 
   [[nodiscard]] const MoeCall& call() const { return call_; }
@@ -83,12 +83,20 @@ class MoeBuilder {
 
   [[nodiscard]] MoePlan finish();
 
+  // Where the results of weights lie: in the workspace, or in the memory for kept weights, whose parts have
+  // no bytes for drop().
+  [[nodiscard]] Arena& weights() { return call_.keeps_weights() ? kept_ : memory; }
+  [[nodiscard]] Part droppable(const Part& part) const { return call_.keeps_weights() ? Part() : part; }
   Arena memory;
 
  private:
+  // Writes the header of kept weights, or checks it. Nothing without the option.
+  void add_kept_weights();
+
   const MoeCall& call_;
+  Arena kept_;
   MoePlan plan_;
-  const PlanHeader* header_ = nullptr;
+  PlanHeader* header_ = nullptr;
   TiledRows routed_;
 };
 

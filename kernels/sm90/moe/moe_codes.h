@@ -33,9 +33,10 @@ class MoeCoder {
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] std::int64_t bands() const { return stride_ / 128; }
 
-  // rows x cols, with a scale for each row and 128 columns, or for 128 x 128 of each.
+  // rows x cols, with a scale for each row and 128 columns; of weights for 128 x 128 of each, in the caller's memory
+  // where they are kept.
   [[nodiscard]] MoeCodes take_rows(std::int64_t rows, std::int64_t cols);
-  [[nodiscard]] MoeCodes take_squares(std::int64_t rows, std::int64_t cols);
+  [[nodiscard]] MoeCodes take_weights(std::int64_t rows, std::int64_t cols);
   // cols x stride().
   [[nodiscard]] MoeCodes take_columns(std::int64_t cols);
   void drop(const MoeCodes& x);
@@ -51,7 +52,7 @@ class MoeCoder {
   MoeBuilder& b;
 
  private:
-  [[nodiscard]] MoeCodes take(std::int64_t rows, std::int64_t cols, std::int64_t scale_rows);
+  [[nodiscard]] MoeCodes take(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_rows) const;
 
   DeviceCoding coding_;
   std::int64_t stride_;

@@ -70,6 +70,8 @@ struct MoeStep {
 struct MoePlan {
   std::vector<MoeStep> steps;
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t kept_bytes = 0;      // of the memory for kept weights
+  bool asks_for_kept_bytes = false;  // the call's mode is MXCHECK_WEIGHTS_BYTES
 };
 
 // The plan of a call, which is checked first; throws Refusal. Data of tensors may be null where the workspace is: the
