@@ -43,6 +43,10 @@ class MessageBuffer {
   char bytes_[kZone + kBytes + kZone] = {};
 };
 
+// No case has weights that need more memory. A call with sizes that are wrong may: it gets none, and is refused for
+// that if for nothing else.
+inline constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 32;
+
 // The policy of a call that has memory for kept weights: a copy with the pointer to it. Of other calls the policy.
 class PolicyWithMemory {
  public:

@@ -104,7 +104,6 @@ void Workspace::end_call() {
 void KeptMemory::Free::operator()(void* p) const { std::free(p); }
 
 bool KeptMemory::prepare(std::uint64_t bytes, bool fresh, std::uint8_t poison, bool has_zones) {
-  if (bytes > kMost) return false;
   const std::uint64_t wanted = (bytes + 2 * kZone + 4095) / 4096 * 4096;
   if (wanted > capacity_) {
     std::unique_ptr<unsigned char[], Free> larger(static_cast<unsigned char*>(std::aligned_alloc(4096, wanted)));
@@ -179,6 +178,7 @@ bool HostWorker::prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWit
   if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
   if (c.reply.status != MXCHECK_OK) return false;
   message_.clear();
+  if (bytes > kMostKeptBytes) bytes = 0;
   if (!memory_.prepare(bytes, memory.is_fresh, c.message.poison, policy.keeps())) {
     CandidateCall::refuse_for_want_of_memory(c.reply, "memory for kept weights");
     return false;

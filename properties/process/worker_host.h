@@ -57,7 +57,6 @@ class KeptMemory {
  private:
   static constexpr std::uint64_t kZone = 4096;
   static constexpr unsigned char kZonePoison = 0xC7;
-  static constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
   struct Free {
     void operator()(void* p) const;
   };

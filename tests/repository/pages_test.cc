@@ -23,7 +23,7 @@ struct Clause {
 };
 
 std::vector<Clause> clauses() {
-  static const std::regex kRow(R"(\| ([CDLMNRW][0-9]+) \| (.+) \| (.+) \|)");
+  static const std::regex kRow(R"(\| ([CDKLMNRW][0-9]+) \| (.+) \| (.+) \|)");
   std::vector<Clause> all;
   std::istringstream lines(contents(root() / "docs/candidate.md"));
   for (std::string line; std::getline(lines, line);) {
