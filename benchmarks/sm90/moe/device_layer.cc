@@ -160,10 +160,14 @@ void PassOnDevice::enqueue(cudaStream_t stream) {
 }
 
 mxcheck_kernels::sm90::MoePlan PassOnDevice::plan() {
-  planned_ = call(nullptr);
   const bool forward = operation_.name == std::string_view("moe_forward");
-  return forward ? mxcheck_kernels::sm90::moe_forward_plan(planned_)
-                 : mxcheck_kernels::sm90::moe_backward_plan(planned_);
+  return plan_by(forward ? mxcheck_kernels::sm90::moe_forward_plan : mxcheck_kernels::sm90::moe_backward_plan, false);
+}
+
+mxcheck_kernels::sm90::MoePlan PassOnDevice::plan_by(const PlanOf& plan_of, bool for_sizes) {
+  planned_ = call(nullptr);
+  if (for_sizes) planned_.workspace = nullptr;
+  return plan_of(planned_);
 }
 
 std::string PassOnDevice::report() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -51,6 +52,8 @@ const mxcheck_operation& moe_operation(Direction direction);  // of the library 
 bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up);
 std::string moe_library_name();
 
+using PlanOf = std::function<mxcheck_kernels::sm90::MoePlan(const mxcheck_call&)>;
+
 class PassOnDevice {
  public:
   PassOnDevice(Direction direction, const MoeTensors& tensors, const mxcheck_moe_policy& policy,
@@ -60,6 +63,8 @@ class PassOnDevice {
   void enqueue(cudaStream_t stream);
   // The same pass step by step; valid while this is.
   mxcheck_kernels::sm90::MoePlan plan();
+  // By another path of the library; for_sizes: without the workspace, for its bytes alone.
+  mxcheck_kernels::sm90::MoePlan plan_by(const PlanOf& plan_of, bool for_sizes);
   // The device's report of what was wrong with the calls so far; waits for it. Empty: nothing.
   std::string report();
   [[nodiscard]] void* data(const std::string& name) const;  // of an input or output; null: there is none

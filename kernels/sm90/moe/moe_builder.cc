@@ -8,6 +8,7 @@
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -17,6 +18,25 @@ constexpr std::uint64_t kAlignment = 256;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 
 constexpr std::int64_t kNoOffsets = 0;  // where there is no tensor: the sizes alone are asked for
+
+using Pass = MoePlan (*)(const MoeCall&);
+
+std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
+  if (recipe.fp8()) return {forward_of_codes, backward_of_codes};
+  return {forward_of_values, backward_of_values};
+}
+
+enum class Path : std::uint8_t { chosen, steps };
+
+MoePlan plan_of(const mxcheck_call& call, bool backward, Path path) {
+  const MoeCall checked = read_moe_call(call, backward);
+  const bool few = path == Path::chosen && !backward && takes_few(checked);
+  MoePlan plan = few ? forward_of_few(checked) : passes_of(*checked.recipe)[backward ? 1 : 0](checked);
+  if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
+  return plan;
+}
+
+}  // namespace
 
 RoutesJob routes_job(const MoeCall& c, int band) {
   const MoeTensors& t = c.tensors;
@@ -30,22 +50,6 @@ RoutesJob routes_job(const MoeCall& c, int band) {
   job.rows.report = job.slots.report = c.report;
   return job;
 }
-
-using Pass = MoePlan (*)(const MoeCall&);
-
-std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
-  if (recipe.fp8()) return {forward_of_codes, backward_of_codes};
-  return {forward_of_values, backward_of_values};
-}
-
-MoePlan plan_of(const mxcheck_call& call, bool backward) {
-  const MoeCall checked = read_moe_call(call, backward);
-  MoePlan plan = passes_of(*checked.recipe)[backward ? 1 : 0](checked);
-  if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
-  return plan;
-}
-
-}  // namespace
 
 Part Arena::take(std::int64_t rows, std::int64_t row_bytes) {
   Part part;
@@ -193,7 +197,8 @@ void add_swiglu_backward(MoeBuilder& b, const HInput& h, const Part& p, const Sw
   b.memory.drop(sums);
 }
 
-MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false); }
-MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true); }
+MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false, Path::chosen); }
+MoePlan moe_forward_steps_plan(const mxcheck_call& call) { return plan_of(call, false, Path::steps); }
+MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true, Path::steps); }
 
 }  // namespace mxcheck_kernels::sm90

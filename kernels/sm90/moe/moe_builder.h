@@ -92,6 +92,9 @@ class MoeBuilder {
   TiledRows routed_;
 };
 
+// The check of the call's routes: where it writes its header and table is still to be said.
+RoutesJob routes_job(const MoeCall& call, int band);
+
 // UNSUPPORTED for more tiles of a GEMM than the kernels number: m x n, with k (k_grouped) or m cut into
 // experts.
 void require_tiles(const char* name, std::int64_t m, std::int64_t n, std::int64_t experts, bool k_grouped);

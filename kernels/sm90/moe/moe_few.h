@@ -4,8 +4,8 @@
 //
 //   const MoePlan plan = moe_few_plan(call, weights);   // weights quantized once, by a server
 //
-// Taken for 256 tokens at most, 4,096 routed rows, 8,192 slots and 1,024 experts, where there is at least one row, and
-// no width is 0. Recipes: those whose forward pass multiplies BF16 as it is, and those of FP8 in blocks of 128.
+// Taken for 256 tokens at most, 4,096 routed rows and 1,024 experts, where there is at least one row, and no width is 0.
+// Recipes: those whose forward pass multiplies BF16 as it is, and those of FP8 in blocks of 128.
 
 #include <cstdint>
 
@@ -16,7 +16,6 @@ namespace mxcheck_kernels::sm90 {
 
 inline constexpr std::int64_t kFewTokens = 256;
 inline constexpr std::int64_t kFewRows = 4096;
-inline constexpr std::int64_t kFewSlots = 8192;
 inline constexpr std::int64_t kFewExperts = 1024;
 
 // Both weights of a layer on the device, as a recipe of FP8 in blocks of 128 quantizes them for its forward pass: E4M3
@@ -29,7 +28,7 @@ struct MoeCodedWeights {
   const void* w2_scales = nullptr;   // [experts, d / 128, n / 128]
 };
 
-// True if the forward pass of this call has this path. Without a workspace the slots are not known yet, and not asked.
+// True if the forward pass of this call has this path; the policy alone says so.
 bool takes_few(const MoeCall& call);
 
 // The plan of a forward pass, of few tokens. In place of the call's w1 and w2, which are checked and not read, it reads
