@@ -19,7 +19,8 @@ namespace {
 using mxcheck_kernels::sm90::MoeCodedWeights;
 using mxcheck_kernels::sm90::MoePlan;
 
-constexpr std::array<MoeShape, 4> kShapes{{{1, 4096, 2048, 256, 6}, {8, 4096, 2048, 256, 6}, {64, 4096, 2048, 256, 6}, {256, 4096, 2048, 256, 6}}};
+constexpr std::array<MoeShape, 4> kShapes{
+    {{1, 4096, 2048, 256, 6}, {8, 4096, 2048, 256, 6}, {64, 4096, 2048, 256, 6}, {256, 4096, 2048, 256, 6}}};
 constexpr std::array kRecipes{"bf16", "dsv3", "dsv3_pow2"};
 
 std::uint64_t touched_experts(const LayerRoutes& routes) {
@@ -92,11 +93,11 @@ std::span<const MoeShape> decode_moe_shapes() { return kShapes; }
 
 std::string decode_text(const MoeShape& shape, double copy_bytes_per_second, int samples, cudaStream_t stream) {
   const LayerRoutes routes = draw_moe_routes(shape, RouteLoad::uniform, kMoeSeed);
-  const std::uint64_t elements = touched_experts(routes) * 3 * static_cast<std::uint64_t>(shape.width) *
-                                 static_cast<std::uint64_t>(shape.inner);
-  std::string text = fmt::format("{}: {} experts have rows\n{:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
-                                 shape.text(), touched_experts(routes), "us", "steps", "few", "of copy", "launches",
-                                 "codes", "of copy");
+  const std::uint64_t elements =
+      touched_experts(routes) * 3 * static_cast<std::uint64_t>(shape.width) * static_cast<std::uint64_t>(shape.inner);
+  std::string text =
+      fmt::format("{}: {} experts have rows\n{:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", shape.text(),
+                  touched_experts(routes), "us", "steps", "few", "of copy", "launches", "codes", "of copy");
   LayerMemory memory(shape, routes);
   for (const char* name : kRecipes) {
     RecipeOnDevice recipe(shape, layer_recipe_named(name), MXCHECK_HALVES, memory);

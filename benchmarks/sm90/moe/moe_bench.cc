@@ -1,10 +1,10 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
-// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model [--gpu-model PATH] | --decode]: whole layers,
-// forward and backward, of the library that is linked in. Every pass is timed as one call, all recipes in turn, and
-// step by step; then what is kept between the passes and what memory they need. With --check its outputs are compared
-// with the reference on the host, in N experts and some tokens. With --model nothing is timed: the passes run step by
-// step, and every output of every GEMM is compared with the GPU model. With --decode it is forward passes of few tokens.
-// docs/performance.md has its tables.
+// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model [--gpu-model PATH] | --decode]:
+// whole layers, forward and backward, of the library that is linked in. Every pass is timed as one call, all recipes in
+// turn, and step by step; then what is kept between the passes and what memory they need. With --check its outputs are
+// compared with the reference on the host, in N experts and some tokens. With --model nothing is timed: the passes run
+// step by step, and every output of every GEMM is compared with the GPU model. With --decode it is forward passes of
+// few tokens. docs/performance.md has its tables.
 
 #include <algorithm>
 #include <cstdio>

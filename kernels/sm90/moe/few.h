@@ -27,9 +27,9 @@ struct FewItem {
   std::int32_t unused;
 };
 
-inline constexpr int kFewStage = 128;    // of k, in a stage of the ring
-inline constexpr int kFewSlack = 128;    // rows past the last, which are read and count for nothing
-inline constexpr int kFewGroup = 128;    // columns of A that one block of threads makes
+inline constexpr int kFewStage = 128;  // of k, in a stage of the ring
+inline constexpr int kFewSlack = 128;  // rows past the last, which are read and count for nothing
+inline constexpr int kFewGroup = 128;  // columns of A that one block of threads makes
 
 // How a GEMM reads weights.
 enum class FewWeights : std::uint8_t {
@@ -98,10 +98,5 @@ struct FewGemmJob {
   AggregateJob aggregate;  // down
 };
 cudaError_t launch_few_gemm(const FewGemmJob& job, cudaStream_t stream);
-
-// Parts of launch_few_gemm, by weights.
-cudaError_t launch_few_bf16(const FewGemmJob& job, cudaStream_t stream);
-cudaError_t launch_few_blocks(const FewGemmJob& job, cudaStream_t stream);
-cudaError_t launch_few_codes(const FewGemmJob& job, cudaStream_t stream);
 
 }  // namespace mxcheck_kernels::sm90

@@ -104,7 +104,7 @@ __device__ __forceinline__ void finish_group(const FewGemmJob& job, const FewIte
     const std::int64_t row = std::int64_t{item.row} + in_item;
     RawH<true> h;
     if (inside) h = load_finished_h<kPairs>(job.d + row * 2 * to.n, to.n, j);
-    const GateUps v = gate_ups<kPairs ? Access::interleaved : Access::halves>(h, kSigmoids.q);
+    const GateUps v = gate_ups < kPairs ? Access::interleaved : Access::halves > (h, kSigmoids.q);
     float a[kEach];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) a[i] = swiglu(v.g[i], v.u[i], v.q[i]);

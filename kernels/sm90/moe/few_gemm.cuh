@@ -1,6 +1,6 @@
 #pragma once
-// The GEMM of few tokens: persistent, as many blocks of threads as are resident, each with every so many'th tile; one or
-// two warpgroups multiply, one or two warps fill the ring (few_ring.cuh).
+// The GEMM of few tokens: persistent, as many blocks of threads as are resident, each with every so many'th tile; one
+// or two warpgroups multiply, one or two warps fill the ring (few_ring.cuh).
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,8 @@ struct FewGemm {
   const Rounding& rule;
 
   template <int kN>
-  __device__ __forceinline__ void tile(typename FewRing<Shape>::Cursor& at, const FewUnit& u, const FewPlace& me) const {
+  __device__ __forceinline__ void tile(typename FewRing<Shape>::Cursor& at, const FewUnit& u,
+                                       const FewPlace& me) const {
     float acc[kN / 2];
 #pragma unroll
     for (float& value : acc) value = 0;
@@ -103,9 +104,8 @@ template <class Shape>
 cudaError_t few_maps(const FewGemmJob& job, FewMaps& maps) {
   constexpr bool kCodes = Shape::kWeights == FewWeights::codes;
   const auto type = kCodes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  const cudaError_t e =
-      kCodes ? encode_map(maps.w, type, 1, job.w, job.k, job.columns, job.experts, Shape::kColumns)
-             : encode_map(maps.w, type, 2, job.w, job.columns, job.k, job.experts, kFewStage);
+  const cudaError_t e = kCodes ? encode_map(maps.w, type, 1, job.w, job.k, job.columns, job.experts, Shape::kColumns)
+                               : encode_map(maps.w, type, 2, job.w, job.columns, job.k, job.experts, kFewStage);
   if (e != cudaSuccess) return e;
   const auto x_type = Shape::kFp8 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   return encode_map(maps.x, x_type, Shape::kFp8 ? 1 : 2, job.x, job.k, job.rows + kFewSlack, 1, Shape::kBox);
@@ -146,25 +146,6 @@ cudaError_t start_few(const FewGemmJob& job, const Coder& coder, const Rounding&
   config.attrs = &early;
   config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, maps, job, tiles, coder, rule);
-}
-
-// start<shape>() of the item's rows.
-template <FewWeights kWeights, class Coder>
-cudaError_t start_few_rows(const FewGemmJob& job, const Coder& coder, cudaStream_t stream) {
-  const Rounding rule = rounding_of(kRoundE5m6, true, false);
-  switch (job.table.item_rows) {
-    case 8: return start_few<FewShape<kWeights, 8>>(job, coder, rule, stream);
-    case 32: return start_few<FewShape<kWeights, 32>>(job, coder, rule, stream);
-    case 128: return start_few<FewShape<kWeights, 128>>(job, coder, rule, stream);
-    default: return cudaErrorInvalidValue;
-  }
-}
-template <FewWeights kWeights>
-cudaError_t start_few_coded(const FewGemmJob& job, cudaStream_t stream) {
-  const DeviceCoding& c = job.coding;
-  if (c.element != Element::e4m3) return cudaErrorInvalidValue;
-  return c.fp32 ? start_few_rows<kWeights>(job, Coder128<Element::e4m3, true>{c.addend, 7}, stream)
-                : start_few_rows<kWeights>(job, Coder128<Element::e4m3, false>{c.addend, 7}, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

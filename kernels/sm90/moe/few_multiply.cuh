@@ -13,8 +13,8 @@ namespace mxcheck_kernels::sm90 {
 
 // A thread that multiplies.
 struct FewPlace {
-  int group;   // its warpgroup
-  int warp;    // in its warpgroup
+  int group;  // its warpgroup
+  int warp;   // in its warpgroup
   int lane;
 };
 
@@ -36,8 +36,8 @@ __device__ __forceinline__ void multiply_bf16(const FewRing<Shape>& ring, typena
     for (int i = 0; i < kFewStage / 16; ++i) {
       const int half = i / 4;
       ptx::wgmma<Code::bf16, Code::bf16, true, false>(
-          acc, ptx::advance_smem_desc(w, i * 128),
-          ptx::advance_smem_desc(x, half * (Shape::kXPart / 16) + i % 4 * 2), kb + i != 0);
+          acc, ptx::advance_smem_desc(w, i * 128), ptx::advance_smem_desc(x, half * (Shape::kXPart / 16) + i % 4 * 2),
+          kb + i != 0);
     }
     ptx::warpgroup_commit_batch();
     ptx::warpgroup_fence_operand(acc);

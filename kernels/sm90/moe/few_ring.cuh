@@ -58,7 +58,7 @@ struct FewShape {
 // The tiles of a block of threads, one after the other.
 struct FewUnit {
   FewItem item;
-  int number;   // of the item
+  int number;  // of the item
   int tile;
   int column;   // the first of the weights'
   int columns;  // that are the tile's

@@ -21,9 +21,9 @@ namespace {
 
 // ---- A warp's row ----
 
-constexpr int kGroupWords = kChunk / kEach * 3; // of a warp's 256 columns of H
-constexpr int kQuads = 2 * kGroupWords / 4;                      // 16 bytes each, of a warp's row
-constexpr int kGroupQuads = kQuads / 2;                          // 24
+constexpr int kGroupWords = kChunk / kEach * 3;  // of a warp's 256 columns of H
+constexpr int kQuads = 2 * kGroupWords / 4;      // 16 bytes each, of a warp's row
+constexpr int kGroupQuads = kQuads / 2;          // 24
 using KeptWords = std::uint32_t[2 * kGroupWords];
 
 // Where in a row a lane's two pieces of 16 bytes go, in such pieces; below 0 for none. In halves the pieces of the

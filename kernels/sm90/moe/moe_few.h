@@ -4,8 +4,8 @@
 //
 //   const MoePlan plan = moe_few_plan(call, weights);   // weights quantized once, by a server
 //
-// Taken for 256 tokens at most, 4,096 routed rows and 1,024 experts, where there is at least one row, and no width is 0.
-// Recipes: those whose forward pass multiplies BF16 as it is, and those of FP8 in blocks of 128.
+// Taken for 256 tokens at most, 4,096 routed rows and 1,024 experts, where there is at least one row, and no width is
+// 0. Recipes: those whose forward pass multiplies BF16 as it is, and those of FP8 in blocks of 128.
 
 #include <cstdint>
 

@@ -82,9 +82,9 @@ class FewPass {
     job.x = data_of<const std::uint16_t>(t.x), job.d = c_.d;
     job.rows = x_, job.codes = x_codes_;
     if (fp8_) job.kept = {data_of<std::uint8_t>(t.kept_x), t.kept_scales.data, c_.d / kBlock, coding_};
-    const std::uint64_t bytes =
-        bytes_of(c_.experts + c_.tokens + 2, 1, 8) + bytes_of(c_.routed, 1, 4) + bytes_of(c_.slots, 1, 4) +
-        bytes_of(c_.tokens, c_.d, fp8_ ? 3 : 2) + bytes_of(c_.routed, c_.d, fp8_ ? 1 : 2);
+    const std::uint64_t bytes = bytes_of(c_.experts + c_.tokens + 2, 1, 8) + bytes_of(c_.routed, 1, 4) +
+                                bytes_of(c_.slots, 1, 4) + bytes_of(c_.tokens, c_.d, fp8_ ? 3 : 2) +
+                                bytes_of(c_.routed, c_.d, fp8_ ? 1 : 2);
     plan_.steps.push_back({"check routes, rows of X", MoeStepKind::check, bytes, 0,
                            [job](cudaStream_t stream) { return launch_few_prepare(job, stream); }, std::nullopt,
                            std::nullopt});
@@ -129,8 +129,8 @@ class FewPass {
   void add(const char* name, const FewGemmJob& job, std::int64_t k, std::int64_t columns, MoeProduct product) {
     const std::int64_t experts = std::min(c_.experts, c_.routed);
     const int width = weights_ == nullptr ? 2 : 1;
-    const std::uint64_t bytes = bytes_of(experts * k, columns, width) + bytes_of(c_.routed, k, fp8_ ? 1 : 2) +
-                                bytes_of(c_.routed, columns, 2);
+    const std::uint64_t bytes =
+        bytes_of(experts * k, columns, width) + bytes_of(c_.routed, k, fp8_ ? 1 : 2) + bytes_of(c_.routed, columns, 2);
     plan_.steps.push_back({name, MoeStepKind::elementwise, bytes, bytes_of(c_.routed, k, columns),
                            [job](cudaStream_t stream) { return launch_few_gemm(job, stream); }, std::nullopt,
                            std::move(product)});

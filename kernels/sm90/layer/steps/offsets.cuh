@@ -11,8 +11,8 @@ namespace mxcheck_kernels::sm90 {
 
 inline constexpr unsigned long long kNone = ~0ULL;  // of PlanHeader::first
 
-__device__ __forceinline__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message, std::int64_t index,
-                       std::int64_t value) {
+__device__ __forceinline__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message,
+                                       std::int64_t index, std::int64_t value) {
   header->status = MXCHECK_INVALID;
   if (report == nullptr) return;
   report->status = MXCHECK_INVALID;

@@ -35,7 +35,9 @@ __global__ void __launch_bounds__(kPlanThreads)
   const std::int64_t me = threadIdx.x;
   if (me == 0) *header = {MXCHECK_OK, 0, kNone};
   __syncthreads();
-  if (job.offsets == nullptr || !offsets_are_right<kPlanThreads>(job.offsets, job.experts, job.rows, header, job.report)) return;
+  if (job.offsets == nullptr ||
+      !offsets_are_right<kPlanThreads>(job.offsets, job.experts, job.rows, header, job.report))
+    return;
   const std::int64_t run = divide_up(job.experts, kPlanThreads);
   const std::int64_t begin = min(me * run, job.experts);
   const std::int64_t end = min(begin + run, job.experts);

@@ -33,9 +33,9 @@ struct FewCase {
   std::int64_t experts = 4;
   std::int64_t top_k = 2;
   bool interleaved = false;
-  bool drops = false;      // every third route
-  bool crowded = false;    // every token has expert 1
-  bool specials = false;   // Inf, NaN, zeros and blocks of tiny numbers among X and weights
+  bool drops = false;     // every third route
+  bool crowded = false;   // every token has expert 1
+  bool specials = false;  // Inf, NaN, zeros and blocks of tiny numbers among X and weights
 
   [[nodiscard]] std::string text() const {
     return recipe + " T=" + std::to_string(tokens) + " d=" + std::to_string(d) + " n=" + std::to_string(n) +
@@ -109,10 +109,16 @@ struct Ran {
 class FewLayer {
  public:
   explicit FewLayer(const FewCase& layer)
-      : c(layer), routes(layer), x_(numbers(c.tokens * c.d, 1, c.specials)),
-        w1_(numbers(c.experts * c.d * 2 * c.n, 2, c.specials)), w2_(numbers(c.experts * c.n * c.d, 3, c.specials)),
-        row_token_(routes.row_token), row_weight_(routes.row_weight), token_offsets_(routes.token_offsets),
-        token_rows_(routes.token_rows), offsets_(routes.offsets) {
+      : c(layer),
+        routes(layer),
+        x_(numbers(c.tokens * c.d, 1, c.specials)),
+        w1_(numbers(c.experts * c.d * 2 * c.n, 2, c.specials)),
+        w2_(numbers(c.experts * c.n * c.d, 3, c.specials)),
+        row_token_(routes.row_token),
+        row_weight_(routes.row_weight),
+        token_offsets_(routes.token_offsets),
+        token_rows_(routes.token_rows),
+        offsets_(routes.offsets) {
     routed = static_cast<std::int64_t>(routes.row_token.size());
     policy.policy.size = sizeof policy, policy.policy.format = "", policy.policy.recipe = c.recipe.c_str();
     policy.policy.rows = c.tokens, policy.policy.cols = c.d;
@@ -233,7 +239,9 @@ class Sm90MoeFew : public DeviceTest {
  private:
   struct Codes {
     explicit Codes(const FewLayer& l)
-        : w1(l.c.experts * 2 * l.c.n * l.c.d), w2(l.c.experts * l.c.n * l.c.d), s1(w1.read().size() / 4096),
+        : w1(l.c.experts * 2 * l.c.n * l.c.d),
+          w2(l.c.experts * l.c.n * l.c.d),
+          s1(w1.read().size() / 4096),
           s2(w2.read().size() / 4096) {
       const CodeScale scale = l.c.recipe == "dsv3_pow2" ? CodeScale::rceil : CodeScale::fp32;
       encode(l.w1(), l.c.experts, l.c.d, 2 * l.c.n, scale, w1.data(), s1.data());
