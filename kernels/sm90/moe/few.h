@@ -90,6 +90,7 @@ struct FewGemmJob {
   std::int64_t rows = 0;  // without the slack
   std::int64_t most_items = 0;
   std::int64_t experts = 0;
+  const std::int64_t* offsets = nullptr;  // up: of experts, before they are checked
   std::int64_t columns = 0;
   std::int64_t k = 0;
   std::uint16_t* d = nullptr;  // rows x columns

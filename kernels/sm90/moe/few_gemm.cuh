@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
   if (warp < Shape::kConsumers / 32) {
     FewGemm<Shape, Coder>{ring, coder, rule}.consume();
   } else if (warp == Shape::kConsumers / 32) {
-    if (threadIdx.x % 32 == 0) ring.produce(maps);
+    ring.produce(maps);
   } else if constexpr (Shape::kFp8) {
     ring.produce_scales();
   }

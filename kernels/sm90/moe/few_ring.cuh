@@ -2,8 +2,8 @@
 // The ring of stages of a GEMM of few tokens, filled by two warps: TMA of weights and rows, and scales.
 //
 // A stage has 128 of k: of a tile's columns of weights, and of an item's rows. Tiles of an item follow one another, so
-// that neighbouring blocks of threads read neighbouring columns of memory. While the launch before still runs, `down`
-// fills its ring with weights, which do not depend on it.
+// that neighbouring blocks of threads read neighbouring columns of memory. While the launch before still runs, the ring
+// is filled with weights, which do not depend on it.
 
 #include <cstdint>
 
@@ -67,6 +67,7 @@ struct FewUnit {
 template <class Shape>
 struct FewRing {
   static constexpr int kStages = Shape::kStages;
+  static constexpr unsigned kEveryLane = 0xFFFFFFFF;
 
   const FewGemmJob& job;
   const FewTiles& tiles;
@@ -111,11 +112,16 @@ struct FewRing {
     return static_cast<unsigned>(items) * static_cast<unsigned>(tiles.tiles);
   }
   __device__ __forceinline__ FewUnit unit(unsigned number) const {
+    FewUnit u = tile_of(number);
+    const int4 words = __ldcg(reinterpret_cast<const int4*>(job.table.items) + u.number);
+    u.item = {words.x, words.y, words.z, 0};
+    return u;
+  }
+  // Without its item.
+  __device__ __forceinline__ FewUnit tile_of(unsigned number) const {
     FewUnit u;
     u.number = static_cast<int>(number / static_cast<unsigned>(tiles.tiles));
     u.tile = static_cast<int>(number % static_cast<unsigned>(tiles.tiles));
-    const int4 words = __ldcg(reinterpret_cast<const int4*>(job.table.items) + u.number);
-    u.item = {words.x, words.y, words.z, 0};
     const bool second = tiles.half != 0 && u.tile >= tiles.half;
     const int in_half = second ? u.tile - tiles.half : u.tile;
     const auto columns = static_cast<int>(job.columns);
@@ -155,17 +161,21 @@ struct FewRing {
     }
   }
 
+  // All lanes call; one loads.
   __device__ __forceinline__ void produce(const FewMaps& maps) const {
-    ptx::prefetch_tensormap(&maps.w), ptx::prefetch_tensormap(&maps.x);
-    Cursor at;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0) ptx::prefetch_tensormap(&maps.w), ptx::prefetch_tensormap(&maps.x);
+    FewUnit first;
+    const bool some = job.up ? first_by_offsets(lane, first) : first_of_table(first);
+    if (lane != 0) return;
     int begun = 0;  // stages of the first tile whose weights are on their way
-    if (job.up) {
-      ptx::griddepcontrol_wait();
-    } else {
-      begun = begin_weights(maps);
+    if (some) {
+      for (; begun < min(kStages, tiles.kblocks); ++begun) load_weights(begun, &maps.w, first, begun);
     }
-    if (is_refused()) return;
+    ptx::griddepcontrol_wait();
+    if (is_refused()) return abandon(maps, first, begun);
     const unsigned all = units(__ldcg(&job.table.header->tiles));
+    Cursor at;
     for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
       const FewUnit u = unit(i);
 #pragma unroll 1
@@ -182,14 +192,62 @@ struct FewRing {
   }
 
   // The table is that of the launch before the last, which ended before the last began.
-  __device__ __forceinline__ int begin_weights(const FewMaps& maps) const {
-    int begun = 0;
-    if (!is_refused() && blockIdx.x < units(__ldcg(&job.table.header->tiles))) {
-      const FewUnit u = unit(blockIdx.x);
-      for (; begun < min(kStages, tiles.kblocks); ++begun) load_weights(begun, &maps.w, u, begun);
+  __device__ __forceinline__ bool first_of_table(FewUnit& first) const {
+    if (is_refused() || blockIdx.x >= units(__ldcg(&job.table.header->tiles))) return false;
+    first = unit(blockIdx.x);
+    return true;
+  }
+
+  // The same tile from the experts' offsets, while the table is being made and they are being checked. Of wrong ones it
+  // is some tile of some expert.
+  __device__ __forceinline__ bool first_by_offsets(int lane, FewUnit& first) const {
+    constexpr int kTogether = 8;
+    const auto number = static_cast<int>(blockIdx.x) / tiles.tiles;
+    const auto experts = static_cast<int>(job.experts);
+    int before = 0;
+    for (int base = 0; base < experts; base += 32 * kTogether) {
+      std::int64_t begin[kTogether];
+      int rows[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int e = base + 32 * k + lane;
+        begin[k] = e < experts ? __ldg(job.offsets + e) : 0;
+        const std::int64_t count = e < experts ? __ldg(job.offsets + e + 1) - begin[k] : 0;
+        rows[k] = static_cast<int>(min(max(count, std::int64_t{0}), job.rows));
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int items = (rows[k] + Shape::kRows - 1) / Shape::kRows;
+        const int all = __reduce_add_sync(kEveryLane, items);
+        if (number < before + all) {
+          int end = items;  // with those of the lanes before
+#pragma unroll
+          for (int step = 1; step < 32; step *= 2) {
+            const int below = __shfl_up_sync(kEveryLane, end, step);
+            if (lane >= step) end += below;
+          }
+          const int at = __ffs(static_cast<int>(__ballot_sync(kEveryLane, number < before + end))) - 1;
+          const int skipped = (number - before - __shfl_sync(kEveryLane, end - items, at)) * Shape::kRows;
+          const std::int64_t row = __shfl_sync(kEveryLane, begin[k], at) + skipped;
+          const int left = __shfl_sync(kEveryLane, rows[k], at) - skipped;
+          first = tile_of(blockIdx.x);
+          first.item = {base + 32 * k + at, static_cast<int>(min(max(row, std::int64_t{0}), job.rows)),
+                        min(left, Shape::kRows), 0};
+          return true;
+        }
+        before += all;
+      }
     }
-    ptx::griddepcontrol_wait();
-    return begun;
+    return false;
+  }
+
+  // Before a block of threads ends, what it asked for has to be there.
+  __device__ __forceinline__ void abandon(const FewMaps& maps, const FewUnit& first, int begun) const {
+    for (int i = 0; i < begun; ++i) {
+      load_rows(i, &maps.x, first, i);
+      for (int lane = 0; Shape::kFp8 && lane < 32; ++lane) ptx::mbarrier_arrive(full(i));  // in the scales' place
+    }
+    for (int i = 0; i < begun; ++i) ptx::mbarrier_wait_parity(full(i), 0);
   }
 
   __device__ __forceinline__ bool is_refused() const { return __ldcg(&job.table.header->status) != MXCHECK_OK; }

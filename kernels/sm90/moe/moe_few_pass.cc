@@ -100,6 +100,7 @@ class FewPass {
   [[nodiscard]] FewGemmJob up_job() const {
     FewGemmJob job = gemm_job(c_.d, 2 * c_.n);
     job.up = true, job.counters = counters_, job.d = h_;
+    job.offsets = data_of<const std::int64_t>(c_.tensors.offsets);
     job.w = weights_ == nullptr ? c_.tensors.w1.data : weights_->w1;
     if (weights_ != nullptr) job.w_scales = weights_->w1_scales;
     job.x = fp8_ ? static_cast<const void*>(x_codes_.codes) : x_, job.x_scales = x_codes_.scales;
