@@ -158,6 +158,16 @@ mxcheck_call PassOnDevice::call(cudaStream_t stream) {
 
 std::uint64_t PassOnDevice::workspace_bytes() {
   if (operation_.workspace == nullptr) return 0;
+  if (policy_.kept.mode == MXCHECK_WEIGHTS_KEEP && policy_.kept.memory != nullptr) {  // of both kinds of calls
+    policy_.kept.mode = MXCHECK_WEIGHTS_KEPT;
+    const std::uint64_t using_them = workspace_bytes();
+    policy_.kept.mode = MXCHECK_WEIGHTS_KEEP;
+    return std::max(using_them, asked_bytes());
+  }
+  return asked_bytes();
+}
+
+std::uint64_t PassOnDevice::asked_bytes() {
   const mxcheck_call c = call(nullptr);
   std::uint64_t bytes = 0;
   if (operation_.workspace(&c, &bytes) != MXCHECK_OK) {
@@ -183,10 +193,14 @@ void PassOnDevice::run(cudaStream_t stream) {
 }
 
 mxcheck_kernels::sm90::MoePlan PassOnDevice::plan() {
-  planned_ = call(nullptr);
   const bool forward = operation_.name == std::string_view("moe_forward");
-  return forward ? mxcheck_kernels::sm90::moe_forward_plan(planned_)
-                 : mxcheck_kernels::sm90::moe_backward_plan(planned_);
+  return plan_by(forward ? mxcheck_kernels::sm90::moe_forward_plan : mxcheck_kernels::sm90::moe_backward_plan, false);
+}
+
+mxcheck_kernels::sm90::MoePlan PassOnDevice::plan_by(const PlanOf& plan_of, bool for_sizes) {
+  planned_ = call(nullptr);
+  if (for_sizes) planned_.workspace = nullptr;
+  return plan_of(planned_);
 }
 
 std::string PassOnDevice::report() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,6 +55,8 @@ enum class WeightsOfCalls : std::uint8_t { read, kept, checked };
 bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up, WeightsOfCalls weights);
 std::string moe_library_name();
 
+using PlanOf = std::function<mxcheck_kernels::sm90::MoePlan(const mxcheck_call&)>;
+
 class PassOnDevice {
  public:
   // Kept weights: in memory of the pass's own.
@@ -66,12 +69,15 @@ class PassOnDevice {
   void enqueue(cudaStream_t stream);
   // The same pass step by step; valid while this is.
   mxcheck_kernels::sm90::MoePlan plan();
+  // By another path of the library; for_sizes: without the workspace, for its bytes alone.
+  mxcheck_kernels::sm90::MoePlan plan_by(const PlanOf& plan_of, bool for_sizes);
   // The device's report of what was wrong with the calls so far; waits for it. Empty: nothing.
   std::string report();
   [[nodiscard]] void* data(const std::string& name) const;  // of an input or output; null: there is none
 
  private:
   mxcheck_call call(cudaStream_t stream);
+  std::uint64_t asked_bytes();  // of the policy as it is
   void run(cudaStream_t stream);
   DLTensor bound(const MoeTensors& tensors, const std::string& name, const std::map<std::string, DeviceBuffer>& kept);
 

@@ -1,10 +1,11 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
 // [--weights read|kept|checked] [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model
-// [--gpu-model PATH]]: whole layers, forward and backward, of the library that is linked in. Every pass is timed as one
-// call, all recipes in turn, and step by step; then what is kept between the passes and what memory they need. With
-// --check its outputs are compared with the reference on the host, in N experts and some tokens. With --model nothing
-// is timed: the passes run step by step, and every output of every GEMM is compared with the GPU model.
-// docs/performance.md has its tables.
+// [--gpu-model PATH] | --decode]: whole layers, forward and backward, of the library that is linked in. Every pass is
+// timed as one call, all recipes in turn, and step by step; then what is kept between the passes and what memory they
+// need. With --check its outputs are compared with the reference on the host, in N experts and some tokens. With
+// --model nothing is timed: the passes run step by step, and every output of every GEMM is compared with the GPU model.
+// With
+// --decode it is forward passes of few tokens. docs/performance.md has its tables.
 
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +18,7 @@
 
 #include "benchmarks/sm90/common/command_line.h"
 #include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/moe/decode.h"
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
 #include "benchmarks/sm90/moe/report.h"
@@ -37,6 +39,7 @@ struct Options {
   std::string gpu_model;
   std::string spoil;
   bool model = false;
+  bool decode = false;
   bool quick = false;
   bool json = false;
   int samples = 15;
@@ -128,6 +131,20 @@ int run_steps(const Options& options) {
   return equal ? 0 : 1;
 }
 
+int run_decode(const Options& options) {
+  Timer timer;
+  const double copy = timer.large_copy_rate(options.samples);
+  fmt::print("{}\nlibrary {}, a copy moves {:.0f} GB/s\n", to_text(current_card()), moe_library_name(), copy * 1e-9);
+  std::vector<MoeShape> shapes;
+  for (const std::string& text : options.shapes) shapes.push_back(parse_moe_shape(text));
+  if (shapes.empty()) shapes.assign(decode_moe_shapes().begin(), decode_moe_shapes().end());
+  for (const MoeShape& shape : shapes) {
+    fmt::print("\n{}", decode_text(shape, copy, options.samples, timer.stream()));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
 int run(const Options& options) {
   Timer timer;
   MoeResults results{current_card(), moe_library_name(), options.samples, 0, {}};
@@ -184,9 +201,14 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
   auto* const json = app.add_flag("--json", options.json, "Print JSON");
   model->excludes(svg)->excludes(json);
+  app.add_flag("--decode", options.decode, "Forward passes of few tokens, by each path of the library")
+      ->excludes(svg)
+      ->excludes(json)
+      ->excludes(model);
   mxcheck::bench::add_samples(app, options.samples);
   return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
     if (options.quick && app.count("--samples") == 0) options.samples = 3;
+    if (options.decode) return mxcheck::bench::run_decode(options);
     return options.model ? mxcheck::bench::run_steps(options) : mxcheck::bench::run(options);
   });
 }

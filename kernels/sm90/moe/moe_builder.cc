@@ -9,7 +9,7 @@
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/layer/steps/steps.h"
-#include "kernels/sm90/moe/kept/kept_weights.h"
+#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -19,19 +19,6 @@ constexpr std::uint64_t kAlignment = 256;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 
 constexpr std::int64_t kNoOffsets = 0;  // where there is no tensor: the sizes alone are asked for
-
-RoutesJob routes_job(const MoeCall& c, int band) {
-  const MoeTensors& t = c.tensors;
-  RoutesJob job;
-  job.rows.rows = c.routed, job.rows.experts = c.experts, job.rows.block = band, job.rows.source_rows = c.tokens;
-  job.rows.offsets = t.offsets.data == nullptr ? &kNoOffsets : data_of<const std::int64_t>(t.offsets);
-  job.rows.index = data_of<const std::int32_t>(t.row_token);
-  job.slots.tokens = c.tokens, job.slots.slots = c.slots, job.slots.y_rows = c.routed;
-  job.slots.token_offsets = data_of<const std::int64_t>(t.token_offsets);
-  job.slots.token_rows = data_of<const std::int32_t>(t.token_rows);
-  job.rows.report = job.slots.report = c.report;
-  return job;
-}
 
 using Pass = MoePlan (*)(const MoeCall&);
 
@@ -47,19 +34,12 @@ void require_memory(const mxcheck_kept_weights& kept, std::uint64_t bytes) {
   invalid("policy.kept.bytes is " + std::to_string(kept.bytes) + ": must be at least " + std::to_string(bytes));
 }
 
-// The recipe by the digest of its name, each letter a word: names are compared on the device.
-KeptLayer kept_layer(const MoeCall& c) {
-  KeptLayer layer;
-  layer.pass = (c.backward ? 2U : 0U) + (c.interleaved ? 1U : 0U);
-  for (std::size_t i = 0; i < c.recipe->name.size(); ++i)
-    layer.recipe += digest_term(i, static_cast<unsigned char>(c.recipe->name[i]));
-  layer.cols = c.d, layer.inner = c.n, layer.experts = c.experts;
-  return layer;
-}
+enum class Path : std::uint8_t { chosen, steps };
 
-MoePlan plan_of(const mxcheck_call& call, bool backward) {
+MoePlan plan_of(const mxcheck_call& call, bool backward, Path path) {
   const MoeCall checked = read_moe_call(call, backward);
-  MoePlan plan = passes_of(*checked.recipe)[backward ? 1 : 0](checked);
+  const bool few = path == Path::chosen && !backward && takes_few(checked);
+  MoePlan plan = few ? forward_of_few(checked) : passes_of(*checked.recipe)[backward ? 1 : 0](checked);
   if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
   plan.asks_for_kept_bytes = checked.kept.mode == MXCHECK_WEIGHTS_BYTES;
   if (call.workspace != nullptr && checked.keeps_weights()) require_memory(checked.kept, plan.kept_bytes);
@@ -67,6 +47,31 @@ MoePlan plan_of(const mxcheck_call& call, bool backward) {
 }
 
 }  // namespace
+
+RoutesJob routes_job(const MoeCall& c, int band) {
+  const MoeTensors& t = c.tensors;
+  RoutesJob job;
+  job.rows.rows = c.routed, job.rows.experts = c.experts, job.rows.block = band, job.rows.source_rows = c.tokens;
+  job.rows.offsets = t.offsets.data == nullptr ? &kNoOffsets : data_of<const std::int64_t>(t.offsets);
+  job.rows.index = data_of<const std::int32_t>(t.row_token);
+  job.slots.tokens = c.tokens, job.slots.slots = c.slots, job.slots.y_rows = c.routed;
+  job.slots.token_offsets = data_of<const std::int64_t>(t.token_offsets);
+  job.slots.token_rows = data_of<const std::int32_t>(t.token_rows);
+  job.rows.report = job.slots.report = c.report;
+  return job;
+}
+
+// The recipe by the digest of its name, each letter a word: names are compared on the device.
+KeptJob kept_job(const MoeCall& c, Arena& memory) {
+  KeptJob job;
+  job.layer.pass = (c.backward ? 2U : 0U) + (c.interleaved ? 1U : 0U);
+  for (std::size_t i = 0; i < c.recipe->name.size(); ++i)
+    job.layer.recipe += digest_term(i, static_cast<unsigned char>(c.recipe->name[i]));
+  job.layer.cols = c.d, job.layer.inner = c.n, job.layer.experts = c.experts;
+  job.header = memory.at<KeptHeader>(memory.take(1, kKeptHeaderBytes));
+  job.report = c.report;
+  return job;
+}
 
 Part Arena::take(std::int64_t rows, std::int64_t row_bytes) {
   Part part;
@@ -102,7 +107,8 @@ MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), 
 
 void MoeBuilder::add_kept_weights() {
   if (!call_.keeps_weights()) return;
-  KeptJob job{kept_layer(call_), kept_.at<KeptHeader>(kept_.take(1, kKeptHeaderBytes)), nullptr, header_, call_.report};
+  KeptJob job = kept_job(call_, kept_);
+  job.plan = header_;
   const Part digests = memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode, so that all have one workspace
   const auto add_digests = [&](unsigned long long* to) {
     for (const bool first : {true, false}) {
@@ -242,7 +248,8 @@ void add_swiglu_backward(MoeBuilder& b, const HInput& h, const Part& p, const Sw
   b.memory.drop(sums);
 }
 
-MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false); }
-MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true); }
+MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false, Path::chosen); }
+MoePlan moe_forward_steps_plan(const mxcheck_call& call) { return plan_of(call, false, Path::steps); }
+MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true, Path::steps); }
 
 }  // namespace mxcheck_kernels::sm90

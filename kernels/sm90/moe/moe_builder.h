@@ -10,6 +10,7 @@
 
 #include "kernels/sm90/layer/steps/plan.h"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/kept/kept_weights.h"
 #include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/moe/moe_plan.h"
@@ -99,6 +100,11 @@ class MoeBuilder {
   PlanHeader* header_ = nullptr;
   TiledRows routed_;
 };
+
+// The check of the call's routes: where it writes its header and table is still to be said.
+RoutesJob routes_job(const MoeCall& call, int band);
+// The check of the header of kept weights, which is taken from their memory: the plan it is for is still to be said.
+KeptJob kept_job(const MoeCall& call, Arena& memory);
 
 // UNSUPPORTED for more tiles of a GEMM than the kernels number: m x n, with k (k_grouped) or m cut into
 // experts.

@@ -80,19 +80,29 @@ void MoeCoder::pad_offsets() {
         });
 }
 
-MoeCodes MoeCoder::take(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_rows) const {
+namespace {
+
+MoeCodes take(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_rows, std::int64_t scale_bytes) {
   MoeCodes x;
   x.code_part = memory.take(rows, cols);
-  x.scale_part = memory.take(scale_rows, cols / kBlock * scale_bytes());
+  x.scale_part = memory.take(scale_rows, cols / kBlock * scale_bytes);
   x.codes = memory.at<std::uint8_t>(x.code_part), x.scales = memory.at<void>(x.scale_part);
   return x;
 }
 
-MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols) { return take(b.memory, rows, cols, rows); }
-MoeCodes MoeCoder::take_columns(std::int64_t cols) { return take(b.memory, cols, stride_, cols); }
+}  // namespace
+
+MoeCodes take_squares(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_bytes) {
+  return take(memory, rows, cols, rows / kBlock, scale_bytes);
+}
+
+MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols) {
+  return take(b.memory, rows, cols, rows, scale_bytes());
+}
+MoeCodes MoeCoder::take_columns(std::int64_t cols) { return take(b.memory, cols, stride_, cols, scale_bytes()); }
 
 MoeCodes MoeCoder::take_weights(std::int64_t rows, std::int64_t cols) {
-  MoeCodes x = take(b.weights(), rows, cols, rows / kBlock);
+  MoeCodes x = take_squares(b.weights(), rows, cols, scale_bytes());
   x.code_part = b.droppable(x.code_part), x.scale_part = b.droppable(x.scale_part);
   return x;
 }

@@ -17,6 +17,9 @@ struct MoeCodes {
   Part code_part, scale_part;  // of the arena, where that holds them
 };
 
+// Codes of weights, rows x cols with a scale for each 128 x 128.
+MoeCodes take_squares(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_bytes);
+
 // Takes memory for a pass's FP8 codes, and has the place of every expert's codes along tokens: padded to multiples of
 // 128 rows, so that each column of codes has stride() of them at most, of which an expert's end at the padded offsets.
 class MoeCoder {
@@ -52,8 +55,6 @@ class MoeCoder {
   MoeBuilder& b;
 
  private:
-  [[nodiscard]] MoeCodes take(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_rows) const;
-
   DeviceCoding coding_;
   std::int64_t stride_;
   const std::int64_t* padded_ = nullptr;

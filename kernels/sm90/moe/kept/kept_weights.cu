@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/common/digest.h"
+#include "kernels/sm90/moe/kept/kept_layer.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -25,30 +26,18 @@ __global__ void write_header(const __grid_constant__ KeptJob job) {
 
 __global__ void begin_digests(const __grid_constant__ KeptJob job) { job.digests[0] = job.digests[1] = 0; }
 
-__device__ bool same_layer(const KeptLayer& a, const KeptLayer& b) {
-  return a.mark == b.mark && a.pass == b.pass && a.recipe == b.recipe && a.cols == b.cols && a.inner == b.inner &&
-         a.experts == b.experts;
-}
-
-__device__ void refuse(const KeptJob& job, const char* message, std::int64_t index) {
-  job.plan->status = MXCHECK_INVALID;
-  mxcheck_device_report* const report = job.report;
-  if (report == nullptr) return;
-  report->index = index, report->value = 0;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(report->message)) - 1; ++i) report->message[i] = message[i];
-  report->message[i] = '\0';
-  report->status = MXCHECK_INVALID;
-}
-
 __global__ void check_header(const __grid_constant__ KeptJob job) {
   if (is_refused(job.plan)) return;
-  if (!same_layer(job.header->layer, job.layer))
-    return refuse(job, "kept.memory must hold weights of this operation, recipe, gate_up, cols, inner, experts", 0);
+  if (!is_of_layer(*job.header, job.layer)) {
+    job.plan->status = MXCHECK_INVALID;
+    return refuse_layer(job.report);
+  }
   if (job.digests == nullptr) return;
   for (int i = 0; i < 2; ++i) {
-    if (job.digests[i] != job.header->digests[i])
-      return refuse(job, "w1 and w2 must be the weights that kept.memory holds: w<index> is another", i + 1);
+    if (job.digests[i] == job.header->digests[i]) continue;
+    job.plan->status = MXCHECK_INVALID;
+    return refuse_memory(job.report, "w1 and w2 must be the weights that kept.memory holds: w<index> is another",
+                         i + 1);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/candidate_kept_weights.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/moe/moe_builder.h"
+#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -179,6 +180,45 @@ TEST(MoePlan, without_extents_there_are_checks_to_make) {
   layer.policy.inner = layer.policy.experts = layer.policy.routed = 0;
   EXPECT_GT(moe_forward_plan(layer.call).workspace_bytes, 0U);
   EXPECT_GT(moe_backward_plan(layer.call).workspace_bytes, 0U);
+}
+
+TEST(MoePlan, few_tokens_take_three_launches_where_the_forward_pass_multiplies_bf16_or_blocks_of_fp8) {
+  const auto launches = [](const char* recipe, std::uint64_t tokens, std::uint64_t routed, std::uint64_t experts) {
+    Layer layer(recipe);
+    layer.policy.policy.rows = static_cast<std::int64_t>(tokens);
+    layer.policy.routed = static_cast<std::int64_t>(routed), layer.policy.experts = static_cast<std::int64_t>(experts);
+    return moe_forward_plan(layer.call).steps.size();
+  };
+  for (const char* recipe : {"bf16", "nvfp4_backward", "dsv3", "dsv3_pow2", "dsv3_128x128_grad"}) {
+    EXPECT_EQ(launches(recipe, 256, 4096, 1024), 3U) << recipe;
+    EXPECT_EQ(launches(recipe, 1, 1, 1), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 257, 4096, 1024), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 4097, 1024), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 4096, 1025), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 0, 8), 3U) << recipe;
+  }
+  for (const char* recipe : {"mxfp8", "fp8_tensor", "nvfp4", "nvfp4_forward", "quartet2"}) {
+    EXPECT_GT(launches(recipe, 1, 1, 1), 3U) << recipe;
+  }
+}
+
+TEST(MoePlan, few_tokens_need_no_room_for_weights) {
+  Layer layer("dsv3");
+  layer.policy.policy.rows = 8, layer.policy.routed = 16, layer.policy.experts = 64;
+  EXPECT_LT(moe_forward_plan(layer.call).workspace_bytes, std::uint64_t{1} << 20);
+  EXPECT_GT(moe_forward_steps_plan(layer.call).workspace_bytes, 64 * kD * 2 * kN);
+}
+
+TEST(MoePlan, weights_as_codes_are_for_few_tokens_and_recipes_that_multiply_them) {
+  const MoeCodedWeights weights;
+  Layer layer("dsv3");
+  EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal);
+  layer.policy.policy.rows = 8, layer.policy.routed = 16;
+  EXPECT_EQ(moe_few_plan(layer.call, weights).steps.size(), 3U);
+  for (const char* recipe : {"bf16", "fp8_tensor", "mxfp8"}) {
+    layer.policy.policy.recipe = recipe;
+    EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal) << recipe;
+  }
 }
 
 TEST(MoePlan, extents_beyond_the_kernels_are_refused) {

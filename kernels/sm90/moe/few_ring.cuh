@@ -1,0 +1,318 @@
+#pragma once
+// The ring of stages of a GEMM of few tokens, filled by two warps: TMA of weights and rows, and scales.
+//
+// A stage has 128 of k: of a tile's columns of weights, and of an item's rows. Tiles of an item follow one another, so
+// that neighbouring blocks of threads read neighbouring columns of memory. While the launch before still runs, the ring
+// is filled with weights, which do not depend on it.
+
+#include <cstdint>
+
+#include "kernels/sm90/gemm/tile.cuh"
+#include "kernels/sm90/moe/few.h"
+#include "kernels/sm90/ptx/ptx.cuh"
+
+namespace mxcheck_kernels::sm90 {
+
+struct FewMaps {
+  CUtensorMap w;
+  CUtensorMap x;
+};
+
+// What a kernel is told beside the job.
+struct FewTiles {
+  int tiles = 0;    // of an item
+  int half = 0;     // tiles of the gates, where the up values are a half of their own; else 0
+  int kblocks = 0;  // stages
+};
+
+template <FewWeights kWeights_, int kRows_>
+struct FewShape {
+  static constexpr FewWeights kWeights = kWeights_;
+  static constexpr int kRows = kRows_;  // of the largest item
+  static constexpr bool kFp8 = kWeights != FewWeights::bf16;
+  static constexpr int kGroups = kWeights == FewWeights::blocks ? 2 : 1;  // warpgroups that multiply
+  static constexpr int kColumns = 64 * kGroups;                           // of weights, in a tile
+  static constexpr int kConsumers = 128 * kGroups;
+  static constexpr int kThreads = kConsumers + (kFp8 ? 64 : 32);
+  static constexpr int kPerProcessor = kRows == 128 && kWeights != FewWeights::codes ? 1 : 2;
+  static constexpr int kBox = kRows < 32 ? kRows : 32;  // rows of a box of TMA
+
+  static constexpr int kHalfStages = kFp8 ? 1 : 2;  // rows of 128 bytes of a stage's 128 of k
+  static constexpr int kXPart = kRows * kRowBytes;
+  static constexpr int kWBytes = kWeights == FewWeights::codes ? 64 * kFewStage : kColumns * kFewStage * 2;
+  static constexpr int kStageBytes = kWBytes + kHalfStages * kXPart;
+  static constexpr int kScales = kFp8 ? kRows + 4 : 0;  // of a stage: the rows', and the weights'
+  static constexpr int kRoom = (kPerProcessor == 2 ? 111 : 222) * 1024 - 1024;
+  static constexpr int kMost = kRoom / (kStageBytes + kScales * 4 + 16);
+  static constexpr int kStages = kMost < 12 ? kMost : 12;
+  static_assert(kStages >= 3);
+
+  // Places in shared memory, from a multiple of 1,024 on.
+  static constexpr int kScalesAt = kStages * kStageBytes;
+  static constexpr int kBarriers = (kScalesAt + kStages * kScales * 4 + 15) / 16 * 16;
+  static constexpr int kAmax = kBarriers + kStages * 16;  // two lots, of each warp
+  static constexpr int kFlag = kAmax + 64;
+  static constexpr int kBytes = kFlag + 16;
+};
+
+// The tiles of a block of threads, one after the other.
+struct FewUnit {
+  FewItem item;
+  int number;  // of the item
+  int tile;
+  int column;   // the first of the weights'
+  int columns;  // that are the tile's
+};
+
+template <class Shape>
+struct FewRing {
+  static constexpr int kStages = Shape::kStages;
+  static constexpr unsigned kEveryLane = 0xFFFFFFFF;
+
+  const FewGemmJob& job;
+  const FewTiles& tiles;
+  std::uint32_t shared;
+
+  struct Cursor {
+    int stage = 0;
+    std::uint32_t parity = 0;
+    __device__ __forceinline__ void advance() {
+      if (++stage == kStages) stage = 0, parity ^= 1;
+    }
+  };
+
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return shared + Shape::kBarriers + stage * 16; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const { return full(stage) + 8; }
+  __device__ __forceinline__ std::uint32_t w_stage(int stage) const { return shared + stage * Shape::kStageBytes; }
+  __device__ __forceinline__ std::uint32_t x_stage(int stage) const { return w_stage(stage) + Shape::kWBytes; }
+  __device__ __forceinline__ std::uint32_t scales(int stage) const {
+    return shared + Shape::kScalesAt + stage * Shape::kScales * 4;
+  }
+  __device__ __forceinline__ void wait_full(const Cursor& at) const {
+    ptx::mbarrier_wait_parity(full(at.stage), at.parity);
+  }
+  __device__ __forceinline__ void wait_empty(const Cursor& at) const {
+    ptx::mbarrier_wait_parity(empty(at.stage), at.parity ^ 1);
+  }
+  __device__ __forceinline__ void release(int stage) const { ptx::mbarrier_arrive(empty(stage)); }
+
+  // By one thread.
+  __device__ __forceinline__ void init() const {
+    for (int i = 0; i < kStages; ++i) {
+      ptx::mbarrier_init(full(i), 1 + (Shape::kFp8 ? 32 : 0));
+      ptx::mbarrier_init(empty(i), Shape::kConsumers);
+    }
+    ptx::fence_mbarrier_init();
+    ptx::fence_proxy_async();
+  }
+
+  // --- tiles ----
+
+  __device__ __forceinline__ unsigned units(int items) const {
+    return static_cast<unsigned>(items) * static_cast<unsigned>(tiles.tiles);
+  }
+  __device__ __forceinline__ FewUnit unit(unsigned number) const {
+    FewUnit u = tile_of(number);
+    const int4 words = __ldcg(reinterpret_cast<const int4*>(job.table.items) + u.number);
+    u.item = {words.x, words.y, words.z, 0};
+    return u;
+  }
+  // Without its item.
+  __device__ __forceinline__ FewUnit tile_of(unsigned number) const {
+    FewUnit u;
+    u.number = static_cast<int>(number / static_cast<unsigned>(tiles.tiles));
+    u.tile = static_cast<int>(number % static_cast<unsigned>(tiles.tiles));
+    const bool second = tiles.half != 0 && u.tile >= tiles.half;
+    const int in_half = second ? u.tile - tiles.half : u.tile;
+    const auto columns = static_cast<int>(job.columns);
+    const int begin = second ? columns / 2 : 0;
+    const int end = tiles.half == 0 ? columns : begin + columns / 2;
+    u.column = begin + in_half * Shape::kColumns;
+    u.columns = min(end - u.column, Shape::kColumns);
+    return u;
+  }
+
+  // --- the warp of TMA, one lane ----
+
+  __device__ __forceinline__ int boxes(const FewItem& item) const {
+    return (item.rows + Shape::kBox - 1) / Shape::kBox;
+  }
+  __device__ __forceinline__ void load_weights(int stage, const CUtensorMap* map, const FewUnit& u, int kb) const {
+    const std::uint32_t x_bytes = boxes(u.item) * Shape::kBox * kRowBytes * Shape::kHalfStages;
+    ptx::mbarrier_arrive_expect_tx(full(stage), Shape::kWBytes + x_bytes);
+    if constexpr (Shape::kWeights == FewWeights::codes) {
+      ptx::cp_async_bulk_tensor_3d(w_stage(stage), map, full(stage), kb * kFewStage, u.column, u.item.expert);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Shape::kGroups; ++i) {
+        ptx::cp_async_bulk_tensor_3d(w_stage(stage) + i * kFewStage * kRowBytes, map, full(stage), u.column + i * 64,
+                                     kb * kFewStage, u.item.expert);
+      }
+    }
+  }
+  __device__ __forceinline__ void load_rows(int stage, const CUtensorMap* map, const FewUnit& u, int kb) const {
+    const int count = boxes(u.item);
+#pragma unroll
+    for (int h = 0; h < Shape::kHalfStages; ++h) {
+      for (int i = 0; i < count; ++i) {
+        const std::uint32_t to = x_stage(stage) + h * Shape::kXPart + i * Shape::kBox * kRowBytes;
+        ptx::cp_async_bulk_tensor_3d(to, map, full(stage), kb * kFewStage + h * 64, u.item.row + i * Shape::kBox, 0);
+      }
+    }
+  }
+
+  // All lanes call; one loads.
+  __device__ __forceinline__ void produce(const FewMaps& maps) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0) ptx::prefetch_tensormap(&maps.w), ptx::prefetch_tensormap(&maps.x);
+    FewUnit first;
+    const bool some = job.up ? first_by_offsets(lane, first) : first_of_table(first);
+    if (lane != 0) return;
+    int begun = 0;  // stages of the first tile whose weights are on their way
+    if (some) {
+      for (; begun < min(kStages, tiles.kblocks); ++begun) load_weights(begun, &maps.w, first, begun);
+    }
+    ptx::griddepcontrol_wait();
+    if (is_refused()) return abandon(maps, first, begun);
+    const unsigned all = units(__ldcg(&job.table.header->tiles));
+    Cursor at;
+    for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
+      const FewUnit u = unit(i);
+#pragma unroll 1
+      for (int kb = 0; kb < tiles.kblocks; ++kb) {
+        if (kb >= begun) {
+          wait_empty(at);
+          load_weights(at.stage, &maps.w, u, kb);
+        }
+        load_rows(at.stage, &maps.x, u, kb);
+        at.advance();
+      }
+      begun = 0;
+    }
+  }
+
+  // The table is that of the launch before the last, which ended before the last began.
+  __device__ __forceinline__ bool first_of_table(FewUnit& first) const {
+    if (is_refused() || blockIdx.x >= units(__ldcg(&job.table.header->tiles))) return false;
+    first = unit(blockIdx.x);
+    return true;
+  }
+
+  // The same tile from the experts' offsets, while the table is being made and they are being checked. Of wrong ones it
+  // is some tile of some expert.
+  __device__ __forceinline__ bool first_by_offsets(int lane, FewUnit& first) const {
+    constexpr int kTogether = 8;
+    const auto number = static_cast<int>(blockIdx.x) / tiles.tiles;
+    const auto experts = static_cast<int>(job.experts);
+    int before = 0;
+    for (int base = 0; base < experts; base += 32 * kTogether) {
+      std::int64_t begin[kTogether];
+      int rows[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int e = base + 32 * k + lane;
+        begin[k] = e < experts ? __ldg(job.offsets + e) : 0;
+        const std::int64_t count = e < experts ? __ldg(job.offsets + e + 1) - begin[k] : 0;
+        rows[k] = static_cast<int>(min(max(count, std::int64_t{0}), job.rows));
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const int items = (rows[k] + Shape::kRows - 1) / Shape::kRows;
+        const int all = __reduce_add_sync(kEveryLane, items);
+        if (number < before + all) {
+          int end = items;  // with those of the lanes before
+#pragma unroll
+          for (int step = 1; step < 32; step *= 2) {
+            const int below = __shfl_up_sync(kEveryLane, end, step);
+            if (lane >= step) end += below;
+          }
+          const int at = __ffs(static_cast<int>(__ballot_sync(kEveryLane, number < before + end))) - 1;
+          const int skipped = (number - before - __shfl_sync(kEveryLane, end - items, at)) * Shape::kRows;
+          const std::int64_t row = __shfl_sync(kEveryLane, begin[k], at) + skipped;
+          const int left = __shfl_sync(kEveryLane, rows[k], at) - skipped;
+          first = tile_of(blockIdx.x);
+          first.item = {base + 32 * k + at, static_cast<int>(min(max(row, std::int64_t{0}), job.rows)),
+                        min(left, Shape::kRows), 0};
+          return true;
+        }
+        before += all;
+      }
+    }
+    return false;
+  }
+
+  // Before a block of threads ends, what it asked for has to be there.
+  __device__ __forceinline__ void abandon(const FewMaps& maps, const FewUnit& first, int begun) const {
+    for (int i = 0; i < begun; ++i) {
+      load_rows(i, &maps.x, first, i);
+      for (int lane = 0; Shape::kFp8 && lane < 32; ++lane) ptx::mbarrier_arrive(full(i));  // in the scales' place
+    }
+    for (int i = 0; i < begun; ++i) ptx::mbarrier_wait_parity(full(i), 0);
+  }
+
+  __device__ __forceinline__ bool is_refused() const { return __ldcg(&job.table.header->status) != MXCHECK_OK; }
+
+  // --- the warp of scales: a lane has rows `lane`, `lane` + 32 .., and four stages of them at a time ----
+
+  __device__ __forceinline__ void produce_scales() const {
+    constexpr int kEach = (Shape::kRows + 31) / 32;
+    constexpr int kTogether = 4;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    ptx::griddepcontrol_wait();
+    if (is_refused()) return;
+    const unsigned all = units(__ldcg(&job.table.header->tiles));
+    const bool e8m0 = !job.coding.fp32;
+    const std::int64_t blocks = tiles.kblocks;
+    Cursor at;
+    for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
+      const FewUnit u = unit(i);
+      const std::int64_t square = (std::int64_t{u.item.expert} * (job.columns / 128) + u.column / 128) * blocks;
+      float next[kTogether][kEach];
+      float next_square[kTogether];
+      const auto load = [&](int from) {
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t) {
+          const int kb = min(from + t, tiles.kblocks - 1);
+#pragma unroll
+          for (int j = 0; j < kEach; ++j) {
+            const std::int64_t row = u.item.row + min(lane + 32 * j, u.item.rows - 1);
+            next[t][j] = __ldcg(job.x_scales + row * blocks + kb);
+          }
+          if constexpr (Shape::kWeights == FewWeights::codes) {
+            next_square[t] = e8m0 ? value_of(__ldg(static_cast<const std::uint8_t*>(job.w_scales) + square + kb))
+                                  : __ldg(static_cast<const float*>(job.w_scales) + square + kb);
+          }
+        }
+      };
+      load(0);
+#pragma unroll 1
+      for (int from = 0; from < tiles.kblocks; from += kTogether) {
+        float now[kTogether][kEach];
+        float now_square[kTogether];
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t) {
+#pragma unroll
+          for (int j = 0; j < kEach; ++j) now[t][j] = next[t][j];
+          now_square[t] = Shape::kWeights == FewWeights::codes ? next_square[t] : 0;
+        }
+        if (from + kTogether < tiles.kblocks) load(from + kTogether);
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t) {
+          if (from + t >= tiles.kblocks) break;
+          wait_empty(at);
+#pragma unroll
+          for (int j = 0; j < kEach; ++j) {
+            if (lane + 32 * j < Shape::kRows) ptx::st_shared(scales(at.stage) + (lane + 32 * j) * 4, now[t][j]);
+          }
+          if (Shape::kWeights == FewWeights::codes && lane == 0) {
+            ptx::st_shared(scales(at.stage) + Shape::kRows * 4, now_square[t]);
+          }
+          ptx::mbarrier_arrive(full(at.stage));
+          at.advance();
+        }
+      }
+    }
+  }
+};
+
+}  // namespace mxcheck_kernels::sm90
