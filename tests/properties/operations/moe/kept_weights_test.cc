@@ -10,14 +10,14 @@
 namespace mxcheck {
 namespace {
 
-constexpr const char* kCase =
+constexpr const char* kKeptCase =
     "op=moe_forward recipe=dsv3 gate_up=halves weights=kept rows=20 cols=64 inner=32 k=2 experts=0,13,13,32 "
     "data=normal "
     "seed=7";
 
 TEST(MoeKeptWeights, a_case_is_parsed_back) {
-  EXPECT_EQ(to_text(parse_case(kCase)), kCase);
-  EXPECT_TRUE(keeps_weights(parse_case(kCase).variant));
+  EXPECT_EQ(to_text(parse_case(kKeptCase)), kKeptCase);
+  EXPECT_TRUE(keeps_weights(parse_case(kKeptCase).variant));
 }
 
 TEST(MoeKeptWeights, only_a_library_with_their_contract_is_asked_for_any) {
@@ -46,13 +46,13 @@ TEST(MoeKeptWeights, recipes_with_random_words_in_weights_are_not_asked) {
 }
 
 TEST(MoeKeptWeights, a_call_keeps_its_weights_in_fresh_memory) {
-  const Call call = make_problem(parse_case(kCase))->call();
+  const Call call = make_problem(parse_case(kKeptCase))->call();
   const auto policy = read<mxcheck_moe_kept_policy>(call.policy);
   EXPECT_EQ(policy.moe.policy.size, sizeof policy);
   EXPECT_EQ(policy.kept.mode, MXCHECK_WEIGHTS_KEEP);
   EXPECT_EQ(call.memory.policy_offset, offsetof(mxcheck_moe_kept_policy, kept));
   EXPECT_TRUE(call.memory.is_fresh);
-  Case plain = parse_case(kCase);
+  Case plain = parse_case(kKeptCase);
   moe_of(plain.variant).keeps_weights = false;
   EXPECT_EQ(make_problem(plain)->call().policy.num_bytes, sizeof(mxcheck_moe_policy));
   EXPECT_EQ(make_problem(plain)->call().memory.policy_offset, 0U);
