@@ -25,7 +25,7 @@ struct FewGemm {
 #pragma unroll
     for (float& value : acc) value = 0;
     if constexpr (Shape::kWeights == FewWeights::bf16) {
-      multiply_bf16<Shape, kN>(ring, at, acc);
+      multiply_bf16<Shape, kN>(ring, at, acc, me);
     } else if constexpr (Shape::kWeights == FewWeights::blocks) {
       multiply_blocks<Shape, kN>(ring, at, acc, coder, me);
     } else {
