@@ -16,13 +16,16 @@ namespace mxcheck_kernels::sm90 {
 struct FewMaps {
   CUtensorMap w;
   CUtensorMap x;
+  CUtensorMap next_w;  // of the launch after
 };
 
 // What a kernel is told beside the job.
 struct FewTiles {
-  int tiles = 0;    // of an item
-  int half = 0;     // tiles of the gates, where the up values are a half of their own; else 0
-  int kblocks = 0;  // stages
+  int tiles = 0;       // of an item
+  int half = 0;        // tiles of the gates, where the up values are a half of their own; else 0
+  int kblocks = 0;     // stages
+  int next_tiles = 0;  // of an item in the launch after; 0: nothing is asked for
+  int next_stages = 0;
 };
 
 // kGroups_: warpgroups that multiply, each 64 columns of weights. Two, whose columns are 256 bytes of a row of BF16,
@@ -192,6 +195,25 @@ struct FewRing {
         at.advance();
       }
       begun = 0;
+    }
+    if (tiles.next_tiles != 0) prefetch_next(maps.next_w);
+  }
+
+  // Into L2: weights of the tile that the block of threads with this number begins with in the launch after.
+  __device__ __forceinline__ void prefetch_next(const CUtensorMap& map) const {
+    const auto number = static_cast<int>(blockIdx.x) / tiles.next_tiles;
+    if (number >= __ldcg(&job.table.header->tiles)) return;
+    const int expert = __ldcg(&job.table.items[number].expert);
+    const int column = static_cast<int>(blockIdx.x) % tiles.next_tiles * Shape::kColumns;
+    for (int kb = 0; kb < tiles.next_stages; ++kb) {
+      if constexpr (Shape::kWeights == FewWeights::codes) {
+        ptx::cp_async_bulk_prefetch_tensor_3d(&map, kb * kFewStage, column, expert);
+      } else {
+#pragma unroll
+        for (int i = 0; i < Shape::kGroups; ++i) {
+          ptx::cp_async_bulk_prefetch_tensor_3d(&map, column + i * 64, kb * kFewStage, expert);
+        }
+      }
     }
   }
 

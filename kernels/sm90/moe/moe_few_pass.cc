@@ -104,6 +104,7 @@ class FewPass {
     job.w = weights_ == nullptr ? c_.tensors.w1.data : weights_->w1;
     if (weights_ != nullptr) job.w_scales = weights_->w1_scales;
     job.x = fp8_ ? static_cast<const void*>(x_codes_.codes) : x_, job.x_scales = x_codes_.scales;
+    job.next_w = down_job().w, job.next_k = c_.n, job.next_columns = c_.d;
     FewSwiglu& to = job.swiglu;
     to.n = c_.n, to.interleaved = c_.interleaved, to.a = a_, to.codes = a_codes_, to.coding = coding_;
     if (c_.recipe->keeps_e5m6) {
