@@ -6,13 +6,25 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
+// True if there are so few tiles of 64 columns, three for each resident block of threads at most, that half as many
+// would leave processors idle.
+bool has_few_tiles(const FewGemmJob& job) {
+  constexpr std::int64_t kResident = 2 * 132;
+  return job.most_items * ((job.columns + 63) / 64) <= 3 * kResident;
+}
+
 template <FewWeights kWeights, class Coder>
 cudaError_t start_rows(const FewGemmJob& job, const Coder& coder, cudaStream_t stream) {
+  constexpr int kOfLarge = kWeights == FewWeights::codes ? 1 : 2;  // two would have too few registers
   const Rounding rule = rounding_of(kRoundE5m6, true, false);
   switch (job.table.item_rows) {
-    case 8: return start_few<FewShape<kWeights, 8>>(job, coder, rule, stream);
-    case 32: return start_few<FewShape<kWeights, 32>>(job, coder, rule, stream);
-    case 128: return start_few<FewShape<kWeights, 128>>(job, coder, rule, stream);
+    case 8:
+      if constexpr (kWeights != FewWeights::blocks) {
+        if (has_few_tiles(job)) return start_few<FewShape<kWeights, 8, 1>>(job, coder, rule, stream);
+      }
+      return start_few<FewShape<kWeights, 8, 2>>(job, coder, rule, stream);
+    case 32: return start_few<FewShape<kWeights, 32, 2>>(job, coder, rule, stream);
+    case 128: return start_few<FewShape<kWeights, 128, kOfLarge>>(job, coder, rule, stream);
     default: return cudaErrorInvalidValue;
   }
 }

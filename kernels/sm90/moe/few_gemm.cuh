@@ -25,7 +25,7 @@ struct FewGemm {
 #pragma unroll
     for (float& value : acc) value = 0;
     if constexpr (Shape::kWeights == FewWeights::bf16) {
-      multiply_bf16<Shape, kN>(ring, at, acc);
+      multiply_bf16<Shape, kN>(ring, at, acc, me);
     } else if constexpr (Shape::kWeights == FewWeights::blocks) {
       multiply_blocks<Shape, kN>(ring, at, acc, coder, me);
     } else {
@@ -100,12 +100,24 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
 
 // --- the launch ----
 
+// Weights in boxes of a stage, or of 64 columns of one.
+template <class Shape>
+cudaError_t encode_weights_map(CUtensorMap& map, const void* w, std::int64_t k, std::int64_t columns,
+                               std::int64_t experts) {
+  if constexpr (Shape::kWeights == FewWeights::codes) {
+    return encode_map(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, w, k, columns, experts, Shape::kColumns);
+  } else {
+    return encode_map(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, w, columns, k, experts, kFewStage);
+  }
+}
+
 template <class Shape>
 cudaError_t few_maps(const FewGemmJob& job, FewMaps& maps) {
-  constexpr bool kCodes = Shape::kWeights == FewWeights::codes;
-  const auto type = kCodes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  const cudaError_t e = kCodes ? encode_map(maps.w, type, 1, job.w, job.k, job.columns, job.experts, Shape::kColumns)
-                               : encode_map(maps.w, type, 2, job.w, job.columns, job.k, job.experts, kFewStage);
+  maps = {};
+  cudaError_t e = encode_weights_map<Shape>(maps.w, job.w, job.k, job.columns, job.experts);
+  if (e == cudaSuccess && job.next_w != nullptr) {
+    e = encode_weights_map<Shape>(maps.next_w, job.next_w, job.next_k, job.next_columns, job.experts);
+  }
   if (e != cudaSuccess) return e;
   const auto x_type = Shape::kFp8 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   return encode_map(maps.x, x_type, Shape::kFp8 ? 1 : 2, job.x, job.k, job.rows + kFewSlack, 1, Shape::kBox);
@@ -119,6 +131,10 @@ FewTiles few_tiles(const FewGemmJob& job) {
   const bool halves = job.up && !job.swiglu.interleaved;
   tiles.half = halves ? up(job.columns / 2, Shape::kColumns) : 0;
   tiles.tiles = halves ? 2 * tiles.half : up(job.columns, Shape::kColumns);
+  if (job.next_w != nullptr) {  // of all blocks of threads together, half of L2 at most
+    tiles.next_tiles = up(job.next_columns, Shape::kColumns);
+    tiles.next_stages = std::min(up(job.next_k, kFewStage), Shape::kStages);
+  }
   return tiles;
 }
 

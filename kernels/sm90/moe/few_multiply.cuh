@@ -22,13 +22,13 @@ struct FewPlace {
 
 template <class Shape, int kN>
 __device__ __forceinline__ void multiply_bf16(const FewRing<Shape>& ring, typename FewRing<Shape>::Cursor& at,
-                                              float (&acc)[kN / 2]) {
+                                              float (&acc)[kN / 2], const FewPlace& me) {
   constexpr std::uint32_t kBlockBytes = kFewStage * kRowBytes;  // of 64 columns
   int before = 0;
 #pragma unroll 1
   for (int kb = 0; kb < ring.tiles.kblocks; ++kb) {
     ring.wait_full(at);
-    const std::uint64_t w = ptx::make_smem_desc_mn_major(ring.w_stage(at.stage), kBlockBytes);
+    const std::uint64_t w = ptx::make_smem_desc_mn_major(ring.w_stage(at.stage) + me.group * kBlockBytes, kBlockBytes);
     const std::uint64_t x = ptx::make_smem_desc(ring.x_stage(at.stage));
     ptx::warpgroup_fence_operand(acc);
     ptx::warpgroup_arrive();
@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_codes(const FewRing<Shape>& ring, typen
   for (int kb = 0; kb < ring.tiles.kblocks; ++kb) {
     ring.wait_full(at);
     float partial[kN / 2];
-    multiply_stage(partial, ring.w_stage(at.stage), ring.x_stage(at.stage));
+    multiply_stage(partial, ring.w_stage(at.stage) + me.group * 64 * kRowBytes, ring.x_stage(at.stage));
     const float of_weights = ptx::ld_shared_f32(ring.scales(at.stage) + Shape::kRows * 4);
     promote(acc, partial, ring.scales(at.stage), of_weights, me.lane);
     ring.release(at.stage);

@@ -16,36 +16,43 @@ namespace mxcheck_kernels::sm90 {
 struct FewMaps {
   CUtensorMap w;
   CUtensorMap x;
+  CUtensorMap next_w;  // of the launch after
 };
 
 // What a kernel is told beside the job.
 struct FewTiles {
-  int tiles = 0;    // of an item
-  int half = 0;     // tiles of the gates, where the up values are a half of their own; else 0
-  int kblocks = 0;  // stages
+  int tiles = 0;       // of an item
+  int half = 0;        // tiles of the gates, where the up values are a half of their own; else 0
+  int kblocks = 0;     // stages
+  int next_tiles = 0;  // of an item in the launch after; 0: nothing is asked for
+  int next_stages = 0;
 };
 
-template <FewWeights kWeights_, int kRows_>
+// kGroups_: warpgroups that multiply, each 64 columns of weights. Two, whose columns are 256 bytes of a row of BF16,
+// read memory faster; one leaves twice as many tiles, where these are few.
+template <FewWeights kWeights_, int kRows_, int kGroups_>
 struct FewShape {
   static constexpr FewWeights kWeights = kWeights_;
   static constexpr int kRows = kRows_;  // of the largest item
   static constexpr bool kFp8 = kWeights != FewWeights::bf16;
-  static constexpr int kGroups = kWeights == FewWeights::blocks ? 2 : 1;  // warpgroups that multiply
-  static constexpr int kColumns = 64 * kGroups;                           // of weights, in a tile
+  static constexpr int kGroups = kGroups_;
+  static constexpr int kColumns = 64 * kGroups;  // of weights, in a tile
   static constexpr int kConsumers = 128 * kGroups;
   static constexpr int kThreads = kConsumers + (kFp8 ? 64 : 32);
-  static constexpr int kPerProcessor = kRows == 128 && kWeights != FewWeights::codes ? 1 : 2;
+  static constexpr bool kLarge = kRows > (kFp8 ? 32 : 8) && kWeights != FewWeights::codes;  // a stage
+  static constexpr int kPerProcessor = kLarge ? 1 : 2;
   static constexpr int kBox = kRows < 32 ? kRows : 32;  // rows of a box of TMA
 
   static constexpr int kHalfStages = kFp8 ? 1 : 2;  // rows of 128 bytes of a stage's 128 of k
   static constexpr int kXPart = kRows * kRowBytes;
-  static constexpr int kWBytes = kWeights == FewWeights::codes ? 64 * kFewStage : kColumns * kFewStage * 2;
+  static constexpr int kWBytes = kColumns * kFewStage * (kWeights == FewWeights::codes ? 1 : 2);
   static constexpr int kStageBytes = kWBytes + kHalfStages * kXPart;
   static constexpr int kScales = kFp8 ? kRows + 4 : 0;  // of a stage: the rows', and the weights'
   static constexpr int kRoom = (kPerProcessor == 2 ? 111 : 222) * 1024 - 1024;
   static constexpr int kMost = kRoom / (kStageBytes + kScales * 4 + 16);
   static constexpr int kStages = kMost < 12 ? kMost : 12;
   static_assert(kStages >= 3);
+  static_assert(kWeights != FewWeights::blocks || kGroups == 2);  // a square of 128 x 128
 
   // Places in shared memory, from a multiple of 1,024 on.
   static constexpr int kScalesAt = kStages * kStageBytes;
@@ -188,6 +195,25 @@ struct FewRing {
         at.advance();
       }
       begun = 0;
+    }
+    if (tiles.next_tiles != 0) prefetch_next(maps.next_w);
+  }
+
+  // Into L2: weights of the tile that the block of threads with this number begins with in the launch after.
+  __device__ __forceinline__ void prefetch_next(const CUtensorMap& map) const {
+    const auto number = static_cast<int>(blockIdx.x) / tiles.next_tiles;
+    if (number >= __ldcg(&job.table.header->tiles)) return;
+    const int expert = __ldcg(&job.table.items[number].expert);
+    const int column = static_cast<int>(blockIdx.x) % tiles.next_tiles * Shape::kColumns;
+    for (int kb = 0; kb < tiles.next_stages; ++kb) {
+      if constexpr (Shape::kWeights == FewWeights::codes) {
+        ptx::cp_async_bulk_prefetch_tensor_3d(&map, kb * kFewStage, column, expert);
+      } else {
+#pragma unroll
+        for (int i = 0; i < Shape::kGroups; ++i) {
+          ptx::cp_async_bulk_prefetch_tensor_3d(&map, column + i * 64, kb * kFewStage, expert);
+        }
+      }
     }
   }
 

@@ -106,6 +106,7 @@ class FewPass {
     job.w = weights_ == nullptr ? c_.tensors.w1.data : weights_->w1;
     if (weights_ != nullptr) job.w_scales = weights_->w1_scales;
     job.x = fp8_ ? static_cast<const void*>(x_codes_.codes) : x_, job.x_scales = x_codes_.scales;
+    job.next_w = down_job().w, job.next_k = c_.n, job.next_columns = c_.d;
     FewSwiglu& to = job.swiglu;
     to.n = c_.n, to.interleaved = c_.interleaved, to.a = a_, to.codes = a_codes_, to.coding = coding_;
     if (c_.recipe->keeps_e5m6) {
@@ -187,6 +188,12 @@ MoePlan moe_few_plan(const mxcheck_call& call, const MoeCodedWeights& weights) {
   const MoeCall checked = read_moe_call(call, false);
   if (!checked.recipe->keeps_codes()) unsupported("weights as codes are offered for recipes of blocks of 128 alone");
   if (!takes_few(checked)) unsupported("weights as codes are offered for few tokens: 1 to 256, with rows");
+  const bool whole =
+      weights.w1 != nullptr && weights.w1_scales != nullptr && weights.w2 != nullptr && weights.w2_scales != nullptr;
+  if (call.workspace != nullptr && !whole) invalid("a tensor of the weights as codes is null");
+  if (!is_aligned(weights.w1, 16) || !is_aligned(weights.w2, 16)) {
+    unsupported("codes of weights that are not at a multiple of 16 bytes are not offered");
+  }
   MoePlan plan = FewPass(checked, &weights).plan();
   if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
   return plan;

@@ -300,6 +300,16 @@ TEST_F(Sm90MoeFew, fp8_of_wide_layers_has_the_bits_of_the_steps) {
   }
 }
 
+// Many tiles: of 128 columns, and more than there are blocks of threads.
+TEST_F(Sm90MoeFew, wide_tiles_have_the_bits_of_the_steps) {
+  for (const bool interleaved : {false, true}) {
+    expect_equal({"bf16", 8, 256, 1288, 16, 6, interleaved});
+    expect_equal({"bf16", 8, 2568, 136, 16, 6, interleaved, true});
+    expect_equal({"dsv3", 8, 256, 1280, 16, 6, interleaved});
+    expect_equal({"dsv3_pow2", 8, 2432, 128, 16, 6, interleaved, true});
+  }
+}
+
 TEST_F(Sm90MoeFew, many_experts_and_rows_have_the_bits_of_the_steps) {
   for (const char* recipe : {"bf16", "dsv3"}) {
     expect_equal({recipe, 256, 128, 128, 1024, 16});

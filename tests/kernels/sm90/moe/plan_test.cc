@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -215,6 +216,9 @@ TEST(MoePlan, weights_as_codes_are_for_few_tokens_and_recipes_that_multiply_them
   EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal);
   layer.policy.policy.rows = 8, layer.policy.routed = 16;
   EXPECT_EQ(moe_few_plan(layer.call, weights).steps.size(), 3U);
+  MoeCodedWeights unaligned;
+  unaligned.w2 = std::bit_cast<const std::uint8_t*>(std::uintptr_t{8});
+  EXPECT_THROW(moe_few_plan(layer.call, unaligned), Refusal);
   for (const char* recipe : {"bf16", "fp8_tensor", "mxfp8"}) {
     layer.policy.policy.recipe = recipe;
     EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal) << recipe;
