@@ -92,14 +92,9 @@ struct FewGemmJob {
   std::int64_t rows = 0;  // without the slack
   std::int64_t most_items = 0;
   std::int64_t experts = 0;
-  const std::int64_t* offsets = nullptr;  // up: of experts, before they are checked
   std::int64_t columns = 0;
   std::int64_t k = 0;
   std::uint16_t* d = nullptr;  // rows x columns
-  // Weights of the launch after, of k = next_k, that a block of threads without more tiles asks L2 for; null: none.
-  const void* next_w = nullptr;
-  std::int64_t next_columns = 0;
-  std::int64_t next_k = 0;
   bool up = false;
   FewSwiglu swiglu;        // up
   AggregateJob aggregate;  // down

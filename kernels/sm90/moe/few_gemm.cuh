@@ -57,8 +57,7 @@ struct FewGemm {
     const FewPlace me{thread / 128, __shfl_sync(kAllLanes, thread / 32 % 4, 0), thread % 32};
     ptx::griddepcontrol_wait();
     ptx::griddepcontrol_launch_dependents();
-    if (ring.is_refused()) return;
-    const int items = __ldcg(&ring.job.table.header->tiles);
+    const int items = ring.items();
     const unsigned all = ring.units(items);
     typename FewRing<Shape>::Cursor at;
     for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
   if (warp < Shape::kConsumers / 32) {
     FewGemm<Shape, Coder>{ring, coder, rule}.consume();
   } else if (warp == Shape::kConsumers / 32) {
-    ring.produce(maps);
+    if (threadIdx.x % 32 == 0) ring.produce(maps);
   } else if constexpr (Shape::kFp8) {
     ring.produce_scales();
   }
@@ -113,11 +112,7 @@ cudaError_t encode_weights_map(CUtensorMap& map, const void* w, std::int64_t k, 
 
 template <class Shape>
 cudaError_t few_maps(const FewGemmJob& job, FewMaps& maps) {
-  maps = {};
-  cudaError_t e = encode_weights_map<Shape>(maps.w, job.w, job.k, job.columns, job.experts);
-  if (e == cudaSuccess && job.next_w != nullptr) {
-    e = encode_weights_map<Shape>(maps.next_w, job.next_w, job.next_k, job.next_columns, job.experts);
-  }
+  const cudaError_t e = encode_weights_map<Shape>(maps.w, job.w, job.k, job.columns, job.experts);
   if (e != cudaSuccess) return e;
   const auto x_type = Shape::kFp8 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   return encode_map(maps.x, x_type, Shape::kFp8 ? 1 : 2, job.x, job.k, job.rows + kFewSlack, 1, Shape::kBox);
@@ -131,10 +126,6 @@ FewTiles few_tiles(const FewGemmJob& job) {
   const bool halves = job.up && !job.swiglu.interleaved;
   tiles.half = halves ? up(job.columns / 2, Shape::kColumns) : 0;
   tiles.tiles = halves ? 2 * tiles.half : up(job.columns, Shape::kColumns);
-  if (job.next_w != nullptr) {  // of all blocks of threads together, half of L2 at most
-    tiles.next_tiles = up(job.next_columns, Shape::kColumns);
-    tiles.next_stages = std::min(up(job.next_k, kFewStage), Shape::kStages);
-  }
   return tiles;
 }
 

@@ -1,7 +1,8 @@
 // The first launch of a forward pass of few tokens: routes checked, experts with rows listed, rows of X copied.
 //
 // Every block of threads checks all routes, so that none needs another's verdict: some 10,000 numbers at most, as a
-// rule, in caches. The first block says it to the report and to the launches after.
+// rule, in caches. The first block says it to the report and to the launches after, and lists the experts; the others
+// copy.
 
 #include <algorithm>
 
@@ -113,13 +114,13 @@ __global__ void __launch_bounds__(kThreads)
   if (first) {
     const int items = right ? write_items(job.routes.rows, job.table) : 0;
     if (threadIdx.x == 0) *job.table.header = {right ? MXCHECK_OK : MXCHECK_INVALID, items, kNone};
+    return;
   }
   if (!right) return;
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < job.count; i += step) {
-    job.counters[i] = 0;
-  }
-  copy_rows(job, coder, blockIdx.x / parts, std::int64_t{blockIdx.x % parts} * kThreads * kEach + threadIdx.x * kEach);
+  const auto block = static_cast<int>(blockIdx.x) - 1;
+  const std::int64_t step = (std::int64_t{gridDim.x} - 1) * kThreads;
+  for (std::int64_t i = std::int64_t{block} * kThreads + threadIdx.x; i < job.count; i += step) job.counters[i] = 0;
+  copy_rows(job, coder, block / parts, std::int64_t{block % parts} * kThreads * kEach + threadIdx.x * kEach);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t launch_few_prepare(const FewPrepareJob& job, cudaStream_t stream) {
   constexpr std::int64_t kPart = kThreads * kEach;
   const auto parts = static_cast<int>((job.d + kPart - 1) / kPart);
-  const auto blocks = static_cast<unsigned>(job.routes.slots.tokens * parts);
+  const auto blocks = static_cast<unsigned>(1 + job.routes.slots.tokens * parts);
   const DeviceCoding& c = job.kept.coding;
   if (job.rows != nullptr) {
     few_prepare<<<blocks, kThreads, 0, stream>>>(job, NoCoder(), parts);

@@ -2,9 +2,10 @@
 // The ring of stages of a GEMM of few tokens, filled by two warps: TMA of weights and rows, and scales.
 //
 // A stage has 128 of k: of a tile's columns of weights, and of an item's rows. Tiles of an item follow one another, so
-// that neighbouring blocks of threads read neighbouring columns of memory. While the launch before still runs, the ring
-// is filled with weights, which do not depend on it.
+// that neighbouring blocks of threads read neighbouring columns of memory. While `up` still runs, `down` fills its ring
+// with weights, which do not depend on it.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/sm90/gemm/tile.cuh"
@@ -16,16 +17,13 @@ namespace mxcheck_kernels::sm90 {
 struct FewMaps {
   CUtensorMap w;
   CUtensorMap x;
-  CUtensorMap next_w;  // of the launch after
 };
 
 // What a kernel is told beside the job.
 struct FewTiles {
-  int tiles = 0;       // of an item
-  int half = 0;        // tiles of the gates, where the up values are a half of their own; else 0
-  int kblocks = 0;     // stages
-  int next_tiles = 0;  // of an item in the launch after; 0: nothing is asked for
-  int next_stages = 0;
+  int tiles = 0;    // of an item
+  int half = 0;     // tiles of the gates, where the up values are a half of their own; else 0
+  int kblocks = 0;  // stages
 };
 
 // kGroups_: warpgroups that multiply, each 64 columns of weights. Two, whose columns are 256 bytes of a row of BF16,
@@ -74,7 +72,6 @@ struct FewUnit {
 template <class Shape>
 struct FewRing {
   static constexpr int kStages = Shape::kStages;
-  static constexpr unsigned kEveryLane = 0xFFFFFFFF;
 
   const FewGemmJob& job;
   const FewTiles& tiles;
@@ -115,20 +112,22 @@ struct FewRing {
 
   // --- tiles ----
 
+  // None where the routes are wrong.
+  __device__ __forceinline__ int items() const {
+    static_assert(offsetof(PlanHeader, status) == 0 && offsetof(PlanHeader, tiles) == 4);
+    const int2 words = __ldcg(reinterpret_cast<const int2*>(job.table.header));
+    return words.x == MXCHECK_OK ? words.y : 0;
+  }
+
   __device__ __forceinline__ unsigned units(int items) const {
     return static_cast<unsigned>(items) * static_cast<unsigned>(tiles.tiles);
   }
   __device__ __forceinline__ FewUnit unit(unsigned number) const {
-    FewUnit u = tile_of(number);
-    const int4 words = __ldcg(reinterpret_cast<const int4*>(job.table.items) + u.number);
-    u.item = {words.x, words.y, words.z, 0};
-    return u;
-  }
-  // Without its item.
-  __device__ __forceinline__ FewUnit tile_of(unsigned number) const {
     FewUnit u;
     u.number = static_cast<int>(number / static_cast<unsigned>(tiles.tiles));
     u.tile = static_cast<int>(number % static_cast<unsigned>(tiles.tiles));
+    const int4 words = __ldcg(reinterpret_cast<const int4*>(job.table.items) + u.number);
+    u.item = {words.x, words.y, words.z, 0};
     const bool second = tiles.half != 0 && u.tile >= tiles.half;
     const int in_half = second ? u.tile - tiles.half : u.tile;
     const auto columns = static_cast<int>(job.columns);
@@ -168,20 +167,27 @@ struct FewRing {
     }
   }
 
-  // All lanes call; one loads.
   __device__ __forceinline__ void produce(const FewMaps& maps) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane == 0) ptx::prefetch_tensormap(&maps.w), ptx::prefetch_tensormap(&maps.x);
-    FewUnit first;
-    const bool some = job.up ? first_by_offsets(lane, first) : first_of_table(first);
-    if (lane != 0) return;
-    int begun = 0;  // stages of the first tile whose weights are on their way
-    if (some) {
-      for (; begun < min(kStages, tiles.kblocks); ++begun) load_weights(begun, &maps.w, first, begun);
-    }
+    ptx::prefetch_tensormap(&maps.w), ptx::prefetch_tensormap(&maps.x);
+    const int begun = job.up ? 0 : begin_weights(maps.w);
     ptx::griddepcontrol_wait();
-    if (is_refused()) return abandon(maps, first, begun);
-    const unsigned all = units(__ldcg(&job.table.header->tiles));
+    load_tiles(maps, begun);
+  }
+
+  // The weights of the first stages, while the launch before still runs. The table is that of the launch before it,
+  // which ended before it began. Returns how many stages they are.
+  __device__ __forceinline__ int begin_weights(const CUtensorMap& map) const {
+    const unsigned all = units(items());
+    if (blockIdx.x >= all) return 0;
+    const FewUnit first = unit(blockIdx.x);
+    const int count = min(kStages, tiles.kblocks);
+    for (int i = 0; i < count; ++i) load_weights(i, &map, first, i);
+    return count;
+  }
+
+  // begun: stages of the first tile whose weights are on their way.
+  __device__ __forceinline__ void load_tiles(const FewMaps& maps, int begun) const {
+    const unsigned all = units(items());
     Cursor at;
     for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
       const FewUnit u = unit(i);
@@ -196,87 +202,7 @@ struct FewRing {
       }
       begun = 0;
     }
-    if (tiles.next_tiles != 0) prefetch_next(maps.next_w);
   }
-
-  // Into L2: weights of the tile that the block of threads with this number begins with in the launch after.
-  __device__ __forceinline__ void prefetch_next(const CUtensorMap& map) const {
-    const auto number = static_cast<int>(blockIdx.x) / tiles.next_tiles;
-    if (number >= __ldcg(&job.table.header->tiles)) return;
-    const int expert = __ldcg(&job.table.items[number].expert);
-    const int column = static_cast<int>(blockIdx.x) % tiles.next_tiles * Shape::kColumns;
-    for (int kb = 0; kb < tiles.next_stages; ++kb) {
-      if constexpr (Shape::kWeights == FewWeights::codes) {
-        ptx::cp_async_bulk_prefetch_tensor_3d(&map, kb * kFewStage, column, expert);
-      } else {
-#pragma unroll
-        for (int i = 0; i < Shape::kGroups; ++i) {
-          ptx::cp_async_bulk_prefetch_tensor_3d(&map, column + i * 64, kb * kFewStage, expert);
-        }
-      }
-    }
-  }
-
-  // The table is that of the launch before the last, which ended before the last began.
-  __device__ __forceinline__ bool first_of_table(FewUnit& first) const {
-    if (is_refused() || blockIdx.x >= units(__ldcg(&job.table.header->tiles))) return false;
-    first = unit(blockIdx.x);
-    return true;
-  }
-
-  // The same tile from the experts' offsets, while the table is being made and they are being checked. Of wrong ones it
-  // is some tile of some expert.
-  __device__ __forceinline__ bool first_by_offsets(int lane, FewUnit& first) const {
-    constexpr int kTogether = 8;
-    const auto number = static_cast<int>(blockIdx.x) / tiles.tiles;
-    const auto experts = static_cast<int>(job.experts);
-    int before = 0;
-    for (int base = 0; base < experts; base += 32 * kTogether) {
-      std::int64_t begin[kTogether];
-      int rows[kTogether];
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-        const int e = base + 32 * k + lane;
-        begin[k] = e < experts ? __ldg(job.offsets + e) : 0;
-        const std::int64_t count = e < experts ? __ldg(job.offsets + e + 1) - begin[k] : 0;
-        rows[k] = static_cast<int>(min(max(count, std::int64_t{0}), job.rows));
-      }
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-        const int items = (rows[k] + Shape::kRows - 1) / Shape::kRows;
-        const int all = __reduce_add_sync(kEveryLane, items);
-        if (number < before + all) {
-          int end = items;  // with those of the lanes before
-#pragma unroll
-          for (int step = 1; step < 32; step *= 2) {
-            const int below = __shfl_up_sync(kEveryLane, end, step);
-            if (lane >= step) end += below;
-          }
-          const int at = __ffs(static_cast<int>(__ballot_sync(kEveryLane, number < before + end))) - 1;
-          const int skipped = (number - before - __shfl_sync(kEveryLane, end - items, at)) * Shape::kRows;
-          const std::int64_t row = __shfl_sync(kEveryLane, begin[k], at) + skipped;
-          const int left = __shfl_sync(kEveryLane, rows[k], at) - skipped;
-          first = tile_of(blockIdx.x);
-          first.item = {base + 32 * k + at, static_cast<int>(min(max(row, std::int64_t{0}), job.rows)),
-                        min(left, Shape::kRows), 0};
-          return true;
-        }
-        before += all;
-      }
-    }
-    return false;
-  }
-
-  // Before a block of threads ends, what it asked for has to be there.
-  __device__ __forceinline__ void abandon(const FewMaps& maps, const FewUnit& first, int begun) const {
-    for (int i = 0; i < begun; ++i) {
-      load_rows(i, &maps.x, first, i);
-      for (int lane = 0; Shape::kFp8 && lane < 32; ++lane) ptx::mbarrier_arrive(full(i));  // in the scales' place
-    }
-    for (int i = 0; i < begun; ++i) ptx::mbarrier_wait_parity(full(i), 0);
-  }
-
-  __device__ __forceinline__ bool is_refused() const { return __ldcg(&job.table.header->status) != MXCHECK_OK; }
 
   // --- the warp of scales: a lane has rows `lane`, `lane` + 32 .., and four stages of them at a time ----
 
@@ -285,8 +211,7 @@ struct FewRing {
     constexpr int kTogether = 4;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     ptx::griddepcontrol_wait();
-    if (is_refused()) return;
-    const unsigned all = units(__ldcg(&job.table.header->tiles));
+    const unsigned all = units(items());
     const bool e8m0 = !job.coding.fp32;
     const std::int64_t blocks = tiles.kblocks;
     Cursor at;

@@ -102,11 +102,9 @@ class FewPass {
   [[nodiscard]] FewGemmJob up_job() const {
     FewGemmJob job = gemm_job(c_.d, 2 * c_.n);
     job.up = true, job.counters = counters_, job.d = h_;
-    job.offsets = data_of<const std::int64_t>(c_.tensors.offsets);
     job.w = weights_ == nullptr ? c_.tensors.w1.data : weights_->w1;
     if (weights_ != nullptr) job.w_scales = weights_->w1_scales;
     job.x = fp8_ ? static_cast<const void*>(x_codes_.codes) : x_, job.x_scales = x_codes_.scales;
-    job.next_w = down_job().w, job.next_k = c_.n, job.next_columns = c_.d;
     FewSwiglu& to = job.swiglu;
     to.n = c_.n, to.interleaved = c_.interleaved, to.a = a_, to.codes = a_codes_, to.coding = coding_;
     if (c_.recipe->keeps_e5m6) {
