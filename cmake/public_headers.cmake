@@ -60,8 +60,8 @@ set(mxcheck_public_goldens
 
 # The C interface. It does not need the rest, and is not part of mxcheck/mxcheck.h. cmake/install.cmake installs it a second
 # time, for kernel libraries that include "kernels/candidate.h".
-set(mxcheck_public_kernels candidate.h candidate_dispatch.h candidate_layer.h candidate_matmul.h candidate_moe.h
-    candidate_nvfp4.h candidate_route.h)
+set(mxcheck_public_kernels candidate.h candidate_dispatch.h candidate_kept_weights.h candidate_layer.h candidate_matmul.h
+    candidate_moe.h candidate_nvfp4.h candidate_route.h)
 
 # Headers that public headers may include besides C++'s own. dlpack is declared by mxcheck::candidate.
 set(mxcheck_public_includes_of_others dlpack/dlpack.h stdint.h)

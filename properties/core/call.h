@@ -69,6 +69,15 @@ struct WorkspaceFill {
   std::uint8_t poison = 0xC7;
   std::uint8_t keep = 0;  // what the last call left instead
 };
+// Memory of the caller's that stays in the candidate's process from call to call, for what a library keeps of its
+// weights (kernels/candidate_kept_weights.h). It is as large as the library says.
+struct CallMemory {
+  std::uint32_t policy_offset = 0;  // of the mxcheck_kept_weights in the policy's struct; 0: the call has no memory
+  bool is_fresh = true;             // of the call's poison; false: as the last call with memory left it
+  bool is_null = false;             // refusals: a null pointer, ...
+  bool is_small = false;            // ... or a byte less than the library says
+};
+
 // Bytes of a process, from /proc/self/statm.
 struct MemoryUse {
   std::int64_t address_space = 0;
@@ -126,6 +135,7 @@ struct Call {
   std::vector<CallTensor> outputs;
   std::uint8_t poison = 0xA5;           // what outputs and red zones hold before the call
   WorkspaceFill workspace;              // what the workspace holds
+  CallMemory memory;                    // for kept weights
   std::uint32_t repeat = 0;             // host libraries: calls in all, one after the other; 0: one
   std::uint64_t byte_offset = 0;        // DLTensor's: data points this far before the tensor's first byte; 0 to 4096
   Misalignment misaligned;              // where tensors begin; those at guard pages end there instead
@@ -137,6 +147,9 @@ struct Call {
   // The reference's answer where the statement has it already: a replay need not compute it again. No candidate sees
   // it.
   const std::vector<ExpectedTensor>* answer = nullptr;
+  // A call of the same answer, where this one's tensors do not say it: it uses memory that an earlier one wrote. For a
+  // replay too.
+  std::shared_ptr<const Call> answered_as;
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {

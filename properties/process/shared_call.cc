@@ -100,6 +100,7 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
   message_.defect = call.defect;
   message_.poison = call.poison;
   message_.workspace = call.workspace;
+  message_.memory = call.memory;
   message_.repeat = call.repeat;
   for (const CallTensor& t : call.inputs) tensors_.push_back(&t);
   for (const CallTensor& t : call.outputs) tensors_.push_back(&t);

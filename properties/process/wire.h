@@ -58,6 +58,7 @@ struct Message {
   std::uint8_t poison = 0;
   std::uint8_t open_outputs = 0;  // some of their bytes may hold anything: two calls' are not to be compared here
   WorkspaceFill workspace;
+  CallMemory memory;
   std::uint32_t repeat = 0;  // as Call::repeat
   // Host libraries: so many calls, one after the other, each with tensors of its own this far behind those of the call
   // before. After the last one's there is a CallResult for each. 0: one call, answered in the reply.

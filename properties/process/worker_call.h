@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/candidate.h"
+#include "kernels/candidate_kept_weights.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -40,6 +41,52 @@ class MessageBuffer {
   static constexpr std::size_t kZone = 1024;  // a text of twice the buffer's size ends here too
   static constexpr char kFill = 0x7E;
   char bytes_[kZone + kBytes + kZone] = {};
+};
+
+// No case has weights that need more memory. A call with sizes that are wrong may: it gets none, and is refused for
+// that if for nothing else.
+inline constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 32;
+
+// The policy of a call that has memory for kept weights: a copy with the pointer to it. Of other calls the policy.
+class PolicyWithMemory {
+ public:
+  PolicyWithMemory(const wire::Message& message, const mxcheck_policy& policy)
+      : offset_(message.memory.policy_offset), policy_(&policy) {
+    if (offset_ == 0) return;
+    std::memcpy(bytes_, &policy, message.policy.num_bytes);
+    policy_ = static_cast<const mxcheck_policy*>(static_cast<const void*>(bytes_));
+  }
+  PolicyWithMemory(const PolicyWithMemory&) = delete;
+  PolicyWithMemory& operator=(const PolicyWithMemory&) = delete;
+
+  [[nodiscard]] const mxcheck_policy& get() const { return *policy_; }
+  // True if the call is one that writes the memory.
+  [[nodiscard]] bool keeps() const { return offset_ != 0 && read().mode == MXCHECK_WEIGHTS_KEEP; }
+  // The question how large the memory must be, until restore().
+  [[nodiscard]] mxcheck_kept_weights kept() const { return read(); }
+  void ask() { write({MXCHECK_WEIGHTS_BYTES, 0, nullptr, 0}); }
+  void restore(const mxcheck_kept_weights& kept) { write(kept); }
+  // False where the defect is one of the memory and the library needs none.
+  bool set(const CallMemory& memory, void* at, std::uint64_t bytes) {
+    if (offset_ == 0) return true;
+    if (bytes == 0 && (memory.is_null || memory.is_small)) return false;
+    mxcheck_kept_weights kept = read();
+    kept.memory = memory.is_null ? nullptr : at, kept.bytes = memory.is_small ? bytes - 1 : bytes;
+    write(kept);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] mxcheck_kept_weights read() const {
+    mxcheck_kept_weights kept;
+    std::memcpy(&kept, bytes_ + offset_, sizeof(kept));
+    return kept;
+  }
+  void write(const mxcheck_kept_weights& kept) { std::memcpy(bytes_ + offset_, &kept, sizeof(kept)); }
+
+  std::uint32_t offset_;
+  const mxcheck_policy* policy_;
+  alignas(16) unsigned char bytes_[Policy::kMostBytes] = {};
 };
 
 // Pointers into this: it outlives the call, and neither moves.
@@ -79,9 +126,14 @@ struct CandidateCall {
     return true;
   }
   // The reply in place of the library's where it requests no workspace: a refusal, so that a record of it replays.
-  static void refuse_for_want_of_a_workspace(wire::Reply& reply) {
+  static void refuse_for_want_of_a_workspace(wire::Reply& reply, const char* what = "workspace") {
     reply.status = MXCHECK_INVALID;
-    std::snprintf(reply.message, sizeof(reply.message), "not called: it requests no workspace");
+    std::snprintf(reply.message, sizeof(reply.message), "not called: it requests no %s", what);
+  }
+  // So is a request that the gate cannot fulfil.
+  static void refuse_for_want_of_memory(wire::Reply& reply, const char* what) {
+    reply.status = MXCHECK_NO_MEMORY;
+    std::snprintf(reply.message, sizeof(reply.message), "the gate could not allocate the %s", what);
   }
 
   CandidateCall(const CandidateCall&) = delete;

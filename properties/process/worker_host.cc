@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "properties/process/call_watch.h"
 #include "properties/process/worker_call.h"
@@ -100,6 +101,33 @@ void Workspace::end_call() {
   bytes_ = 0;
 }
 
+void KeptMemory::Free::operator()(void* p) const { std::free(p); }
+
+bool KeptMemory::prepare(std::uint64_t bytes, bool fresh, std::uint8_t poison, bool has_zones) {
+  const std::uint64_t wanted = (bytes + 2 * kZone + 4095) / 4096 * 4096;
+  if (wanted > capacity_) {
+    std::unique_ptr<unsigned char[], Free> larger(static_cast<unsigned char*>(std::aligned_alloc(4096, wanted)));
+    if (!larger) return false;
+    std::memset(larger.get(), kZonePoison, wanted);
+    if (memory_ != nullptr) std::memcpy(larger.get(), memory_.get(), capacity_);
+    memory_ = std::move(larger), capacity_ = wanted;
+  }
+  bytes_ = bytes, has_zones_ = has_zones;
+  if (fresh) std::memset(memory_.get() + kZone, poison, bytes);
+  if (!has_zones) return true;
+  std::memset(memory_.get(), kZonePoison, kZone);
+  std::memset(memory_.get() + kZone + bytes, kZonePoison, kZone);
+  return true;
+}
+
+bool KeptMemory::broken() const {
+  if (!has_zones_) return false;
+  for (std::uint64_t i = 0; i < kZone; ++i) {
+    if (memory_[i] != kZonePoison || memory_[kZone + bytes_ + i] != kZonePoison) return true;
+  }
+  return false;
+}
+
 void HostWorker::run(const HostCall& c) {
   if (c.message.burst == 0) return run_one(c, 0);
   const std::uint64_t results = c.message.burst * c.message.burst_step;
@@ -114,17 +142,17 @@ void HostWorker::run(const HostCall& c) {
 }
 
 void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
-  CandidateCall built(c.message, c.policy, message_, kDLCPU,
+  PolicyWithMemory policy(c.message, c.policy);
+  CandidateCall built(c.message, policy.get(), message_, kDLCPU,
                       [&](int i) { return c.memory.at(c.message.tensors[i].offset + displaced); });
   mxcheck_call& call = built.call;
   std::uint64_t bytes = 0;
   message_.clear();
+  if (c.message.memory.policy_offset != 0 && !prepare_memory(c, call, policy)) return;
   if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
   if (c.reply.status == MXCHECK_OK) {
     if (!workspace_.prepare(bytes, c.message.workspace)) {
-      c.reply.status = MXCHECK_NO_MEMORY;
-      std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
-      return;
+      return CandidateCall::refuse_for_want_of_memory(c.reply, "workspace");
     }
     if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
       return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
@@ -135,7 +163,29 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
   }
   if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
   c.reply.workspace_broken = workspace_.broken() ? 1 : 0;
+  if (c.message.memory.policy_offset != 0 && memory_.broken())
+    add_conduct(c.reply, "wrote beside the memory for kept weights");
   workspace_.end_call();
+}
+
+bool HostWorker::prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWithMemory& policy) {
+  const CallMemory& memory = c.message.memory;
+  const mxcheck_kept_weights asked = policy.kept();
+  std::uint64_t bytes = 0;
+  policy.ask();
+  if (c.operation.workspace != nullptr && call.policy != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+  policy.restore(asked);
+  if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
+  if (c.reply.status != MXCHECK_OK) return false;
+  message_.clear();
+  if (bytes > kMostKeptBytes) bytes = 0;
+  if (!memory_.prepare(bytes, memory.is_fresh, c.message.poison, policy.keeps())) {
+    CandidateCall::refuse_for_want_of_memory(c.reply, "memory for kept weights");
+    return false;
+  }
+  if (policy.set(memory, memory_.data(), bytes)) return true;
+  CandidateCall::refuse_for_want_of_a_workspace(c.reply, "memory for kept weights");
+  return false;
 }
 
 // A tenth of the calls until the library has what it keeps for good, then two stretches of equal length, for which the

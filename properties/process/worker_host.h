@@ -46,6 +46,26 @@ class Workspace {
   std::uint64_t bytes_ = 0;
 };
 
+// The caller's memory for kept weights, from call to call. There are zones around that of a call that writes it.
+class KeptMemory {
+ public:
+  // Fresh: of the poison; else as earlier calls left it. False: there is no memory for it.
+  bool prepare(std::uint64_t bytes, bool fresh, std::uint8_t poison, bool has_zones);
+  [[nodiscard]] void* data() const { return memory_ == nullptr ? nullptr : memory_.get() + kZone; }
+  [[nodiscard]] bool broken() const;
+
+ private:
+  static constexpr std::uint64_t kZone = 4096;
+  static constexpr unsigned char kZonePoison = 0xC7;
+  struct Free {
+    void operator()(void* p) const;
+  };
+  std::unique_ptr<unsigned char[], Free> memory_;
+  std::uint64_t capacity_ = 0;
+  std::uint64_t bytes_ = 0;
+  bool has_zones_ = false;
+};
+
 struct HostCall {
   const mxcheck_operation& operation;
   const mxcheck_policy& policy;
@@ -60,9 +80,12 @@ class HostWorker {
 
  private:
   void run_one(const HostCall& c, std::uint64_t displaced);  // its tensors, from where the message says
+  // Memory for kept weights, and the policy with its address; false: the reply says why not.
+  bool prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWithMemory& policy);
   void repeat(const HostCall& c, mxcheck_call& call);
   MessageBuffer message_;
   Workspace workspace_;
+  KeptMemory memory_;
 };
 
 }  // namespace mxcheck

@@ -58,16 +58,18 @@ bool Lane::prepare(const DeviceCall& c) {
     guarded_[i] = device_.allocate_guarded(t.bytes);
   }
   workspace_bytes_ = 0;
+  if (!prepare_memory(c)) return false;
   if (c.operation.workspace == nullptr) return true;
-  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  PolicyWithMemory policy(c.message, c.policy);
+  policy.set(c.message.memory, reinterpret_cast<void*>(memory_ + kWorkerZone), memory_bytes_);
+  CandidateCall call(c.message, policy.get(), c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
   c.text.clear();
   c.reply.status = c.operation.workspace(&call.call, &workspace_bytes_);
   take_message(c);
   if (c.reply.status != MXCHECK_OK) return false;
   if (workspace_bytes_ == 0) return true;
   if (workspace_bytes_ > kMostWorkspace) {
-    c.reply.status = MXCHECK_NO_MEMORY;
-    std::snprintf(c.reply.message, sizeof(c.reply.message), "the gate could not allocate the workspace");
+    CandidateCall::refuse_for_want_of_memory(c.reply, "workspace");
     return false;
   }
   const bool larger = workspace_bytes_ + 2 * kWorkerZone > workspace_capacity_;
@@ -77,6 +79,36 @@ bool Lane::prepare(const DeviceCall& c) {
   if (c.message.workspace.keep == 0)
     device_.fill(workspace_ + kWorkerZone, c.message.workspace.poison, workspace_bytes_, nullptr);
   device_.fill(workspace_ + kWorkerZone + workspace_bytes_, kZonePoison, kWorkerZone, nullptr);
+  device_.synchronize(nullptr);
+  return true;
+}
+
+bool Lane::prepare_memory(const DeviceCall& c) {
+  memory_bytes_ = 0, memory_zones_ = false;
+  if (c.message.memory.policy_offset == 0 || c.operation.workspace == nullptr) return true;
+  PolicyWithMemory policy(c.message, c.policy);
+  memory_zones_ = policy.keeps();
+  policy.ask();
+  CandidateCall call(c.message, policy.get(), c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  c.text.clear();
+  c.reply.status = c.operation.workspace(&call.call, &memory_bytes_);
+  take_message(c);
+  if (c.reply.status != MXCHECK_OK) return false;
+  if (memory_bytes_ > kMostKeptBytes) memory_bytes_ = 0;
+  const std::uint64_t wanted = memory_bytes_ + 2 * kWorkerZone;
+  if (wanted > memory_capacity_) {
+    const CudaPointer before = memory_;
+    const std::uint64_t held = memory_capacity_;
+    memory_ = 0, memory_capacity_ = 0;
+    reserve(memory_, memory_capacity_, wanted);
+    device_.fill(memory_, kZonePoison, memory_capacity_, nullptr);
+    if (before != 0) device_.copy(memory_, before, held, nullptr);
+    device_.synchronize(nullptr);
+    device_.free(before);
+  }
+  device_.fill(memory_, kZonePoison, kWorkerZone, nullptr);
+  if (c.message.memory.is_fresh) device_.fill(memory_ + kWorkerZone, c.message.poison, memory_bytes_, nullptr);
+  if (memory_zones_) device_.fill(memory_ + kWorkerZone + memory_bytes_, kZonePoison, kWorkerZone, nullptr);
   device_.synchronize(nullptr);
   return true;
 }
@@ -101,7 +133,11 @@ void Lane::copy_from(const DeviceCall& c, const Lane& other, CudaHandle stream) 
 }
 
 void Lane::run(const DeviceCall& c, CudaHandle stream) {
-  CandidateCall call(c.message, c.policy, c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
+  PolicyWithMemory policy(c.message, c.policy);
+  if (!policy.set(c.message.memory, reinterpret_cast<void*>(memory_ + kWorkerZone), memory_bytes_)) {
+    return CandidateCall::refuse_for_want_of_a_workspace(c.reply, "memory for kept weights");
+  }
+  CandidateCall call(c.message, policy.get(), c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
   c.text.clear();
   call.call.stream = stream;
   call.call.report = reinterpret_cast<mxcheck_device_report*>(report_);
@@ -122,6 +158,8 @@ bool Lane::is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison
 
 void Lane::check_zones(const DeviceCall& c) {
   if (workspace_bytes_ != 0 && !is_whole(workspace_, workspace_bytes_, kZonePoison)) c.reply.workspace_broken = 1;
+  if (memory_zones_ && !is_whole(memory_, memory_bytes_, kZonePoison))
+    add_conduct(c.reply, "wrote beside the memory for kept weights");
   for (int i = 0; i < c.tensors(); ++i) {
     const wire::Tensor& t = c.message.tensors[i];
     if (t.on_device != 0 && !is_whole(staying_[i].memory, t.bytes, c.message.poison)) c.reply.zones_broken = 1;

@@ -44,6 +44,8 @@ class Lane {
 
  private:
   void reserve(CudaPointer& memory, std::uint64_t& capacity, std::uint64_t bytes);
+  // Memory for kept weights; false when the library refused the question how large.
+  bool prepare_memory(const DeviceCall& c);
   bool is_whole(CudaPointer zones, std::uint64_t bytes, unsigned char poison);  // the zones around so many bytes
   void check_zones(const DeviceCall& c);
 
@@ -53,6 +55,10 @@ class Lane {
   CudaPointer workspace_ = 0;
   std::uint64_t workspace_capacity_ = 0;
   std::uint64_t workspace_bytes_ = 0;  // of the call
+  CudaPointer memory_ = 0;             // for kept weights
+  std::uint64_t memory_capacity_ = 0;
+  std::uint64_t memory_bytes_ = 0;  // of the call
+  bool memory_zones_ = false;       // it is one that writes it
   CudaPointer report_ = 0;
   CudaDevice::Guarded guarded_[wire::kMaxTensors];
   struct Staying {

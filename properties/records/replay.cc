@@ -28,6 +28,7 @@ std::string hex(const OutputDigest& d) { return fmt::format("{:08x}{:08x}{:08x}{
 constexpr std::size_t kLargeAnswer = std::size_t{1} << 16;
 
 std::vector<ExpectedTensor> answer_to(const Call& call) {
+  if (call.answered_as != nullptr) return answer_to(*call.answered_as);
   if (call.answer != nullptr) {
     std::size_t bytes = 0;
     for (const ExpectedTensor& t : *call.answer) bytes += t.bytes.size();
@@ -246,7 +247,8 @@ std::unique_ptr<Problem> problem_of(const Call& call) {
 
 Outcome ReferenceRunner::run(const Call& call) {
   Outcome outcome;
-  for (ExpectedTensor& tensor : problem_of(call)->answer()) outcome.outputs.push_back(std::move(tensor.bytes));
+  const Call& asked = call.answered_as != nullptr ? *call.answered_as : call;
+  for (ExpectedTensor& tensor : problem_of(asked)->answer()) outcome.outputs.push_back(std::move(tensor.bytes));
   return outcome;
 }
 

@@ -10,7 +10,7 @@ if(NOT roots STREQUAL "mxcheck;mxcheck-candidate")
   message(FATAL_ERROR "include/ holds ${roots}")
 endif()
 file(GLOB_RECURSE bare RELATIVE ${PREFIX}/include/mxcheck-candidate ${PREFIX}/include/mxcheck-candidate/*)
-if(NOT bare STREQUAL "kernels/candidate.h;kernels/candidate_dispatch.h;kernels/candidate_layer.h;kernels/candidate_matmul.h;kernels/candidate_moe.h;kernels/candidate_nvfp4.h;kernels/candidate_route.h")
+if(NOT bare STREQUAL "kernels/candidate.h;kernels/candidate_dispatch.h;kernels/candidate_kept_weights.h;kernels/candidate_layer.h;kernels/candidate_matmul.h;kernels/candidate_moe.h;kernels/candidate_nvfp4.h;kernels/candidate_route.h")
   message(FATAL_ERROR "include/mxcheck-candidate/ holds ${bare}")
 endif()
 

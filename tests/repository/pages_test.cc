@@ -23,7 +23,7 @@ struct Clause {
 };
 
 std::vector<Clause> clauses() {
-  static const std::regex kRow(R"(\| ([CDLMNRW][0-9]+) \| (.+) \| (.+) \|)");
+  static const std::regex kRow(R"(\| ([CDKLMNRW][0-9]+) \| (.+) \| (.+) \|)");
   std::vector<Clause> all;
   std::istringstream lines(contents(root() / "docs/candidate.md"));
   for (std::string line; std::getline(lines, line);) {
@@ -70,6 +70,7 @@ TEST(Clauses, are_numbered_and_quote_their_headers) {
       {'R', words_of(contents(root() / "kernels/candidate_route.h"))},
       {'L', words_of(contents(root() / "kernels/candidate_layer.h"))},
       {'W', words_of(contents(root() / "kernels/candidate_moe.h"))},
+      {'K', words_of(contents(root() / "kernels/candidate_kept_weights.h"))},
       {'D', words_of(contents(root() / "kernels/candidate_dispatch.h"))},
   };
   std::map<char, int> count;

@@ -93,8 +93,10 @@ const mxcheck_operation& moe_operation(Direction direction) {
   return *found;
 }
 
-bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up) {
-  const mxcheck_moe_policy policy = policy_of(recipe, gate_up);
+bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up, WeightsOfCalls weights) {
+  mxcheck_moe_kept_policy kept{policy_of(recipe, gate_up), {MXCHECK_WEIGHTS_KEEP, 0, nullptr, 0}};
+  if (weights != WeightsOfCalls::read) kept.moe.policy.size = sizeof kept;
+  const mxcheck_moe_policy& policy = kept.moe;
   return std::ranges::all_of(std::array{Direction::forward, Direction::backward}, [&](Direction d) {
     const mxcheck_operation& o = moe_operation(d);
     return o.supports == nullptr || o.supports(&policy.policy, {kDLBfloat, 16, 1}) == MXCHECK_OK;
@@ -107,11 +109,23 @@ std::string moe_library_name() {
 }
 
 PassOnDevice::PassOnDevice(Direction direction, const MoeTensors& tensors, const mxcheck_moe_policy& policy,
-                           const std::map<std::string, DeviceBuffer>& kept, const LayerMemory& memory)
-    : operation_(moe_operation(direction)), policy_(policy), memory_(memory), report_(sizeof(mxcheck_device_report)) {
+                           WeightsOfCalls weights, const std::map<std::string, DeviceBuffer>& kept,
+                           const LayerMemory& memory)
+    : operation_(moe_operation(direction)),
+      policy_{policy, {}},
+      of_calls_(weights),
+      memory_(memory),
+      report_(sizeof(mxcheck_device_report)) {
   check_cuda(cudaMemset(report_.data(), 0, report_.bytes()), "report");
   for (const std::string& name : moe_inputs(tensors, direction)) inputs_.push_back(bound(tensors, name, kept));
   for (const std::string& name : moe_outputs(tensors, direction)) outputs_.push_back(bound(tensors, name, kept));
+  if (weights == WeightsOfCalls::read) return;
+  policy_.moe.policy.size = sizeof policy_;
+  policy_.kept.mode = MXCHECK_WEIGHTS_BYTES;
+  policy_.kept.bytes = workspace_bytes();
+  weights_ = std::make_unique<DeviceBuffer>(policy_.kept.bytes);
+  policy_.kept.memory = weights_->data();
+  policy_.kept.mode = MXCHECK_WEIGHTS_KEEP;
 }
 
 DLTensor PassOnDevice::bound(const MoeTensors& tensors, const std::string& name,
@@ -131,7 +145,7 @@ mxcheck_call PassOnDevice::call(cudaStream_t stream) {
   mxcheck_call c{};
   c.size = sizeof c;
   c.num_inputs = static_cast<std::int32_t>(inputs_.size()), c.num_outputs = static_cast<std::int32_t>(outputs_.size());
-  c.policy = &policy_.policy;
+  c.policy = &policy_.moe.policy;
   c.inputs = inputs_.data(), c.outputs = outputs_.data();
   c.message = message_.data(), c.message_bytes = message_.size();
   c.report = static_cast<mxcheck_device_report*>(report_.data());
@@ -144,6 +158,16 @@ mxcheck_call PassOnDevice::call(cudaStream_t stream) {
 
 std::uint64_t PassOnDevice::workspace_bytes() {
   if (operation_.workspace == nullptr) return 0;
+  if (policy_.kept.mode == MXCHECK_WEIGHTS_KEEP && policy_.kept.memory != nullptr) {  // of both kinds of calls
+    policy_.kept.mode = MXCHECK_WEIGHTS_KEPT;
+    const std::uint64_t using_them = workspace_bytes();
+    policy_.kept.mode = MXCHECK_WEIGHTS_KEEP;
+    return std::max(using_them, asked_bytes());
+  }
+  return asked_bytes();
+}
+
+std::uint64_t PassOnDevice::asked_bytes() {
   const mxcheck_call c = call(nullptr);
   std::uint64_t bytes = 0;
   if (operation_.workspace(&c, &bytes) != MXCHECK_OK) {
@@ -153,6 +177,15 @@ std::uint64_t PassOnDevice::workspace_bytes() {
 }
 
 void PassOnDevice::enqueue(cudaStream_t stream) {
+  if (of_calls_ != WeightsOfCalls::read && !has_kept_) {
+    run(stream);
+    has_kept_ = true;
+    policy_.kept.mode = of_calls_ == WeightsOfCalls::kept ? MXCHECK_WEIGHTS_KEPT : MXCHECK_WEIGHTS_CHECKED;
+  }
+  run(stream);
+}
+
+void PassOnDevice::run(cudaStream_t stream) {
   const mxcheck_call c = call(stream);
   if (operation_.run(&c) != MXCHECK_OK) {
     throw Error(ErrorKind::internal, fmt::format("{}: {}", operation_.name, message_.data()));
@@ -160,10 +193,14 @@ void PassOnDevice::enqueue(cudaStream_t stream) {
 }
 
 mxcheck_kernels::sm90::MoePlan PassOnDevice::plan() {
-  planned_ = call(nullptr);
   const bool forward = operation_.name == std::string_view("moe_forward");
-  return forward ? mxcheck_kernels::sm90::moe_forward_plan(planned_)
-                 : mxcheck_kernels::sm90::moe_backward_plan(planned_);
+  return plan_by(forward ? mxcheck_kernels::sm90::moe_forward_plan : mxcheck_kernels::sm90::moe_backward_plan, false);
+}
+
+mxcheck_kernels::sm90::MoePlan PassOnDevice::plan_by(const PlanOf& plan_of, bool for_sizes) {
+  planned_ = call(nullptr);
+  if (for_sizes) planned_.workspace = nullptr;
+  return plan_of(planned_);
 }
 
 std::string PassOnDevice::report() {
@@ -179,7 +216,7 @@ void* PassOnDevice::data(const std::string& name) const {
 }
 
 RecipeOnDevice::RecipeOnDevice(const MoeShape& shape, const LayerRecipe& recipe, mxcheck_gate_up gate_up,
-                               const LayerMemory& memory)
+                               WeightsOfCalls weights, const LayerMemory& memory)
     : recipe_(recipe), tensors_(moe_tensors(shape, recipe)), policy_(policy_of(recipe, gate_up)) {
   policy_.policy.rows = shape.tokens, policy_.policy.cols = shape.width;
   policy_.inner = shape.inner, policy_.experts = shape.experts, policy_.routed = shape.rows();
@@ -188,7 +225,7 @@ RecipeOnDevice::RecipeOnDevice(const MoeShape& shape, const LayerRecipe& recipe,
     check_cuda(cudaMemset(buffer.data(), 0xA5, t.bytes()), "poison");
   }
   for (const Direction direction : {Direction::forward, Direction::backward}) {
-    passes_.emplace_back(direction, tensors_, policy_, kept_, memory);
+    passes_.emplace_back(direction, tensors_, policy_, weights, kept_, memory);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "benchmarks/sm90/common/device.h"
 #include "benchmarks/sm90/moe/shape.h"
+#include "kernels/candidate_kept_weights.h"
 #include "kernels/candidate_moe.h"
 #include "kernels/sm90/moe/moe_plan.h"
 
@@ -48,28 +50,42 @@ class LayerMemory {
 // Errors: Error{environment} of CUDA; Error{internal} for a call that the library refuses.
 
 const mxcheck_operation& moe_operation(Direction direction);  // of the library that is linked
-bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up);
+// The way in which calls have weights.
+enum class WeightsOfCalls : std::uint8_t { read, kept, checked };
+bool moe_library_offers(const LayerRecipe& recipe, mxcheck_gate_up gate_up, WeightsOfCalls weights);
 std::string moe_library_name();
+
+using PlanOf = std::function<mxcheck_kernels::sm90::MoePlan(const mxcheck_call&)>;
 
 class PassOnDevice {
  public:
-  PassOnDevice(Direction direction, const MoeTensors& tensors, const mxcheck_moe_policy& policy,
+  // Kept weights: in memory of the pass's own.
+  PassOnDevice(Direction direction, const MoeTensors& tensors, const mxcheck_moe_policy& policy, WeightsOfCalls weights,
                const std::map<std::string, DeviceBuffer>& kept, const LayerMemory& memory);
 
   [[nodiscard]] std::uint64_t workspace_bytes();
+  [[nodiscard]] std::uint64_t weights_bytes() const { return weights_ == nullptr ? 0 : weights_->bytes(); }
+  // The first call keeps the weights, where they are kept, and is followed by one that uses them.
   void enqueue(cudaStream_t stream);
   // The same pass step by step; valid while this is.
   mxcheck_kernels::sm90::MoePlan plan();
+  // By another path of the library; for_sizes: without the workspace, for its bytes alone.
+  mxcheck_kernels::sm90::MoePlan plan_by(const PlanOf& plan_of, bool for_sizes);
   // The device's report of what was wrong with the calls so far; waits for it. Empty: nothing.
   std::string report();
   [[nodiscard]] void* data(const std::string& name) const;  // of an input or output; null: there is none
 
  private:
   mxcheck_call call(cudaStream_t stream);
+  std::uint64_t asked_bytes();  // of the policy as it is
+  void run(cudaStream_t stream);
   DLTensor bound(const MoeTensors& tensors, const std::string& name, const std::map<std::string, DeviceBuffer>& kept);
 
   const mxcheck_operation& operation_;
-  const mxcheck_moe_policy& policy_;
+  mxcheck_moe_kept_policy policy_{};
+  std::unique_ptr<DeviceBuffer> weights_;
+  WeightsOfCalls of_calls_;
+  bool has_kept_ = false;
   const LayerMemory& memory_;
   std::map<std::string, void*> data_;
   std::deque<std::vector<std::int64_t>> shapes_;  // whose elements stay where they are
@@ -82,7 +98,8 @@ class PassOnDevice {
 
 class RecipeOnDevice {
  public:
-  RecipeOnDevice(const MoeShape& shape, const LayerRecipe& recipe, mxcheck_gate_up gate_up, const LayerMemory& memory);
+  RecipeOnDevice(const MoeShape& shape, const LayerRecipe& recipe, mxcheck_gate_up gate_up, WeightsOfCalls weights,
+                 const LayerMemory& memory);
   RecipeOnDevice(const RecipeOnDevice&) = delete;
   RecipeOnDevice& operator=(const RecipeOnDevice&) = delete;
 

@@ -196,7 +196,8 @@ ShapeResult measure(const MoeShape& shape, const Measurement& wanted, cudaStream
   LayerMemory memory(shape, routes);
   std::deque<RecipeOnDevice> recipes;
   for (const LayerRecipe* recipe : wanted.recipes) {
-    memory.reserve_workspace(recipes.emplace_back(shape, *recipe, wanted.gate_up, memory).workspace_bytes());
+    memory.reserve_workspace(
+        recipes.emplace_back(shape, *recipe, wanted.gate_up, wanted.weights, memory).workspace_bytes());
   }
   std::optional<LayerCheck> check;
   if (wanted.check > 0) check.emplace(shape, wanted.gate_up, routes, memory);

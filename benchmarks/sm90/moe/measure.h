@@ -28,6 +28,7 @@ struct Measurement {
   std::vector<const LayerRecipe*> recipes;
   RouteLoad load = RouteLoad::uniform;
   mxcheck_gate_up gate_up = MXCHECK_HALVES;
+  WeightsOfCalls weights = WeightsOfCalls::read;
   std::string route_library;  // whose router is timed; "": none
   int samples = 0;
   std::int64_t check = 0;  // experts to compare; 0: nothing is compared

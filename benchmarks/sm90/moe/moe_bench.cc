@@ -1,9 +1,11 @@
 // mxcheck_sm90_moe_bench [--shape T,d,n,E,K ...] [--recipe NAME ...] [--routes uniform|skewed] [--gate-up ORDER]
-// [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model [--gpu-model PATH]]: whole layers,
-// forward and backward, of the library that is linked in. Every pass is timed as one call, all recipes in turn, and
-// step by step; then what is kept between the passes and what memory they need. With --check its outputs are compared
-// with the reference on the host, in N experts and some tokens. With --model nothing is timed: the passes run step by
-// step, and every output of every GEMM is compared with the GPU model. docs/performance.md has its tables.
+// [--weights read|kept|checked] [--samples N] [--check N] [--quick] [--json] [--svg FILE] [--route PATH] [--model
+// [--gpu-model PATH] | --decode]: whole layers, forward and backward, of the library that is linked in. Every pass is
+// timed as one call, all recipes in turn, and step by step; then what is kept between the passes and what memory they
+// need. With --check its outputs are compared with the reference on the host, in N experts and some tokens. With
+// --model nothing is timed: the passes run step by step, and every output of every GEMM is compared with the GPU model.
+// With
+// --decode it is forward passes of few tokens. docs/performance.md has its tables.
 
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +18,7 @@
 
 #include "benchmarks/sm90/common/command_line.h"
 #include "benchmarks/sm90/common/device.h"
+#include "benchmarks/sm90/moe/decode.h"
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
 #include "benchmarks/sm90/moe/report.h"
@@ -30,11 +33,13 @@ struct Options {
   std::vector<std::string> recipes;
   std::string routes = "uniform";
   std::string gate_up = "halves";
+  std::string weights = "read";
   std::string svg;
   std::string route_library;
   std::string gpu_model;
   std::string spoil;
   bool model = false;
+  bool decode = false;
   bool quick = false;
   bool json = false;
   int samples = 15;
@@ -49,17 +54,23 @@ std::vector<MoeShape> shapes_of(const Options& options) {
   return {all.begin(), all.end()};
 }
 
+WeightsOfCalls weights_of(const Options& options) {
+  return options.weights == "read"   ? WeightsOfCalls::read
+         : options.weights == "kept" ? WeightsOfCalls::kept
+                                     : WeightsOfCalls::checked;
+}
+
 std::vector<const LayerRecipe*> recipes_of(const Options& options, mxcheck_gate_up gate_up) {
   std::vector<const LayerRecipe*> recipes;
   for (const std::string& name : options.recipes) {
     recipes.push_back(&layer_recipe_named(name));
-    if (!moe_library_offers(*recipes.back(), gate_up)) {
+    if (!moe_library_offers(*recipes.back(), gate_up, weights_of(options))) {
       throw Error(ErrorKind::usage, fmt::format("--recipe {}: the library does not offer it", name));
     }
   }
   if (!recipes.empty()) return recipes;
   for (const LayerRecipe& recipe : all_layer_recipes()) {
-    if (moe_library_offers(recipe, gate_up)) recipes.push_back(&recipe);
+    if (moe_library_offers(recipe, gate_up, weights_of(options))) recipes.push_back(&recipe);
   }
   return recipes;
 }
@@ -101,7 +112,13 @@ auto valid_by(const Parse& parse) {
 Measurement measurement_of(const Options& options) {
   const auto gate_up = options.gate_up == "halves" ? MXCHECK_HALVES : MXCHECK_INTERLEAVED;
   const RouteLoad load = entry_named(kRouteLoads, "distribution of routes", options.routes).value;
-  return {recipes_of(options, gate_up), load, gate_up, route_library_of(options), options.samples, options.check};
+  return {recipes_of(options, gate_up),
+          load,
+          gate_up,
+          weights_of(options),
+          route_library_of(options),
+          options.samples,
+          options.check};
 }
 
 int run_steps(const Options& options) {
@@ -112,6 +129,20 @@ int run_steps(const Options& options) {
   const bool equal = verify(shapes_of(options), measurement_of(options), request, stream);
   check_cuda(cudaStreamDestroy(stream), "stream");
   return equal ? 0 : 1;
+}
+
+int run_decode(const Options& options) {
+  Timer timer;
+  const double copy = timer.large_copy_rate(options.samples);
+  fmt::print("{}\nlibrary {}, a copy moves {:.0f} GB/s\n", to_text(current_card()), moe_library_name(), copy * 1e-9);
+  std::vector<MoeShape> shapes;
+  for (const std::string& text : options.shapes) shapes.push_back(parse_moe_shape(text));
+  if (shapes.empty()) shapes.assign(decode_moe_shapes().begin(), decode_moe_shapes().end());
+  for (const MoeShape& shape : shapes) {
+    fmt::print("\n{}", decode_text(shape, copy, options.samples, timer.stream()));
+    std::fflush(stdout);
+  }
+  return 0;
 }
 
 int run(const Options& options) {
@@ -154,6 +185,8 @@ int main(int argc, char** argv) {
       ->check(mxcheck::bench::valid_by(mxcheck::layer_recipe_named));
   app.add_option("--routes", options.routes, "How experts are loaded")->check(CLI::IsMember({"uniform", "skewed"}));
   app.add_option("--gate-up", options.gate_up, "Columns of W1 and H")->check(CLI::IsMember({"halves", "interleaved"}));
+  app.add_option("--weights", options.weights, "Read and quantized by each call, kept from the first, or compared too")
+      ->check(CLI::IsMember({"read", "kept", "checked"}));
   app.add_option("--check", options.check,
                  "Compare this many experts with the reference, or the layer if it has no more")
       ->check(CLI::NonNegativeNumber);
@@ -168,9 +201,14 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", options.quick, "Small shapes: does it run at all");
   auto* const json = app.add_flag("--json", options.json, "Print JSON");
   model->excludes(svg)->excludes(json);
+  app.add_flag("--decode", options.decode, "Forward passes of few tokens, by each path of the library")
+      ->excludes(svg)
+      ->excludes(json)
+      ->excludes(model);
   mxcheck::bench::add_samples(app, options.samples);
   return mxcheck::bench::run_benchmark(app, argc, argv, [&] {
     if (options.quick && app.count("--samples") == 0) options.samples = 3;
+    if (options.decode) return mxcheck::bench::run_decode(options);
     return options.model ? mxcheck::bench::run_steps(options) : mxcheck::bench::run(options);
   });
 }

@@ -175,7 +175,7 @@ bool verify_shape(GpuModel& model, const MoeShape& shape, const Measurement& wan
   if (wanted.check > 0) check.emplace(shape, wanted.gate_up, routes, memory);
   bool equal = true;
   for (const LayerRecipe* const each : wanted.recipes) {
-    RecipeOnDevice recipe(shape, *each, wanted.gate_up, memory);
+    RecipeOnDevice recipe(shape, *each, wanted.gate_up, WeightsOfCalls::read, memory);
     memory.reserve_workspace(recipe.workspace_bytes());
     for (const Direction d : {Direction::forward, Direction::backward}) model.reserve(recipe.pass(d).plan());
     fmt::print("\n{}, {}\n{}", each->name, shape.text(), comparison_head());

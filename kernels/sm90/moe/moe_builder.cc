@@ -5,9 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/common/digest.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -17,6 +19,34 @@ constexpr std::uint64_t kAlignment = 256;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 
 constexpr std::int64_t kNoOffsets = 0;  // where there is no tensor: the sizes alone are asked for
+
+using Pass = MoePlan (*)(const MoeCall&);
+
+std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
+  if (recipe.fp8()) return {forward_of_codes, backward_of_codes};
+  return {forward_of_values, backward_of_values};
+}
+
+void require_memory(const mxcheck_kept_weights& kept, std::uint64_t bytes) {
+  if (kept.memory == nullptr) invalid("policy.kept.memory is null");
+  if (!is_aligned(kept.memory, kAlignment)) invalid("policy.kept.memory is not at a multiple of 256 bytes");
+  if (kept.bytes >= bytes) return;
+  invalid("policy.kept.bytes is " + std::to_string(kept.bytes) + ": must be at least " + std::to_string(bytes));
+}
+
+enum class Path : std::uint8_t { chosen, steps };
+
+MoePlan plan_of(const mxcheck_call& call, bool backward, Path path) {
+  const MoeCall checked = read_moe_call(call, backward);
+  const bool few = path == Path::chosen && !backward && takes_few(checked);
+  MoePlan plan = few ? forward_of_few(checked) : passes_of(*checked.recipe)[backward ? 1 : 0](checked);
+  if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
+  plan.asks_for_kept_bytes = checked.kept.mode == MXCHECK_WEIGHTS_BYTES;
+  if (call.workspace != nullptr && checked.keeps_weights()) require_memory(checked.kept, plan.kept_bytes);
+  return plan;
+}
+
+}  // namespace
 
 RoutesJob routes_job(const MoeCall& c, int band) {
   const MoeTensors& t = c.tensors;
@@ -31,21 +61,17 @@ RoutesJob routes_job(const MoeCall& c, int band) {
   return job;
 }
 
-using Pass = MoePlan (*)(const MoeCall&);
-
-std::array<Pass, 2> passes_of(const MoeRecipe& recipe) {
-  if (recipe.fp8()) return {forward_of_codes, backward_of_codes};
-  return {forward_of_values, backward_of_values};
+// The recipe by the digest of its name, each letter a word: names are compared on the device.
+KeptJob kept_job(const MoeCall& c, Arena& memory) {
+  KeptJob job;
+  job.layer.pass = (c.backward ? 2U : 0U) + (c.interleaved ? 1U : 0U);
+  for (std::size_t i = 0; i < c.recipe->name.size(); ++i)
+    job.layer.recipe += digest_term(i, static_cast<unsigned char>(c.recipe->name[i]));
+  job.layer.cols = c.d, job.layer.inner = c.n, job.layer.experts = c.experts;
+  job.header = memory.at<KeptHeader>(memory.take(1, kKeptHeaderBytes));
+  job.report = c.report;
+  return job;
 }
-
-MoePlan plan_of(const mxcheck_call& call, bool backward) {
-  const MoeCall checked = read_moe_call(call, backward);
-  MoePlan plan = passes_of(*checked.recipe)[backward ? 1 : 0](checked);
-  if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
-  return plan;
-}
-
-}  // namespace
 
 Part Arena::take(std::int64_t rows, std::int64_t row_bytes) {
   Part part;
@@ -67,7 +93,7 @@ void Arena::drop(const Part& part) {
   if (part.bytes != 0) taken_.erase(std::find_if(taken_.begin(), taken_.end(), same));
 }
 
-MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), call_(call) {
+MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), call_(call), kept_(call.kept.memory) {
   RoutesJob job = routes_job(call, band);
   job.header = memory.at<PlanHeader>(memory.take(1, kHeaderBytes));
   job.table = memory.at<RowTile>(memory.take(1, static_cast<std::int64_t>(table_bytes(job.rows))));
@@ -76,6 +102,35 @@ MoeBuilder::MoeBuilder(const MoeCall& call, int band) : memory(call.workspace), 
   const std::uint64_t bytes = bytes_of(call.experts + call.tokens + 2, 1, 8) + bytes_of(call.routed, 1, 4) +
                               bytes_of(call.slots, 1, 4) + table_bytes(job.rows);
   add("check routes", MoeStepKind::check, bytes, [job](cudaStream_t stream) { return check_routes(job, stream); });
+  add_kept_weights();
+}
+
+void MoeBuilder::add_kept_weights() {
+  if (!call_.keeps_weights()) return;
+  KeptJob job = kept_job(call_, kept_);
+  job.plan = header_;
+  const Part digests = memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode, so that all have one workspace
+  const auto add_digests = [&](unsigned long long* to) {
+    for (const bool first : {true, false}) {
+      const Checked& w = first ? call_.tensors.w1 : call_.tensors.w2;
+      add(first ? "digest W1" : "digest W2", MoeStepKind::check, w.bytes,
+          [x = data_of<const std::uint16_t>(w), count = w.rows * w.cols, to = first ? to : to + 1,
+           plan = header_](cudaStream_t stream) { return launch_digest(x, count, to, plan, stream); });
+    }
+  };
+  if (call_.quantizes_weights()) {
+    add("keep weights", MoeStepKind::check, sizeof(KeptHeader),
+        [job](cudaStream_t stream) { return launch_write_kept_header(job, stream); });
+    return add_digests(job.header == nullptr ? nullptr : job.header->digests);
+  }
+  if (call_.reads_weights()) {
+    job.digests = memory.at<unsigned long long>(digests);
+    add("begin digests", MoeStepKind::check, 2 * sizeof(std::uint64_t),
+        [job](cudaStream_t stream) { return launch_begin_digests(job, stream); });
+    add_digests(job.digests);
+  }
+  add("check kept weights", MoeStepKind::check, sizeof(KeptHeader),
+      [job](cudaStream_t stream) { return launch_check_kept_header(job, stream); });
 }
 
 TiledRows MoeBuilder::plain_rows(std::int64_t rows) const {
@@ -112,7 +167,7 @@ void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o
 }
 
 MoePlan MoeBuilder::finish() {
-  plan_.workspace_bytes = memory.bytes();
+  plan_.workspace_bytes = memory.bytes(), plan_.kept_bytes = kept_.bytes();
   return std::move(plan_);
 }
 
@@ -193,7 +248,8 @@ void add_swiglu_backward(MoeBuilder& b, const HInput& h, const Part& p, const Sw
   b.memory.drop(sums);
 }
 
-MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false); }
-MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true); }
+MoePlan moe_forward_plan(const mxcheck_call& call) { return plan_of(call, false, Path::chosen); }
+MoePlan moe_forward_steps_plan(const mxcheck_call& call) { return plan_of(call, false, Path::steps); }
+MoePlan moe_backward_plan(const mxcheck_call& call) { return plan_of(call, true, Path::steps); }
 
 }  // namespace mxcheck_kernels::sm90

@@ -10,6 +10,7 @@
 
 #include "kernels/sm90/layer/steps/plan.h"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/moe/kept/kept_weights.h"
 #include "kernels/sm90/moe/moe_call.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/moe/moe_plan.h"
@@ -62,8 +63,8 @@ class Arena {
 
 class MoeBuilder {
  public:
-  // Its first step is "check routes", whose result and tiles stay at the front of the workspace. band: of rows that
-  // share a scale along tokens, 32 or 128.
+  // Its first steps are "check routes", and with kept weights those of their header. Of "check routes" the result and
+  // tiles stay at the front of the workspace. band: of rows that share a scale along tokens, 32 or 128.
   MoeBuilder(const MoeCall& call, int band);
 
   [[nodiscard]] const MoeCall& call() const { return call_; }
@@ -83,14 +84,27 @@ class MoeBuilder {
 
   [[nodiscard]] MoePlan finish();
 
+  // Where the results of weights lie: in the workspace, or in the memory for kept weights, whose parts have
+  // no bytes for drop().
+  [[nodiscard]] Arena& weights() { return call_.keeps_weights() ? kept_ : memory; }
+  [[nodiscard]] Part droppable(const Part& part) const { return call_.keeps_weights() ? Part() : part; }
   Arena memory;
 
  private:
+  // Writes the header of kept weights, or checks it. Nothing without the option.
+  void add_kept_weights();
+
   const MoeCall& call_;
+  Arena kept_;
   MoePlan plan_;
-  const PlanHeader* header_ = nullptr;
+  PlanHeader* header_ = nullptr;
   TiledRows routed_;
 };
+
+// The check of the call's routes: where it writes its header and table is still to be said.
+RoutesJob routes_job(const MoeCall& call, int band);
+// The check of the header of kept weights, which is taken from their memory: the plan it is for is still to be said.
+KeptJob kept_job(const MoeCall& call, Arena& memory);
 
 // UNSUPPORTED for more tiles of a GEMM than the kernels number: m x n, with k (k_grouped) or m cut into
 // experts.

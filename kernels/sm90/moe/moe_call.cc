@@ -135,6 +135,16 @@ bool MoeRecipe::stochastic() const {
   });
 }
 
+bool MoeRecipe::keeps_weights(bool backward) const {
+  if (fp8()) return true;
+  using enum RoundedOperand;
+  const auto is_kept = [](const std::optional<OperandRule>& r) {
+    const auto* const two_level = r ? std::get_if<TwoLevelRule>(&*r) : nullptr;
+    return r && !std::holds_alternative<MsEdenRule>(*r) && (two_level == nullptr || !two_level->stochastic);
+  };
+  return is_kept(rule(backward ? d_down_w2 : up_w1)) && is_kept(rule(backward ? d_up_w1 : down_w2));
+}
+
 const MoeRecipe& moe_recipe_named(const char* name) {
   if (name != nullptr && std::string_view(name).starts_with(kWrittenOut)) return kept_recipe(name);
   return entry_named(kRecipes, "recipe", "recipe", name, [](const MoeRecipe&) { return true; });
@@ -160,6 +170,18 @@ const mxcheck_moe_policy& moe_policy(const mxcheck_policy* policy) {
   require_flag("gate_up", p.gate_up);
   if (p.layer > 0xFFFF) invalid("policy.layer is " + std::to_string(p.layer) + ": must be below 65536");
   return p;
+}
+
+// Mode 0 where the policy ends before it. Supports is asked without a memory.
+mxcheck_kept_weights kept_weights_of(const mxcheck_policy* policy, const MoeRecipe& recipe, bool backward) {
+  if (policy->size <= sizeof(mxcheck_moe_policy)) return {};
+  const mxcheck_kept_weights kept =
+      policy_of<mxcheck_moe_kept_policy>(policy, ", that of mxcheck_moe_kept_policy").kept;
+  if (kept.mode < MXCHECK_WEIGHTS_BYTES || kept.mode > MXCHECK_WEIGHTS_CHECKED)
+    invalid("policy.kept.mode is " + std::to_string(kept.mode) + ": must be 1, 2, 3 or 4");
+  if (!recipe.keeps_weights(backward))
+    unsupported("recipe " + std::string(recipe.name) + " makes nothing of weights that could be kept");
+  return kept;
 }
 
 // Extents are 32-bit numbers of the kernels, 2 n included.
@@ -197,6 +219,20 @@ class Reader {
 
   Checked in(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
     return inputs_.emplace_back(matrix(name, call_.inputs[inputs_.size()], type, rows, cols));
+  }
+  // A matrix whose data is not read and may be null.
+  Checked in_unread(const char* name, DLDataType type, std::int64_t rows, std::int64_t cols) {
+    const DLTensor& t = call_.inputs[inputs_.size()];
+    const bool is_right = t.ndim == 2 && same(t.dtype, type) && t.shape != nullptr && t.shape[0] == rows &&
+                          t.shape[1] == cols && (t.strides == nullptr || (t.strides[0] == cols && t.strides[1] == 1));
+    const bool on_device = t.device.device_type == kDLCUDA || t.device.device_type == kDLCUDAManaged;
+    if (!is_right || !on_device) {
+      invalid(std::string(name) + " must be " + std::to_string(rows) + "x" + std::to_string(cols) +
+              " in BF16 on CUDA, contiguous");
+    }
+    Checked unread;
+    unread.rows = rows, unread.cols = unread.stride = cols;
+    return inputs_.emplace_back(unread);
   }
   Checked in_vector(const char* name, DLDataType type, std::int64_t size) {
     const Checked t = any_vector(name, type);
@@ -249,8 +285,9 @@ class Reader {
 };
 
 void read_weights(MoeCall& c, Reader& reader) {
-  c.tensors.w1 = reader.in("w1", kBf16Type, c.experts * c.d, 2 * c.n);
-  c.tensors.w2 = reader.in("w2", kBf16Type, c.experts * c.n, c.d);
+  const auto matrix = c.reads_weights() ? &Reader::in : &Reader::in_unread;
+  c.tensors.w1 = (reader.*matrix)("w1", kBf16Type, c.experts * c.d, 2 * c.n);
+  c.tensors.w2 = (reader.*matrix)("w2", kBf16Type, c.experts * c.n, c.d);
 }
 
 void read_routes(MoeCall& c, Reader& reader) {
@@ -321,8 +358,8 @@ void read_backward(MoeCall& c, const mxcheck_call& call) {
 
 }  // namespace
 
-void check_moe_policy(const mxcheck_policy* policy, DLDataType wide) {
-  moe_recipe_named(moe_policy(policy).policy.recipe);
+void check_moe_policy(const mxcheck_policy* policy, DLDataType wide, bool backward) {
+  kept_weights_of(policy, moe_recipe_named(moe_policy(policy).policy.recipe), backward);
   if (!same(wide, kBf16Type)) unsupported("x and d_o are offered in BF16");
 }
 
@@ -334,8 +371,10 @@ MoeCall read_moe_call(const mxcheck_call& call, bool backward) {
   c.backward = backward, c.interleaved = p.gate_up == MXCHECK_INTERLEAVED;
   c.tokens = p.policy.rows, c.d = p.policy.cols, c.n = p.inner, c.experts = p.experts, c.routed = p.routed;
   c.seed = p.seed, c.step = static_cast<std::uint32_t>(p.step), c.layer = p.layer;
+  c.kept = kept_weights_of(call.policy, *c.recipe, backward);
   check_widths(c);
   if (call.workspace == nullptr) return c;
+  if (c.kept.mode == MXCHECK_WEIGHTS_BYTES) invalid("policy.kept.mode is 1, which workspace alone answers");
   backward ? read_backward(c, call) : read_forward(c, call);
   c.workspace = call.workspace, c.report = report_of(call);
   return c;

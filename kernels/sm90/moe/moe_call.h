@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "kernels/candidate_kept_weights.h"
 #include "kernels/candidate_moe.h"
 #include "kernels/common/arguments.h"
 #include "kernels/common/layer/policy.h"
@@ -59,6 +60,8 @@ struct MoeRecipe {
   [[nodiscard]] bool stochastic() const;
   [[nodiscard]] bool fp8() const { return operands == MoeOperands::blocks || operands == MoeOperands::tensors; }
   [[nodiscard]] bool keeps_codes() const { return operands == MoeOperands::blocks; }
+  // True if a pass computes something of both weights that is the same at each call with them.
+  [[nodiscard]] bool keeps_weights(bool backward) const;
 };
 
 // A name of docs/layer.md's, or a recipe written out: "mx32" and a word for each operand, in their order, with a space
@@ -90,12 +93,18 @@ struct MoeCall {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t layer = 0;
+  mxcheck_kept_weights kept{};  // mode 0: weights are read as ever
   void* workspace = nullptr;
   mxcheck_device_report* report = nullptr;
+
+  // True if what the pass computes of weights goes to, or comes from, the caller's memory; if it reads w1 and w2.
+  [[nodiscard]] bool keeps_weights() const { return kept.mode != 0; }
+  [[nodiscard]] bool quantizes_weights() const { return kept.mode == 0 || kept.mode == MXCHECK_WEIGHTS_KEEP; }
+  [[nodiscard]] bool reads_weights() const { return kept.mode != MXCHECK_WEIGHTS_KEPT; }
 };
 
 // Checks a policy that "supports" is asked about: extents may be 0.
-void check_moe_policy(const mxcheck_policy* policy, DLDataType wide);
+void check_moe_policy(const mxcheck_policy* policy, DLDataType wide, bool backward);
 
 // The whole call; without a workspace the policy alone, whose extents say what a workspace needs.
 MoeCall read_moe_call(const mxcheck_call& call, bool backward);

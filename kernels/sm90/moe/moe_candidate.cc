@@ -1,6 +1,6 @@
 // The table of a layer's passes.
 
-#include "kernels/candidate.h"
+#include "kernels/candidate_kept_weights.h"
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,13 @@ template <MakePlan kPlan>
 std::uint64_t workspace(const mxcheck_call& call) {
   mxcheck_call shapes = call;
   shapes.workspace = nullptr;  // tensors may have no data yet
-  return kPlan(shapes).workspace_bytes;
+  const MoePlan plan = kPlan(shapes);
+  return plan.asks_for_kept_bytes ? plan.kept_bytes : plan.workspace_bytes;
+}
+
+template <MakePlan kPlan>
+void check(const mxcheck_policy* policy, DLDataType wide) {
+  check_moe_policy(policy, wide, kPlan == moe_backward_plan);
 }
 
 template <MakePlan kPlan>
@@ -31,7 +37,8 @@ void run(const mxcheck_call& call) {
 
 template <MakePlan kPlan>
 constexpr mxcheck_operation operation(const char* name) {
-  mxcheck_operation o = make_cuda_operation<check_moe_policy, run<kPlan>, workspace<kPlan>>(name);
+  mxcheck_operation o =
+      make_cuda_operation<check<kPlan>, run<kPlan>, workspace<kPlan>>(name, MXCHECK_KEPT_WEIGHTS_CONTRACT);
   o.max_rows = INT32_MAX, o.max_cols = INT32_MAX / 8 * 8;
   o.cols_multiple = 8;
   return o;

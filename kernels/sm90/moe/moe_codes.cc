@@ -80,17 +80,32 @@ void MoeCoder::pad_offsets() {
         });
 }
 
-MoeCodes MoeCoder::take(std::int64_t rows, std::int64_t cols, std::int64_t scale_rows) {
+namespace {
+
+MoeCodes take(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_rows, std::int64_t scale_bytes) {
   MoeCodes x;
-  x.code_part = b.memory.take(rows, cols);
-  x.scale_part = b.memory.take(scale_rows, cols / kBlock * scale_bytes());
-  x.codes = b.memory.at<std::uint8_t>(x.code_part), x.scales = b.memory.at<void>(x.scale_part);
+  x.code_part = memory.take(rows, cols);
+  x.scale_part = memory.take(scale_rows, cols / kBlock * scale_bytes);
+  x.codes = memory.at<std::uint8_t>(x.code_part), x.scales = memory.at<void>(x.scale_part);
   return x;
 }
 
-MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols) { return take(rows, cols, rows); }
-MoeCodes MoeCoder::take_squares(std::int64_t rows, std::int64_t cols) { return take(rows, cols, rows / kBlock); }
-MoeCodes MoeCoder::take_columns(std::int64_t cols) { return take(cols, stride_, cols); }
+}  // namespace
+
+MoeCodes take_squares(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_bytes) {
+  return take(memory, rows, cols, rows / kBlock, scale_bytes);
+}
+
+MoeCodes MoeCoder::take_rows(std::int64_t rows, std::int64_t cols) {
+  return take(b.memory, rows, cols, rows, scale_bytes());
+}
+MoeCodes MoeCoder::take_columns(std::int64_t cols) { return take(b.memory, cols, stride_, cols, scale_bytes()); }
+
+MoeCodes MoeCoder::take_weights(std::int64_t rows, std::int64_t cols) {
+  MoeCodes x = take_squares(b.weights(), rows, cols, scale_bytes());
+  x.code_part = b.droppable(x.code_part), x.scale_part = b.droppable(x.scale_part);
+  return x;
+}
 
 void MoeCoder::drop(const MoeCodes& x) { b.memory.drop(x.code_part), b.memory.drop(x.scale_part); }
 
@@ -176,7 +191,8 @@ MoeCodes encode_weights(MoeCoder& coder, const WeightNames& names, const Checked
   Arena& memory = coder.b.memory;
   const std::int64_t all = c.experts * rows;
   const MoeCodes to =
-      transposed == Transposed::yes ? coder.take_squares(c.experts * cols, rows) : coder.take_squares(all, cols);
+      transposed == Transposed::yes ? coder.take_weights(c.experts * cols, rows) : coder.take_weights(all, cols);
+  if (!c.quantizes_weights()) return to;
   Part amax;
   if (c.recipe->operands == MoeOperands::tensors) {
     amax = add_amax(coder, names.amax, data_of<const std::uint16_t>(w), all, cols);

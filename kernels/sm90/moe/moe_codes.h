@@ -17,6 +17,9 @@ struct MoeCodes {
   Part code_part, scale_part;  // of the arena, where that holds them
 };
 
+// Codes of weights, rows x cols with a scale for each 128 x 128.
+MoeCodes take_squares(Arena& memory, std::int64_t rows, std::int64_t cols, std::int64_t scale_bytes);
+
 // Takes memory for a pass's FP8 codes, and has the place of every expert's codes along tokens: padded to multiples of
 // 128 rows, so that each column of codes has stride() of them at most, of which an expert's end at the padded offsets.
 class MoeCoder {
@@ -33,9 +36,10 @@ class MoeCoder {
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] std::int64_t bands() const { return stride_ / 128; }
 
-  // rows x cols, with a scale for each row and 128 columns, or for 128 x 128 of each.
+  // rows x cols, with a scale for each row and 128 columns; of weights for 128 x 128 of each, in the caller's memory
+  // where they are kept.
   [[nodiscard]] MoeCodes take_rows(std::int64_t rows, std::int64_t cols);
-  [[nodiscard]] MoeCodes take_squares(std::int64_t rows, std::int64_t cols);
+  [[nodiscard]] MoeCodes take_weights(std::int64_t rows, std::int64_t cols);
   // cols x stride().
   [[nodiscard]] MoeCodes take_columns(std::int64_t cols);
   void drop(const MoeCodes& x);
@@ -51,8 +55,6 @@ class MoeCoder {
   MoeBuilder& b;
 
  private:
-  [[nodiscard]] MoeCodes take(std::int64_t rows, std::int64_t cols, std::int64_t scale_rows);
-
   DeviceCoding coding_;
   std::int64_t stride_;
   const std::int64_t* padded_ = nullptr;

@@ -21,15 +21,17 @@ struct TwoLevelSource {
   std::int64_t cols = 0;
   std::int64_t expert_rows = 0;
   TiledRows tiles;
+  bool weights = false;  // results lie where those of weights do, and may be there already
 };
 
 // One step: the rotation where there is one, the amax, and the values.
 MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& from, Along along,
                          const TwoLevelRule& rule, RoundedOperand operand) {
   const MoeCall& c = b.call();
+  Arena& results = from.weights ? b.weights() : b.memory;
   MoeOperand out;
-  out.part = b.memory.take(from.rows, 2 * from.cols);
-  out.amax_part = b.memory.take(1, sizeof(std::uint32_t));
+  out.part = results.take(from.rows, 2 * from.cols);
+  out.amax_part = results.take(1, sizeof(std::uint32_t));
   const Part rotated = b.memory.take(rule.rotates ? from.rows : 0, 2 * from.cols);
   TwoLevelJob job;
   job.x = from.x, job.index = from.index, job.cols = from.cols, job.expert_rows = from.expert_rows;
@@ -40,12 +42,14 @@ MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& 
   job.by_columns = along == Along::columns, job.rule = rule;
   job.random = {c.seed, stream_of(c, static_cast<std::uint32_t>(operand)), c.step};
   job.rotated = b.memory.at<std::uint16_t>(rotated);
-  job.values = b.memory.at<std::uint16_t>(out.part), job.amax = b.memory.at<std::uint32_t>(out.amax_part);
+  job.values = results.at<std::uint16_t>(out.part), job.amax = results.at<std::uint32_t>(out.amax_part);
   out.values = job.values, out.amax = job.amax, out.unit = rule.four_over_six ? kFourOverSixUnit : kAmaxUnit;
+  b.memory.drop(rotated);
+  if (from.weights) out.part = b.droppable(out.part), out.amax_part = b.droppable(out.amax_part);
+  if (from.weights && !c.quantizes_weights()) return out;
   // Each pass over the matrix once: the rotation reads and writes, the amax reads, the values read and write.
   b.add(name, MoeStepKind::quantize, bytes_of(from.rows, from.cols, rule.rotates ? 10 : 6),
         [job](cudaStream_t stream) { return launch_two_level(job, stream); });
-  b.memory.drop(rotated);
   return out;
 }
 
@@ -187,14 +191,17 @@ MoeOperand round_weights(MoeBuilder& b, const char* name, const Checked& w, std:
     drop(b, made);
     return out;
   }
+  from.weights = true;
   if (!is_round_trip(*rule)) return add_nvfp4(b, name, from, along, *rule, operand);
-  const Part part = b.memory.take(c.experts * rows, 2 * cols);
+  const Part part = b.weights().take(c.experts * rows, 2 * cols);
+  const MoeOperand out{b.weights().at<const std::uint16_t>(part), b.droppable(part)};
+  if (!c.quantizes_weights()) return out;
   RoundTripJob job;
   job.x = data_of<const std::uint16_t>(w), job.cols = cols, job.expert_rows = rows;
   job.rows = b.plain_rows(c.experts * rows);
-  set_along(job, along, b.memory.at<std::uint16_t>(part), std::get<RoundRule>(*rule));
+  set_along(job, along, b.weights().at<std::uint16_t>(part), std::get<RoundRule>(*rule));
   add_round_trip(b, name, job, c.experts * rows);
-  return {b.memory.at<const std::uint16_t>(part), part};
+  return out;
 }
 
 namespace {

@@ -70,11 +70,15 @@ struct MoeStep {
 struct MoePlan {
   std::vector<MoeStep> steps;
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t kept_bytes = 0;      // of the memory for kept weights
+  bool asks_for_kept_bytes = false;  // the call's mode is MXCHECK_WEIGHTS_BYTES
 };
 
 // The plan of a call, which is checked first; throws Refusal. Data of tensors may be null where the workspace is: the
 // plan is then for its bytes alone, and its steps must not be enqueued. Nothing is enqueued here.
 MoePlan moe_forward_plan(const mxcheck_call& call);
+// The same by the steps that large calls have, for few tokens too (moe_few.h).
+MoePlan moe_forward_steps_plan(const mxcheck_call& call);
 MoePlan moe_backward_plan(const mxcheck_call& call);
 
 }  // namespace mxcheck_kernels::sm90

@@ -6,71 +6,25 @@
 
 #include <algorithm>
 
+#include "kernels/sm90/moe/routes.cuh"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr std::int64_t kMostBlocks = 1024;
-constexpr unsigned long long kNone = ~0ULL;
-
-// Numbers are looked at as if they lay one after the other: row_token, token_offsets, token_rows.
-struct Places {
-  std::int64_t offsets;  // the first of token_offsets
-  std::int64_t rows;     // the first of token_rows
-  std::int64_t end;
-};
-__host__ __device__ Places places_of(const RoutesJob& job) {
-  const std::int64_t offsets = job.rows.rows;
-  const std::int64_t rows = offsets + job.slots.tokens + 1;
-  return {offsets, rows, rows + job.slots.slots};
-}
-
-__device__ bool is_wrong_offset(const SlotsJob& job, std::int64_t at) {
-  const std::int64_t offset = job.token_offsets[at];
-  return (at == 0 ? offset != 0 : offset < job.token_offsets[at - 1]) || (at == job.tokens && offset != job.slots);
-}
-
-__device__ bool is_wrong(const RoutesJob& job, const Places& places, std::int64_t at) {
-  if (at < places.offsets) return job.rows.index[at] < 0 || job.rows.index[at] >= job.rows.source_rows;
-  if (at < places.rows) return is_wrong_offset(job.slots, at - places.offsets);
-  const std::int32_t row = job.slots.token_rows[at - places.rows];
-  return row < -1 || row >= job.slots.y_rows;
-}
 
 // The first that is wrong by an atomic minimum: the same one in every run.
 __global__ void look_kernel(const __grid_constant__ RoutesJob job) {
   if (job.header->status != MXCHECK_OK) return;
-  const Places places = places_of(job);
+  const RoutePlaces places = route_places(job);
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < places.end; i += step) {
-    if (is_wrong(job, places, i)) atomicMin(&job.header->first, static_cast<unsigned long long>(i));
+    if (is_wrong_route(job, places, i)) atomicMin(&job.header->first, static_cast<unsigned long long>(i));
   }
 }
 
-__global__ void judge_kernel(const __grid_constant__ RoutesJob job) {
-  PlanHeader* const header = job.header;
-  if (header->status != MXCHECK_OK || header->first == kNone) return;
-  header->status = MXCHECK_INVALID;
-  mxcheck_device_report* const report = job.rows.report;
-  if (report == nullptr) return;
-  const Places places = places_of(job);
-  const auto at = static_cast<std::int64_t>(header->first);
-  const char* message = "row_token[index] must be a token: 0 or more, and less than there are";
-  report->index = at;
-  if (at < places.offsets) {
-    report->value = job.rows.index[at];
-  } else if (at < places.rows) {
-    message = "token_offsets must go from 0 to the number of slots, and none may be less than the one before it";
-    report->index = at - places.offsets, report->value = job.slots.token_offsets[report->index];
-  } else {
-    message = "token_rows[index] must be -1 or a row: less than there are";
-    report->index = at - places.rows, report->value = job.slots.token_rows[report->index];
-  }
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(report->message)) - 1; ++i) report->message[i] = message[i];
-  report->message[i] = '\0';
-  report->status = MXCHECK_INVALID;
-}
+__global__ void judge_kernel(const __grid_constant__ RoutesJob job) { judge_routes(job, job.header, job.rows.report); }
 
 constexpr int kPadThreads = 1024;
 
@@ -108,7 +62,7 @@ cudaError_t check_routes(const RoutesJob& job, cudaStream_t stream) {
   PlanJob offsets = job.rows;
   offsets.index = nullptr;
   if (const cudaError_t e = make_plan(offsets, job.header, job.table, stream); e != cudaSuccess) return e;
-  const std::int64_t blocks = std::min((places_of(job).end + kThreads - 1) / kThreads, kMostBlocks);
+  const std::int64_t blocks = std::min((route_places(job).end + kThreads - 1) / kThreads, kMostBlocks);
   look_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(job);
   judge_kernel<<<1, 1, 0, stream>>>(job);
   return cudaGetLastError();

@@ -137,9 +137,10 @@ __device__ __forceinline__ void wgmma(float (&d)[kCount], std::uint64_t a, std::
     MXCHECK_SHARED("k32.f32.e5m2.e4m3", "")
   } else if constexpr (kA == Code::e5m2) {
     MXCHECK_SHARED("k32.f32.e5m2.e5m2", "")
-  } else if constexpr (kA == Code::bf16 && kAByK) {
-    static_assert(kBByK);
+  } else if constexpr (kA == Code::bf16 && kAByK && kBByK) {
     MXCHECK_SHARED("k16.f32.bf16.bf16", ", 1, 1")
+  } else if constexpr (kA == Code::bf16 && kAByK) {
+    MXCHECK_SHARED("k16.f32.bf16.bf16", ", 1, 0")
   } else if constexpr (kA == Code::bf16 && kBByK) {
     MXCHECK_SHARED("k16.f32.bf16.bf16", ", 0, 1")
   } else if constexpr (kA == Code::bf16) {

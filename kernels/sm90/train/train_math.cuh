@@ -5,13 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/common/digest.h"
 #include "kernels/sm90/route/router_math.cuh"
-
-#ifdef __CUDACC__
-  #define MXCHECK_DIGEST __host__ __device__ constexpr
-#else
-  #define MXCHECK_DIGEST constexpr
-#endif
 
 namespace mxcheck_kernels::sm90 {
 
@@ -53,19 +48,6 @@ inline float score_scale(int head_width) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_width)));
 }
 
-// The terms of a digest: docs/training.md, "Digest".
-
-// The finalizer of SplitMix64.
-MXCHECK_DIGEST std::uint64_t digest_mix(std::uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xBF58476D1CE4E5B9;
-  x ^= x >> 27;
-  x *= 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-MXCHECK_DIGEST std::uint64_t digest_term(std::uint64_t index, std::uint64_t word) {
-  return digest_mix(digest_mix(index + 1) ^ word);
-}
+using mxcheck_kernels::digest_mix, mxcheck_kernels::digest_term;
 
 }  // namespace mxcheck_kernels::sm90

@@ -202,6 +202,24 @@ std::vector<Variant> askable_layers(const std::string& operation) {
   return all;
 }
 
+// Random words make weights others at each step.
+std::vector<Variant> askable_kept_weights(const std::string& operation) {
+  std::vector<Variant> all;
+  for (Variant& v : askable_layers(operation)) {
+    const LayerRecipe& recipe = layer_recipe_of(v);
+    const bool backward = is_moe_backward(v);
+    const std::array<LayerGemm, 2> gemms{backward ? LayerGemm::d_down : LayerGemm::up,
+                                         backward ? LayerGemm::d_up : LayerGemm::down};
+    const auto has_words = [&](LayerGemm gemm) {
+      return recipe.gemm(gemm).b.stochastic || recipe.gemm(gemm).b.random_signs;
+    };
+    if (std::any_of(gemms.begin(), gemms.end(), has_words)) continue;
+    moe_of(v).keeps_weights = true;
+    all.push_back(std::move(v));
+  }
+  return all;
+}
+
 void check_moe(const Case& c) {
   const MoeCase& own = moe_case(c);
   require(c.variant.dtype == Format::bf16, "x is bf16");

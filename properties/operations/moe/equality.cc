@@ -113,7 +113,9 @@ std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
 Statement layer_equality(std::string_view name, std::string_view operation, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/layer.md; kernels/candidate_moe.h";
-  s.applies = [operation](const Variant& v, std::span<const Variant>) { return v.operation == operation; };
+  s.applies = [operation](const Variant& v, std::span<const Variant>) {
+    return v.operation == operation && !keeps_weights(v);
+  };
   s.data = {Data::normal, Data::normal,     Data::boundaries, Data::codes, Data::slots,
             Data::wide,   Data::every_word, Data::specials,   Data::real,  Data::sparse};
   s.strides = false;

@@ -10,6 +10,9 @@
 // slots, experts ascending, as after token rounding; drops is the percentage of the tokens that have one dropped slot
 // more. zero: the seed, the step or the layer of the policy is 0; 4: they are as small as a run of training's;
 // otherwise all three are of the case's seed.
+//
+// weights=kept, after gate_up: a variant of libraries that keep weights (kernels/candidate_kept_weights.h). A call of
+// it keeps them in memory that no call before has written.
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +28,7 @@ namespace mxcheck {
 struct MoeVariant {
   std::string recipe = "mxfp8";
   int gate_up = MXCHECK_HALVES;
+  bool keeps_weights = false;
   friend bool operator==(const MoeVariant&, const MoeVariant&) = default;
 };
 struct MoeCase {
@@ -43,6 +47,7 @@ inline MoeCase& moe_case(Case& c) { return c.own.edit<MoeCase>(); }
 
 inline bool is_moe_backward(const Variant& v) { return v.operation == "moe_backward"; }
 inline bool is_moe(const Variant& v) { return v.operation == "moe_forward" || is_moe_backward(v); }
+inline bool keeps_weights(const Variant& v) { return moe_of(v).keeps_weights; }
 inline const LayerRecipe& layer_recipe_of(const Variant& v) { return layer_recipe_named(moe_of(v).recipe); }
 
 inline std::int64_t moe_experts(const Case& c) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/candidate_kept_weights.h"
 #include "properties/core/case_text.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
@@ -14,6 +15,7 @@ namespace mxcheck {
 namespace {
 
 constexpr std::array<std::string_view, 2> kGateUp{"halves", "interleaved"};
+constexpr std::array<std::string_view, 2> kWeightsAre{"read", "kept"};
 constexpr std::int64_t kWidth = 128;   // of which widths are multiples where a library need not take others
 constexpr std::uint8_t kAligned = 16;  // bytes, where it need not take other addresses of matrices
 
@@ -38,11 +40,21 @@ class MoeOperation final : public OperationOf<MoeProblem> {
   [[nodiscard]] std::vector<Variant> askable(const std::string& operation) const override {
     return askable_layers(operation);
   }
+  [[nodiscard]] std::vector<Variant> askable_under(const std::string& operation,
+                                                   std::string_view contract) const override {
+    std::vector<Variant> all = askable_layers(operation);
+    if (contract != MXCHECK_KEPT_WEIGHTS_CONTRACT) return all;
+    for (Variant& v : askable_kept_weights(operation)) all.push_back(std::move(v));
+    return all;
+  }
+  [[nodiscard]] std::string variant_name(std::string_view contract) const override {
+    return contract == MXCHECK_KEPT_WEIGHTS_CONTRACT ? std::string(name_) : Operation::variant_name(contract);
+  }
   [[nodiscard]] Policy policy(const Case& c) const override;
 
   [[nodiscard]] std::string variant_text(const Variant& v) const override {
-    return fmt::format("op={} recipe={} gate_up={}", name_, moe_of(v).recipe,
-                       kGateUp[static_cast<std::size_t>(moe_of(v).gate_up)]);
+    return fmt::format("op={} recipe={} gate_up={}{}", name_, moe_of(v).recipe,
+                       kGateUp[static_cast<std::size_t>(moe_of(v).gate_up)], keeps_weights(v) ? " weights=kept" : "");
   }
   [[nodiscard]] std::string shape_text(const Case& c) const override {
     const MoeCase& own = moe_case(c);
@@ -115,19 +127,24 @@ Policy MoeOperation::policy(const Case& c) const {
   p.seed = random.seed, p.step = random.step, p.layer = random.layer;
   // Words take the step modulo 2^32; a step that is 0 stays, and so does one of a usual number.
   if (random.step != 0 && moe_case(c).zero != 4) p.step |= random_word(random.seed, random.step) << 32;
-  return pack(p);
+  if (!keeps_weights(c.variant)) return pack(p);
+  mxcheck_moe_kept_policy kept{};
+  kept.moe = p, kept.kept.mode = MXCHECK_WEIGHTS_KEEP;
+  return pack(kept);
 }
 
 bool MoeOperation::set_field(Case& c, std::string_view field, std::string_view value) const {
   MoeCase& own = moe_case(c);
   const FieldText f{field, value};
   return f.read("recipe", [&] { moe_of(c.variant).recipe = layer_recipe_named(value).name; }) ||
-         f.word("gate_up", moe_of(c.variant).gate_up, kGateUp) || f.number("inner", own.inner) ||
+         f.word("gate_up", moe_of(c.variant).gate_up, kGateUp) ||
+         f.word("weights", moe_of(c.variant).keeps_weights, kWeightsAre) || f.number("inner", own.inner) ||
          f.number("k", own.k) || f.number("drops", own.drops) || f.number("zero", own.zero);
 }
 
 std::vector<Case> MoeOperation::large_cases(const Variant& v, Suite suite) const {
   const MoeVariant& own = moe_of(v);
+  if (own.keeps_weights) return {};  // its steps are those of the variant without
   if (suite == Suite::quick && (own.gate_up != MXCHECK_HALVES || (own.recipe != "mxfp8" && own.recipe != "dsv3")))
     return {};
   return {moe_corner(v, 67, kWidth, kWidth, {30, 0, 67, 1, 36}, 2, Data::normal, 5)};
@@ -139,7 +156,8 @@ OperationModule moe_module() {
   static const MoeOperation kForward("moe_forward");
   static const MoeOperation kBackward("moe_backward");
   OperationModule module{{&kForward, &kBackward}, moe_equality_statements()};
-  for (const auto& family : {moe_token_law_statements(), moe_expert_law_statements(), moe_order_law_statements()})
+  for (const auto& family : {moe_token_law_statements(), moe_expert_law_statements(), moe_order_law_statements(),
+                             moe_kept_weights_statements()})
     module.statements.insert(module.statements.end(), family.begin(), family.end());
   return module;
 }
@@ -147,7 +165,7 @@ OperationModule moe_module() {
 Statement moe_law(std::string_view name, std::string_view sentence, bool (*applies)(const Variant&), LawCheck* check) {
   return law_statement(
       name, sentence, "docs/layer.md, What holds for any layer",
-      [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && applies(v); },
+      [applies](const Variant& v, std::span<const Variant>) { return is_moe(v) && !keeps_weights(v) && applies(v); },
       {Data::normal, Data::normal, Data::slots, Data::boundaries, Data::sparse}, 30, false, check);
 }
 
@@ -233,11 +251,37 @@ std::vector<InvalidCall> invalid_routes() {
   };
 }
 
+// Calls with wrong memory for kept weights.
+std::vector<InvalidCall> invalid_memory() {
+  const auto with_policy = [](auto change) {
+    return [change](Call& c) {
+      if (c.memory.policy_offset == 0) return false;
+      edit<mxcheck_moe_kept_policy>(c.policy, change);
+      return true;
+    };
+  };
+  const auto with_mode = [&](int mode) {
+    return with_policy([mode](mxcheck_moe_kept_policy& p) { p.kept.mode = mode; });
+  };
+  return {
+      {"the memory for kept weights is a null pointer",
+       [](Call& c) { return c.memory.is_null = c.memory.policy_offset != 0; }},
+      {"the memory for kept weights is one byte too small",
+       [](Call& c) { return c.memory.is_small = c.memory.policy_offset != 0; }},
+      {"the mode of kept weights is 0", with_mode(0)},
+      {"the mode of kept weights is negative", with_mode(-1)},
+      {"the mode of kept weights is unknown", with_mode(5)},
+      {"a call asks how large the memory for kept weights must be", with_mode(MXCHECK_WEIGHTS_BYTES)},
+      {"the policy ends within the fields of kept weights",
+       with_policy([](mxcheck_moe_kept_policy& p) { p.moe.policy.size = sizeof(mxcheck_moe_policy) + 8; })},
+  };
+}
+
 }  // namespace
 
 std::vector<InvalidCall> invalid_layers() {
   std::vector<InvalidCall> all = disagreeing_extents({unknown_recipe(), unknown_layout(), negative_layout()});
-  add_invalid(all, {invalid_blocks(), invalid_policies(), invalid_routes()});
+  add_invalid(all, {invalid_blocks(), invalid_policies(), invalid_routes(), invalid_memory()});
   return all;
 }
 

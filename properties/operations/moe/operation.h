@@ -14,8 +14,9 @@ namespace mxcheck {
 
 OperationModule moe_module();
 
-// Everything that could be asked of one of the two.
+// Everything that could be asked of one of the two; of libraries that keep weights beside these.
 std::vector<Variant> askable_layers(const std::string& operation);
+std::vector<Variant> askable_kept_weights(const std::string& operation);
 // Error{usage} for a case that no call could pose.
 void check_moe(const Case& c);
 // After tokens have changed: experts have no more rows than there are tokens, and k slots a token are enough.
@@ -39,8 +40,9 @@ std::vector<Statement> moe_equality_statements();
 std::vector<Statement> moe_token_law_statements();
 std::vector<Statement> moe_expert_law_statements();
 std::vector<Statement> moe_order_law_statements();
+std::vector<Statement> moe_kept_weights_statements();
 
-// A statement about drawn cases.
+// A statement about drawn cases, of variants that keep no weights.
 Statement moe_law(std::string_view name, std::string_view sentence, bool (*applies)(const Variant&), LawCheck* check);
 
 }  // namespace mxcheck

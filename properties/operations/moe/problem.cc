@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "goldens/data/embedded.h"
+#include "kernels/candidate_kept_weights.h"
 #include "numerics/bytes.h"
 #include "numerics/error.h"
 #include "numerics/format/packing.h"
@@ -34,6 +35,7 @@ Case case_of_moe(const Call& call) {
   c.variant.operation = call.operation;
   moe_of(c.variant).recipe = layer_recipe_named(policy.policy.recipe).name;
   moe_of(c.variant).gate_up = policy.gate_up;
+  moe_of(c.variant).keeps_weights = call.policy.num_bytes >= sizeof(mxcheck_moe_kept_policy);
   if (policy.gate_up != MXCHECK_HALVES && policy.gate_up != MXCHECK_INTERLEAVED)
     throw Error(ErrorKind::usage, "gate_up is 0 or 1");
   c.rows = policy.policy.rows, c.cols = policy.policy.cols, c.threads = policy.policy.threads;
@@ -179,6 +181,12 @@ std::vector<ProblemInput> MoeProblem::inputs() const {
   all.push_back(vector_input("token_rows", routes.token_rows));
   all.push_back(vector_input("offsets", routes.offsets));
   return all;
+}
+
+Call MoeProblem::call() const {
+  Call call = Problem::call();
+  if (keeps_weights(c.variant)) call.memory.policy_offset = offsetof(mxcheck_moe_kept_policy, kept);
+  return call;
 }
 
 std::vector<ExpectedTensor> MoeProblem::answer() const { return answer_with(layer(), routes); }

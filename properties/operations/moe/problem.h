@@ -92,6 +92,7 @@ class MoeProblem final : public Problem {
   std::vector<KeptTensor> h, x;  // moe_backward: as they were kept
   LayerRandom random;            // the policy's
 
+  [[nodiscard]] Call call() const override;
   [[nodiscard]] std::vector<ExpectedTensor> answer() const override;
   void explain(std::size_t output, Finding& finding) const override;
   [[nodiscard]] Table definitions(std::span<const Bytes> observed) const override;

@@ -335,7 +335,7 @@ bool has_dw1_in_any_order(const LayerRecipe& recipe) {
 }
 
 bool has_both_orders(const Variant& v, std::span<const Variant> offered) {
-  if (!is_moe(v) || moe_of(v).gate_up != MXCHECK_INTERLEAVED) return false;
+  if (!is_moe(v) || keeps_weights(v) || moe_of(v).gate_up != MXCHECK_INTERLEAVED) return false;
   const LayerRecipe& recipe = layer_recipe_of(v);
   const bool h_has_no_blocks = !recipe.kept_h.quantized();  // blocks along 2n
   if (!h_has_no_blocks || (!is_moe_backward(v) && !has_h_in_any_order(recipe))) return false;

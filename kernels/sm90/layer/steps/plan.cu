@@ -2,48 +2,15 @@
 
 #include <algorithm>
 
+#include "kernels/sm90/layer/steps/offsets.cuh"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 constexpr int kPlanThreads = 1024;
 constexpr int kLookThreads = 256;
-constexpr unsigned long long kNone = ~0ULL;
 
 __host__ __device__ constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
-
-__device__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message, std::int64_t index,
-                       std::int64_t value) {
-  header->status = MXCHECK_INVALID;
-  if (report == nullptr) return;
-  report->status = MXCHECK_INVALID;
-  report->index = index, report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(report->message)) - 1; ++i) report->message[i] = message[i];
-  report->message[i] = '\0';
-}
-
-// Checks that `count` + 1 offsets go from 0 to `end` and do not descend; reports the first that does not. One block.
-__device__ bool offsets_are_right(const std::int64_t* offsets, std::int64_t count, std::int64_t end, PlanHeader* header,
-                                  mxcheck_device_report* report) {
-  __shared__ unsigned long long bad;
-  if (threadIdx.x == 0) bad = kNone;
-  __syncthreads();
-  for (std::int64_t e = threadIdx.x; e <= count; e += kPlanThreads) {
-    const std::int64_t o = offsets[e];
-    const bool wrong = (e == 0 ? o != 0 : o < offsets[e - 1]) || (e == count && o != end);
-    if (wrong) atomicMin(&bad, static_cast<unsigned long long>(e));
-  }
-  __syncthreads();
-  if (bad == kNone) return true;
-  if (threadIdx.x == 0) {
-    const auto at = static_cast<std::int64_t>(bad);
-    const char* message = "offsets[index] must be at least the one before it";
-    if (at == count) message = "the last of the offsets must be the end of what they divide, and none may descend";
-    if (at == 0 && offsets[0] != 0) message = "offsets[0] must be 0";
-    refuse(header, report, message, at, offsets[at]);
-  }
-  return false;
-}
 
 struct Sums {
   std::int64_t tiles = 0;
@@ -68,7 +35,9 @@ __global__ void __launch_bounds__(kPlanThreads)
   const std::int64_t me = threadIdx.x;
   if (me == 0) *header = {MXCHECK_OK, 0, kNone};
   __syncthreads();
-  if (job.offsets == nullptr || !offsets_are_right(job.offsets, job.experts, job.rows, header, job.report)) return;
+  if (job.offsets == nullptr ||
+      !offsets_are_right<kPlanThreads>(job.offsets, job.experts, job.rows, header, job.report))
+    return;
   const std::int64_t run = divide_up(job.experts, kPlanThreads);
   const std::int64_t begin = min(me * run, job.experts);
   const std::int64_t end = min(begin + run, job.experts);
@@ -131,7 +100,7 @@ cudaError_t look(const std::int32_t* values, std::int64_t count, std::int64_t le
 __global__ void __launch_bounds__(kPlanThreads) slots_kernel(const __grid_constant__ SlotsJob job, PlanHeader* header) {
   if (threadIdx.x == 0) *header = {MXCHECK_OK, 0, kNone};
   __syncthreads();
-  offsets_are_right(job.token_offsets, job.tokens, job.slots, header, job.report);
+  offsets_are_right<kPlanThreads>(job.token_offsets, job.tokens, job.slots, header, job.report);
 }
 
 }  // namespace

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/candidate_kept_weights.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/moe/moe_builder.h"
+#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -120,12 +123,106 @@ TEST(MoePlan, a_workspace_is_what_lives_at_a_time) {
   EXPECT_LE(backward, kRouted * (10 * kN + 2 * kD) + kSmall);
 }
 
+// A call that keeps weights, uses them or asks how large the memory must be.
+struct KeptLayer {
+  mxcheck_moe_kept_policy policy{};
+  mxcheck_call call{};
+  KeptLayer(const char* recipe, int mode, std::int64_t tokens = kTokens) {
+    policy.moe = Layer(recipe).policy;
+    policy.moe.policy.size = sizeof policy, policy.moe.policy.rows = tokens, policy.kept.mode = mode;
+    call.size = sizeof call, call.policy = &policy.moe.policy;
+  }
+};
+
+TEST(MoePlan, kept_weights_are_quantized_by_the_call_that_keeps_them) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(moe_forward_plan(KeptLayer("dsv3", MXCHECK_WEIGHTS_KEEP).call)),
+            (Names{"check routes", "keep weights", "digest W1", "digest W2", "quantize X", "gather X", "quantize W1",
+                   "up", "swiglu", "quantize W2", "down", "aggregate"}));
+  EXPECT_EQ(
+      names(moe_forward_plan(KeptLayer("dsv3", MXCHECK_WEIGHTS_KEPT).call)),
+      (Names{"check routes", "check kept weights", "quantize X", "gather X", "up", "swiglu", "down", "aggregate"}));
+  EXPECT_EQ(names(moe_forward_plan(KeptLayer("mxfp8", MXCHECK_WEIGHTS_CHECKED).call)),
+            (Names{"check routes", "begin digests", "digest W1", "digest W2", "check kept weights", "quantize X",
+                   "gather X", "up", "swiglu", "quantize A", "down", "aggregate"}));
+}
+
+TEST(MoePlan, memory_for_kept_weights_is_that_of_weights_alone) {
+  constexpr std::uint64_t kWeights = 3 * kExperts * kD * kN;
+  for (const char* recipe : {"dsv3", "dsv3_pow2", "dsv3_128x128_grad", "fp8_tensor", "mxfp8", "nvfp4"}) {
+    SCOPED_TRACE(recipe);
+    const bool codes = std::string(recipe).rfind("dsv3", 0) == 0 || std::string(recipe) == "fp8_tensor";
+    for (const auto plan : {moe_forward_plan, moe_backward_plan}) {
+      const std::uint64_t bytes = plan(KeptLayer(recipe, MXCHECK_WEIGHTS_BYTES).call).kept_bytes;
+      EXPECT_TRUE(plan(KeptLayer(recipe, MXCHECK_WEIGHTS_BYTES).call).asks_for_kept_bytes);
+      EXPECT_GE(bytes, (codes ? 1 : 2) * kWeights);
+      EXPECT_LE(bytes, (codes ? 1 : 2) * kWeights + kSmall);
+      EXPECT_EQ(plan(KeptLayer(recipe, MXCHECK_WEIGHTS_KEPT, 3).call).kept_bytes, bytes);
+      const MoePlan kept = plan(KeptLayer(recipe, MXCHECK_WEIGHTS_KEPT).call);
+      EXPECT_EQ(kept.kept_bytes, bytes);
+      EXPECT_LE(kept.workspace_bytes, plan(Layer(recipe).call).workspace_bytes);
+    }
+  }
+}
+
+TEST(MoePlan, kept_weights_of_other_recipes_and_modes_are_refused) {
+  EXPECT_THROW(moe_forward_plan(KeptLayer("bf16", MXCHECK_WEIGHTS_KEEP).call), Refusal);
+  EXPECT_THROW(moe_backward_plan(KeptLayer("quartet2", MXCHECK_WEIGHTS_KEEP).call), Refusal);
+  EXPECT_THROW(moe_forward_plan(KeptLayer("nvfp4_backward", MXCHECK_WEIGHTS_KEEP).call), Refusal);
+  for (const int mode : {0, -1, 5}) EXPECT_THROW(moe_forward_plan(KeptLayer("dsv3", mode).call), Refusal) << mode;
+  KeptLayer cut("dsv3", MXCHECK_WEIGHTS_KEEP);
+  cut.policy.moe.policy.size = sizeof(mxcheck_moe_policy) + 8;
+  EXPECT_THROW(moe_forward_plan(cut.call), Refusal);
+}
+
 TEST(MoePlan, without_extents_there_are_checks_to_make) {
   Layer layer("dsv3");
   layer.policy.policy.rows = layer.policy.policy.cols = 0;
   layer.policy.inner = layer.policy.experts = layer.policy.routed = 0;
   EXPECT_GT(moe_forward_plan(layer.call).workspace_bytes, 0U);
   EXPECT_GT(moe_backward_plan(layer.call).workspace_bytes, 0U);
+}
+
+TEST(MoePlan, few_tokens_take_three_launches_where_the_forward_pass_multiplies_bf16_or_blocks_of_fp8) {
+  const auto launches = [](const char* recipe, std::uint64_t tokens, std::uint64_t routed, std::uint64_t experts) {
+    Layer layer(recipe);
+    layer.policy.policy.rows = static_cast<std::int64_t>(tokens);
+    layer.policy.routed = static_cast<std::int64_t>(routed), layer.policy.experts = static_cast<std::int64_t>(experts);
+    return moe_forward_plan(layer.call).steps.size();
+  };
+  for (const char* recipe : {"bf16", "nvfp4_backward", "dsv3", "dsv3_pow2", "dsv3_128x128_grad"}) {
+    EXPECT_EQ(launches(recipe, 256, 4096, 1024), 3U) << recipe;
+    EXPECT_EQ(launches(recipe, 1, 1, 1), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 257, 4096, 1024), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 4097, 1024), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 4096, 1025), 3U) << recipe;
+    EXPECT_GT(launches(recipe, 256, 0, 8), 3U) << recipe;
+  }
+  for (const char* recipe : {"mxfp8", "fp8_tensor", "nvfp4", "nvfp4_forward", "quartet2"}) {
+    EXPECT_GT(launches(recipe, 1, 1, 1), 3U) << recipe;
+  }
+}
+
+TEST(MoePlan, few_tokens_need_no_room_for_weights) {
+  Layer layer("dsv3");
+  layer.policy.policy.rows = 8, layer.policy.routed = 16, layer.policy.experts = 64;
+  EXPECT_LT(moe_forward_plan(layer.call).workspace_bytes, std::uint64_t{1} << 20);
+  EXPECT_GT(moe_forward_steps_plan(layer.call).workspace_bytes, 64 * kD * 2 * kN);
+}
+
+TEST(MoePlan, weights_as_codes_are_for_few_tokens_and_recipes_that_multiply_them) {
+  const MoeCodedWeights weights;
+  Layer layer("dsv3");
+  EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal);
+  layer.policy.policy.rows = 8, layer.policy.routed = 16;
+  EXPECT_EQ(moe_few_plan(layer.call, weights).steps.size(), 3U);
+  MoeCodedWeights unaligned;
+  unaligned.w2 = std::bit_cast<const std::uint8_t*>(std::uintptr_t{8});
+  EXPECT_THROW(moe_few_plan(layer.call, unaligned), Refusal);
+  for (const char* recipe : {"bf16", "fp8_tensor", "mxfp8"}) {
+    layer.policy.policy.recipe = recipe;
+    EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal) << recipe;
+  }
 }
 
 TEST(MoePlan, extents_beyond_the_kernels_are_refused) {

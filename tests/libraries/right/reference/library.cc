@@ -29,6 +29,7 @@
 #include "numerics/error.h"
 #include "properties/core/rng.h"
 #include "tests/libraries/right/reference/call.h"
+#include "tests/libraries/right/reference/kept_weights.h"
 
 namespace mxcheck::candidates {
 namespace {
@@ -45,6 +46,7 @@ struct Settings {
   std::int64_t max_cols = 0, rows_multiple = 1, cols_multiple = 1;
   bool col_stride = false;     // an x of any strides
   bool nvfp4_options = false;  // quantize_nvfp4 with those of kernels/candidate_nvfp4.h
+  bool kept_weights = false;   // layers that keep them: kernels/candidate_kept_weights.h
   std::string refuses;         // of offsets, strides, index, misaligned, widths (of layers, beside multiples of 128)
   // The library's behaviour.
   bool any_nan = false;         // where any NaN is as good as another: each time another
@@ -86,6 +88,8 @@ void set(Settings& s, const std::string& name, const std::string& value) {
     s.col_stride = number() != 0;
   else if (name == "nvfp4_options")
     s.nvfp4_options = number() != 0;
+  else if (name == "kept_weights")
+    s.kept_weights = number() != 0;
   else if (name == "refuses")
     s.refuses = value;
   else if (name == "any_nan")
@@ -188,6 +192,18 @@ class Served {
   }
 
   void run(const mxcheck_call& from) const {
+    if (contract_ != MXCHECK_KEPT_WEIGHTS_CONTRACT || !has_kept_weights(from.policy)) return run_plain(from);
+    run_with_kept_weights(from, name(), {}, [&](const mxcheck_call& plain) { run_plain(plain); });
+  }
+  // Bytes of the memory for kept weights, where that is the question.
+  [[nodiscard]] std::uint64_t workspace(const mxcheck_call& call) const {
+    std::uint64_t bytes = settings().workspace;
+    if (contract_ == MXCHECK_KEPT_WEIGHTS_CONTRACT) asks_for_bytes(call.policy, &bytes);
+    return bytes;
+  }
+
+ private:
+  void run_plain(const mxcheck_call& from) const {
     const Call call = call_of(from, full_name_, like(from.policy));
     refuse_options(call);
     const std::unique_ptr<Problem> problem = checked_problem_of(call);
@@ -203,14 +219,15 @@ class Served {
     }
   }
 
- private:
   // A policy of the call's kind, told by its size.
   [[nodiscard]] const Policy& like(const mxcheck_policy* policy) const {
     const bool has_options = like_with_options_.num_bytes != 0 && policy != nullptr && policy->size > like_.num_bytes;
     return has_options ? like_with_options_ : like_;
   }
-  [[nodiscard]] static bool is_offered(const std::string& text) {
+  [[nodiscard]] static bool is_offered(std::string text) {
     const Settings& s = settings();
+    // Kept weights are offered where the variant is without.
+    if (const std::size_t at = text.find(" weights=kept"); at != std::string::npos) text.resize(at);
     if (!s.variant.empty() && s.variant != text) return false;
     bool has_one = s.with.empty() || text.find(" block=") == std::string::npos;
     for (std::string_view rest = s.with; !has_one && !rest.empty();) {
@@ -292,7 +309,9 @@ std::vector<Served> all_served() {
     if (operation->variant_name("exact") == operation->name()) {  // the contract is no part of its variants
       const bool any_strides = s.col_stride && operation->may_have_col_stride();
       const bool has_options = s.nvfp4_options && operation->name() == "quantize_nvfp4";
-      add(*operation, has_options   ? std::string(MXCHECK_NVFP4_OPTIONS_CONTRACT)
+      const bool keeps = s.kept_weights && operation->name().starts_with("moe_");
+      add(*operation, keeps         ? std::string(MXCHECK_KEPT_WEIGHTS_CONTRACT)
+                      : has_options ? std::string(MXCHECK_NVFP4_OPTIONS_CONTRACT)
                       : any_strides ? std::string(kExactOfAnyStrides)
                                     : "exact");
       continue;
@@ -376,9 +395,8 @@ mxcheck_operation entry() {
       return MXCHECK_UNSUPPORTED;
     }
   };
-  o.workspace = [](const mxcheck_call*, std::uint64_t* bytes) {
-    *bytes = settings().workspace;
-    return MXCHECK_OK;
+  o.workspace = [](const mxcheck_call* call, std::uint64_t* bytes) {
+    return guarded(call, [&] { *bytes = served()[kEntry].workspace(*call); });
   };
   o.run = [](const mxcheck_call* call) {
     return guarded(call, [&] {

@@ -78,6 +78,7 @@ int print_measures(int argc, char** argv, const char* library, Measure measure) 
   try {
     MeasureTable table;
     for (const test::WrongLibrary& one : test::read_catalogue(argv[1], library)) {
+      if (one.name.starts_with("kept_weights_")) continue;  // right in one call without the option
       Measures worst;
       const char* const why_not = measure(std::string(argv[2]) + one.name + ".so", worst);
       if (why_not == nullptr) {

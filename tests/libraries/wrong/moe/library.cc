@@ -6,6 +6,7 @@
 
 #include "numerics/error.h"
 #include "tests/libraries/right/reference/call.h"
+#include "tests/libraries/right/reference/kept_weights.h"
 #include "tests/libraries/wrong/moe/faulty.h"
 
 namespace mxcheck::faults {
@@ -38,10 +39,36 @@ void answer(const mxcheck_call& from, const char* operation) {
   }
 }
 
+bool keeps_weights() { return fault().starts_with("kept_weights_"); }
+
+candidates::KeptWeightsFaults faults_of_kept_weights() {
+  candidates::KeptWeightsFaults f;
+  f.ignores_operation = has("kept_weights_of_the_other_pass");
+  f.ignores_recipe = has("kept_weights_of_another_recipe");
+  f.ignores_order = has("kept_weights_of_another_order");
+  f.ignores_shape = has("kept_weights_of_another_shape");
+  f.accepts_any_memory = has("kept_weights_that_no_call_wrote");
+  f.never_refreshes = has("kept_weights_never_refreshed");
+  f.keeps_w1_alone = has("kept_weights_of_w1_alone");
+  f.checks_w1_alone = has("kept_weights_checked_in_w1_alone");
+  f.leaves_out_the_last = has("kept_weights_digest_without_the_last_word");
+  f.digest_commutes = has("kept_weights_digest_in_any_order");
+  f.digest_drops_low_bits = has("kept_weights_digest_without_the_lowest_bit");
+  f.checks_after_writing = has("kept_weights_checked_after_writing");
+  f.writes_past_the_end = has("kept_weights_one_byte_past_the_memory");
+  f.refusal_spoils_memory = has("kept_weights_spoilt_by_a_refusal");
+  return f;
+}
+
 mxcheck_status run(const mxcheck_call* call, const char* operation) {
   if (call == nullptr || call->size < sizeof(mxcheck_call)) return MXCHECK_INVALID;
   try {
-    answer(*call, operation);
+    if (keeps_weights() && candidates::has_kept_weights(call->policy)) {
+      const auto plain = [&](const mxcheck_call& without) { answer(without, operation); };
+      candidates::run_with_kept_weights(*call, operation, faults_of_kept_weights(), plain);
+    } else {
+      answer(*call, operation);
+    }
     return MXCHECK_OK;
   } catch (const std::exception& error) {
     if (call->message != nullptr && call->message_bytes != 0)
@@ -52,11 +79,17 @@ mxcheck_status run(const mxcheck_call* call, const char* operation) {
 
 mxcheck_operation entry(const char* name, mxcheck_status (*run_it)(const mxcheck_call*)) {
   mxcheck_operation o{};
-  o.name = name, o.contract = "exact", o.rows_multiple = o.cols_multiple = 1;
+  o.name = name, o.contract = keeps_weights() ? MXCHECK_KEPT_WEIGHTS_CONTRACT : "exact",
+  o.rows_multiple = o.cols_multiple = 1;
   o.supports = [](const mxcheck_policy*, DLDataType) { return MXCHECK_OK; };
-  o.workspace = [](const mxcheck_call*, std::uint64_t* bytes) {
+  o.workspace = [](const mxcheck_call* call, std::uint64_t* bytes) {
     *bytes = 0;
-    return MXCHECK_OK;
+    try {
+      if (call != nullptr && keeps_weights()) candidates::asks_for_bytes(call->policy, bytes);
+      return MXCHECK_OK;
+    } catch (const std::exception&) {
+      return MXCHECK_INVALID;
+    }
   };
   o.run = run_it;
   return o;
