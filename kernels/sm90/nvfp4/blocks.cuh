@@ -86,7 +86,7 @@ __device__ __forceinline__ RowCodes encode_blocks(const Nvfp4Job& job, const Pla
   for (int r = 0; r < kRowsOfThread; ++r) {
     if (r >= at.rows) break;
     const BlockWords from{words, keys, number + static_cast<std::uint64_t>(r * job.cols)};
-    codes.row[r] = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, at.count);
+    codes.row[r] = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, job.sixteen, at.count);
     store_block(job, to + r * row_bytes, codes.row[r], at.count);
   }
   return codes;

@@ -15,7 +15,7 @@ namespace mxcheck_kernels::sm90 {
 namespace {
 
 template <class T, class To, bool kExact>
-cudaError_t launch_both(const Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
+cudaError_t launch_both(Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
   if (!stochastic) return launch_both<T, To, kExact, Rounding::nearest>(job, stream);
   return job.row_words.bytes ? launch_both<T, To, kExact, Rounding::bytes>(job, stream)
                              : launch_both<T, To, kExact, Rounding::words>(job, stream);

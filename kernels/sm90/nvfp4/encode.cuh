@@ -113,21 +113,50 @@ __device__ __forceinline__ float magnitude(const Block<T>& b, int i, float facto
   return __fmul_rn(fabsf(element(b, i)), factor);
 }
 
-// All magnitudes are below 7.
+// The signs of elements whose value is a NaN: its code has none.
 template <class T>
-__device__ __forceinline__ Codes encode_nearest(const Block<T>& b, float factor) {
+__device__ __forceinline__ std::uint32_t signs_of_nans(const Block<T>& b, int half, float factor) {
+  std::uint32_t signs = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (isnan(__fmul_rn(element(b, 8 * half + i), factor))) signs |= 8U << 4 * i;
+  }
+  return signs;
+}
+
+// The code of a magnitude below 7, plus kRaised: the sums of fixed_codes<0>(), the lesser in 32 bits.
+inline constexpr std::uint32_t kRaised = 0x4B000000U - 4;
+__device__ __forceinline__ std::uint32_t raised_code(float m) {
+  const int lower = __float_as_int(__fadd_rn(m, 0x1p23F - 2));
+  const int upper = __float_as_int(__fadd_rn(m, 0x1p24F));
+  return static_cast<std::uint32_t>(__viaddmin_s32(upper, -0x800000, lower));
+}
+
+// kCut: magnitudes may be anything, and 6 is the most; of a NaN too. Else all are below 7. Codes are joined by
+// multiplications, which go to another pipe than shifts: that one is the busier. sixteen: 16, not to be known to the
+// compiler.
+template <bool kCut, class T>
+__device__ __forceinline__ Codes encode_nearest(const Block<T>& b, float factor, std::uint32_t sixteen) {
   Codes codes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    std::uint32_t two[4];
+    std::uint32_t sum = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int e = 8 * half + first_of_pair(i);
-      two[i] = fixed_codes<0>(magnitude(b, e, factor), magnitude(b, e + 2, factor));
+    for (int i = 7; i >= 0; --i) {
+      const float m = magnitude(b, 8 * half + i, factor);
+      sum = sum * sixteen + raised_code(kCut ? fminf(m, 6.0F) : m);
     }
-    codes.w[half] = joined<0>(two, signs_of(b, half));
+    const std::uint32_t without = kCut ? signs_of_nans(b, half, factor) : 0;
+    codes.w[half] = sum + (signs_of(b, half) & ~without & 0x88888888U) - kRaised * 0x11111111U;
   }
   return codes;
+}
+
+// Elements from `count` on, of which 1 to 16 are there, become 0.
+__device__ __forceinline__ Codes first_codes(const Codes& codes, int count) {
+  if (count >= kElements) return codes;
+  const std::uint32_t kept = ~(0xFFFFFFFFU << (4 * (count % 8)));
+  return count >= 8 ? Codes{{codes.w[0], codes.w[1] & kept}} : Codes{{codes.w[0] & kept, 0}};
 }
 
 // All magnitudes are below 32. words: of the 16 elements.
@@ -175,7 +204,7 @@ __device__ __forceinline__ Codes encode_exact(const Nvfp4Outer& outer, const Nvf
   for (int i = 0; i < 16; ++i) {
     const int e = i / 8 * 8 + first_of_pair(i % 8 / 2) + i % 2 * 2;
     if (!is_open(two[i / 8][i % 8 / 2] >> (16 * (i % 2)))) continue;
-    const std::uint32_t code = slow_code<true>(outer.decode, scale.byte, scale.factor, element(b, e));
+    const std::uint32_t code = slow_code(outer.decode, scale.byte, element(b, e));
     const int at = 4 * (e % 8);
     codes.w[e / 8] = (codes.w[e / 8] & ~(0xFU << at)) | code << at;
   }
@@ -248,26 +277,30 @@ __device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, con
 // The codes of a block; elements from `count` on are not there. amax: bits of the largest magnitude.
 template <bool kExact, class T>
 __device__ __forceinline__ Codes encode_to_nearest(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
-                                                   std::uint32_t amax, int count) {
-  // A NaN is below nothing: it goes the slow way, as do elements beyond the fast one's range.
+                                                   std::uint32_t amax, std::uint32_t sixteen, int count) {
+  // A NaN is below nothing: it goes the other way, as do elements beyond the fast one's range.
   if (__fmul_rn(__uint_as_float(amax), scale.factor) < 7.0F && (!kExact || scale.factor != 0)) {
     if constexpr (kExact) return encode_exact(outer, scale, b);
-    return encode_nearest(b, scale.factor);
+    return encode_nearest<false>(b, scale.factor, sixteen);
+  }
+  if constexpr (!kExact) {
+    if (scale.byte == kE4m3Nan) return first_codes({{0x77777777U, 0x77777777U}}, count);
+    return first_codes(encode_nearest<true>(b, scale.factor, sixteen), count);
   }
   Codes codes{};
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     if (i >= count) continue;
-    const std::uint32_t code = slow_code<kExact>(outer.decode, scale.byte, scale.factor, element(b, i));
-    codes.w[i / 8] |= code << (4 * (i % 8));
+    codes.w[i / 8] |= slow_code(outer.decode, scale.byte, element(b, i)) << (4 * (i % 8));
   }
   return codes;
 }
 
 template <bool kExact, Rounding kRounding, class T>
 __device__ __forceinline__ Codes encode(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
-                                        std::uint32_t amax, const BlockWords& from, int count) {
-  if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, count);
+                                        std::uint32_t amax, const BlockWords& from, std::uint32_t sixteen,
+                                        int count) {
+  if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, sixteen, count);
   constexpr bool kBytes = kRounding == Rounding::bytes;
   if constexpr (kBytes && !kExact) {
     if (__fmul_rn(__uint_as_float(amax), scale.factor) < 32.0F)

@@ -3,9 +3,9 @@
 // and keep subnormal numbers: nothing here is an approximation, and nothing is contracted.
 //
 // A code is found in one of two ways. The fast one (encode.cuh) takes the elements' values v = RN(x * factor), |v| < 7,
-// to codes by additions; it is for blocks of finite numbers. The slow one compares: it is complete. The exact recipe
-// has no factor: it takes the fast way with a quotient that is off by less than 2^-21 of itself, and the slow one for
-// elements whose code that leaves open.
+// to codes by additions; beyond 7 they are cut to 6 first, as are NaN. The exact recipe has no factor: it takes the fast
+// way with a quotient that is off by less than 2^-21 of itself. For elements whose code that leaves open, and for blocks
+// with others than finite numbers, it compares.
 
 #include <cstdint>
 
@@ -142,27 +142,17 @@ __device__ __forceinline__ void find_scales(Nvfp4Recipe recipe, const Nvfp4Outer
   }
 }
 
-// The code of a magnitude by its comparison with the midpoints times `step`.
-template <class Number>
-__device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number step) {
-  const Number quarter = step / 4;
-  return (m > quarter ? 1U : 0U) + (m >= 3 * quarter ? 1U : 0U) + (m > 5 * quarter ? 1U : 0U) +
-         (m >= 7 * quarter ? 1U : 0U) + (m > 10 * quarter ? 1U : 0U) + (m >= 14 * quarter ? 1U : 0U) +
-         (m > 20 * quarter ? 1U : 0U);
-}
-
-// The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-template <bool kExact>
-__device__ __noinline__ std::uint32_t slow_code(float decode, std::uint32_t byte, float factor, float x) {
+// The code of an element under the exact recipe, whatever it is, by its comparison with the midpoints: doubles hold the
+// products of midpoints, b and s.
+__device__ __noinline__ inline std::uint32_t slow_code(float decode, std::uint32_t byte, float x) {
   if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
-  if constexpr (kExact) {
-    if (byte == 0) return sign;
-    const double step = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode);
-    return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
-  }
-  const float value = __fmul_rn(x, factor);
-  return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
+  if (byte == 0) return sign;
+  const double m = fabs(static_cast<double>(x));
+  const double quarter = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode) / 4;
+  return sign | ((m > quarter ? 1U : 0U) + (m >= 3 * quarter ? 1U : 0U) + (m > 5 * quarter ? 1U : 0U) +
+                 (m >= 7 * quarter ? 1U : 0U) + (m > 10 * quarter ? 1U : 0U) + (m >= 14 * quarter ? 1U : 0U) +
+                 (m > 20 * quarter ? 1U : 0U));
 }
 
 }  // namespace mxcheck_kernels::sm90
