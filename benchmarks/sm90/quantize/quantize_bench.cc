@@ -288,7 +288,7 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
   add("dequantize", {1, 32}, true, fewer, cols);
   add("dequantize", {32, 1}, true, fewer, cols);
   add("dequantize", {1, 32}, true, fewer, cols, Format::fp32);
-  for (const char* recipe : {"nvfp4_te", "nvfp4_te_2_8", "nvfp4_vllm", "nvfp4"}) {
+  for (const char* recipe : {"nvfp4_te", "nvfp4_te_2_8", "nvfp4_vllm", "nvfp4", "nvfp4_46"}) {
     for (const Format wide : {Format::bf16, Format::fp32}) {
       const auto nvfp4 = [&](BlockShape block, bool tiled) {
         for (const char* operation : {"quantize_nvfp4", "dequantize_nvfp4"})
@@ -311,7 +311,7 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
       }
     }
   }
-  for (const char* recipe : {"nvfp4_te", "nvfp4"}) {  // neither side of which is a multiple of a tile
+  for (const char* recipe : {"nvfp4_te", "nvfp4", "nvfp4_46"}) {  // neither side of which is a multiple of a tile
     DeviceRequest r{"quantize_nvfp4", Format::bf16, Format::e2m1, {1, 16}, true, fewer - 1, cols - 3};
     r.recipe = recipe, r.has_both = true;
     all.push_back(r);

@@ -15,6 +15,7 @@
 
 #include "kernels/common/nvfp4/options.h"
 #include "kernels/sm90/nvfp4/blocks.cuh"
+#include "kernels/sm90/nvfp4/choice.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
@@ -113,15 +114,25 @@ struct Quantized {
 };
 
 // One direction of a tile.
-template <bool kExact, Rounding kRounding, class T>
+template <Arithmetic kArithmetic, Rounding kRounding, class T>
 __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool square, const Nvfp4Words& words,
-                                                     const Nvfp4Keys& keys, const Nvfp4Outer& outer, const Place& at,
+                                                     const PhiloxKeys& keys, const Nvfp4Outer& outer, const Place& at,
                                                      const Block<T> (&x)[kRowsOfThread]) {
-  const Magnitudes m = magnitudes_of<kExact>(x);
+  constexpr bool kExact = kArithmetic == Arithmetic::exact;
+  const Magnitudes m = magnitudes_of<kArithmetic != Arithmetic::floats>(x);
+  const bool stores = threadIdx.x % 32 < kSideBlocks;  // the scale of a square
+  if constexpr (kArithmetic == Arithmetic::choice) {
+    const float stored = __ldg(job.tensor_scale);
+    if (square) {
+      choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
+    } else {
+      choose_rows(job, at, outer, stored, x, m);
+    }
+    return {};
+  }
   Nvfp4Scale scales[kRowsOfThread];
   if (square) {
     Nvfp4Scale one[1];
-    const bool stores = threadIdx.x % 32 < kSideBlocks;
     scale_square<kExact>(job, at, outer, largest_of_square(m.largest_counting()), stores, one);
 #pragma unroll
     for (int r = 0; r < kRowsOfThread; ++r) scales[r] = one[0];
@@ -136,17 +147,17 @@ struct Nvfp4BothJob {
   Nvfp4Job columns;  // of the transposed matrix
   Nvfp4Words row_words;
   Nvfp4Words column_words;
-  Nvfp4Keys keys = {};
+  PhiloxKeys keys = {};
   Nvfp4Transform transform;  // of the columns
   bool square = false;
   std::int64_t across = 0;  // tiles side by side
   int run = 1;              // of a block of threads
 };
 
-// Codes and scales are the same in both directions.
-template <Rounding kRounding>
+// Codes and scales are the same in both directions. Under Four Over Six errors are added in another order.
+template <Arithmetic kArithmetic, Rounding kRounding>
 __device__ __forceinline__ bool is_shared(const Nvfp4BothJob& job) {
-  if (kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0) return false;
+  if (kArithmetic == Arithmetic::choice || kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0) return false;
   return __float_as_uint(__ldg(job.rows.tensor_scale)) == __float_as_uint(__ldg(job.columns.tensor_scale));
 }
 
@@ -166,7 +177,7 @@ inline constexpr int kBothBytes = kTileBuffers<T> * kTilePieces<T> * 16 + kTileC
 
 // T: of x; To: of the columns that are quantized, T or the transform's result. A block takes job.run tiles, one beside
 // the other.
-template <class T, class To, bool kExact, Rounding kRounding>
+template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 2 : V_BLOCKS)
     nvfp4_both_kernel(const __grid_constant__ Nvfp4BothJob job) {
   extern __shared__ uint4 memory[];
@@ -174,13 +185,13 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
   const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
   const int down = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
-  const bool shared = is_shared<kRounding>(job);
+  const bool shared = is_shared<kArithmetic, kRounding>(job);
 #ifdef V_HOIST
-  const Nvfp4Outer row_outer = outer_of<kExact>(job.rows.recipe, __ldg(job.rows.tensor_scale));
-  const Nvfp4Outer column_outer = outer_of<kExact>(job.columns.recipe, __ldg(job.columns.tensor_scale));
+  const Nvfp4Outer row_outer = outer_of<kArithmetic>(job.rows.recipe, __ldg(job.rows.tensor_scale));
+  const Nvfp4Outer column_outer = outer_of<kArithmetic>(job.columns.recipe, __ldg(job.columns.tensor_scale));
 #else
-#define row_outer outer_of<kExact>(job.rows.recipe, __ldg(job.rows.tensor_scale))
-#define column_outer outer_of<kExact>(job.columns.recipe, __ldg(job.columns.tensor_scale))
+#define row_outer outer_of<kArithmetic>(job.rows.recipe, __ldg(job.rows.tensor_scale))
+#define column_outer outer_of<kArithmetic>(job.columns.recipe, __ldg(job.columns.tensor_scale))
 #endif
   const auto row_place = [&](std::int64_t tile_col) {
     return place_at(job.rows, tile_row * kSide + down, tile_col * kSideBlocks + across);
@@ -196,7 +207,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 
     {  // ---- rows
       Block<T> x[kRowsOfThread];
       read_rows(tile, x);
-      const Quantized q = quantize_blocks<kExact, kRounding>(job.rows, job.square, job.row_words, job.keys, row_outer,
+      const Quantized q = quantize_blocks<kArithmetic, kRounding>(job.rows, job.square, job.row_words, job.keys, row_outer,
                                                              row_place(tile_col), x);
       if (shared) write_codes(kept_codes, q.codes, q.byte);
     }
@@ -215,11 +226,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 
     read_columns(tile, raw);
     Block<To> x[kRowsOfThread];
     transform_blocks(job.transform, raw, x);
-    quantize_blocks<kExact, kRounding>(job.columns, job.square, job.column_words, job.keys, column_outer, at, x);
+    quantize_blocks<kArithmetic, kRounding>(job.columns, job.square, job.column_words, job.keys, column_outer, at, x);
   }
 }
 
-template <class T, class To, bool kExact, Rounding kRounding>
+template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
 cudaError_t launch_both(Nvfp4BothJob& job, cudaStream_t stream) {
   // Enough blocks for every processor come first.
   constexpr std::int64_t kMostTiles = kTileBuffers<T> == 1 ? 1 : V_RUN;
@@ -229,7 +240,7 @@ cudaError_t launch_both(Nvfp4BothJob& job, cudaStream_t stream) {
   job.run = static_cast<int>(std::clamp<std::int64_t>(job.across * deep / kEnoughBlocks, 1, kMostTiles));
   dim3 grid;
   if (!grid_of(deep, divide_up(job.across, job.run), grid)) return cudaErrorInvalidValue;
-  auto* kernel = nvfp4_both_kernel<T, To, kExact, kRounding>;
+  auto* kernel = nvfp4_both_kernel<T, To, kArithmetic, kRounding>;
   constexpr int kBytes = kBothBytes<T>;
   if (const auto e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess)

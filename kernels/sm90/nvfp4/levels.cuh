@@ -22,6 +22,13 @@ inline constexpr float kLargestFloat = 0x1.fffffep127F;
 inline constexpr std::uint32_t kE4m3Nan = 0x7F;
 inline constexpr std::uint32_t kE2m1Nan = 7;  // E2M1 has no NaN: it becomes +6, whatever its sign
 
+// The arithmetic of a recipe: exact, in FP32, or in FP32 with a choice between two scales (choice.cuh).
+enum class Arithmetic { exact, floats, choice };
+inline Arithmetic arithmetic_of(Nvfp4Recipe recipe) {
+  if (recipe == Nvfp4Recipe::exact) return Arithmetic::exact;
+  return recipe == Nvfp4Recipe::four_six ? Arithmetic::choice : Arithmetic::floats;
+}
+
 // The scale of the tensor, as the recipe uses it.
 struct Nvfp4Outer {
   float encode = 1;         // S; exact: 2^k with s * 2^k in [1, 2), as far as floats have it
@@ -36,10 +43,10 @@ __device__ __forceinline__ float power_of_two(int exponent) {  // -126 .. 127
   return __uint_as_float(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
-template <bool kExact>
+template <Arithmetic kArithmetic>
 __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored) {
   Nvfp4Outer outer;
-  if constexpr (kExact) {
+  if constexpr (kArithmetic == Arithmetic::exact) {
     const int k = -ilogbf(stored);  // -127 .. 149
     const int half = k / 2;
     outer.decode = stored;
@@ -47,7 +54,9 @@ __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored)
     outer.encode_over_6 = __fdiv_rn(1.0F, 6.0F * (stored * outer.encode * outer.rest));
     return outer;
   }
-  if (recipe == Nvfp4Recipe::vllm) {
+  if constexpr (kArithmetic == Arithmetic::choice) {
+    if (stored != 0) outer.encode = __fdiv_rn(1536.0F, stored);
+  } else if (recipe == Nvfp4Recipe::vllm) {
     outer.encode = stored;
   } else if (stored != 0) {  // an amax of 0 leaves S at 1
     outer.encode = fminf(__fdiv_rn(2688.0F, stored), kLargestFloat);
