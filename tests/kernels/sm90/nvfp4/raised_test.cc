@@ -45,7 +45,7 @@ TEST(RaisedCodes, are_the_codec_s) {
 TEST(RaisedCodes, join_by_multiplications) {
   std::mt19937 random{1};
   for (int n = 0; n < 1000; ++n) {
-    const std::uint32_t codes = random();
+    const auto codes = static_cast<std::uint32_t>(random());
     std::uint32_t sum = 0;
     for (int i = 7; i >= 0; --i) sum = sum * 16 + sm90::kRaised + (codes >> 4 * i & 7);
     ASSERT_EQ(sm90::lowered(sum, codes), codes);
