@@ -15,7 +15,7 @@ namespace mxcheck_kernels::sm90 {
 namespace {
 
 template <class T, class To, Arithmetic kArithmetic>
-cudaError_t launch_both(Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
+cudaError_t launch_both(const Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
   if constexpr (kArithmetic != Arithmetic::choice) {
     if (stochastic && job.row_words.bytes) return launch_both<T, To, kArithmetic, Rounding::bytes>(job, stream);
     if (stochastic) return launch_both<T, To, kArithmetic, Rounding::words>(job, stream);
@@ -24,7 +24,7 @@ cudaError_t launch_both(Nvfp4BothJob& job, bool stochastic, cudaStream_t stream)
 }
 
 template <class T, class To>
-cudaError_t launch_both(Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
+cudaError_t launch_both(const Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
   switch (arithmetic_of(job.rows.recipe)) {
     case Arithmetic::exact: return launch_both<T, To, Arithmetic::exact>(job, stochastic, stream);
     case Arithmetic::floats: return launch_both<T, To, Arithmetic::floats>(job, stochastic, stream);

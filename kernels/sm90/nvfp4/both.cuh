@@ -6,11 +6,9 @@
 // In either direction a warp has 16 rows (columns) by eight blocks, lane l block l % 8 of four rows from 4 * (l / 8)
 // on; so eight lanes' codes are runs of 64 bytes, and the threads of a square are lanes 8 and 16 apart.
 
-#include <algorithm>
 #include <cstdint>
 
 #include <cuda_bf16.h>
-#include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 
 #include "kernels/common/nvfp4/options.h"
@@ -23,45 +21,11 @@
 #include "kernels/sm90/nvfp4/shared_codes.cuh"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
-#include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-// Starts to load a thread's four blocks to their places in shared memory; finish_load() waits for them. Elements that
-// are not there become 0.
 template <class T>
-__device__ __forceinline__ void start_load(const Nvfp4Job& job, const Place& at, uint4* tile) {
-  constexpr int kPieces = Block<T>::kWords / 4;
-  constexpr int kInPiece = kElements / kPieces;
-  const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
-  const int first = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
-  const T* const from = static_cast<const T*>(job.x) + at.row * job.stride + at.block * kElements;
-#pragma unroll
-  for (int r = 0; r < kRowsOfThread; ++r) {
-    if (!job.vector) {
-      const Block<T> x = r < at.rows ? load_block(from + r * job.stride, at.count, false) : Block<T>{};
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        const std::uint32_t* w = x.w + 4 * i;
-        tile[place_of_piece<sizeof(T)>(first, across * kPieces + i) + r * kRowPieces<sizeof(T)>] = make_uint4(w[0], w[1], w[2], w[3]);
-      }
-      continue;
-    }
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const bool is_there = r < at.rows && i * kInPiece < at.count;
-      const void* piece = is_there ? from + r * job.stride + i * kInPiece : job.x;
-      uint4* const to = tile + place_of_piece<sizeof(T)>(first, across * kPieces + i) + r * kRowPieces<sizeof(T)>;
-      ptx::cp_async_16(static_cast<std::uint32_t>(__cvta_generic_to_shared(to)), piece, is_there ? 16 : 0);
-    }
-  }
-  __pipeline_commit();
-}
-// A thread reads what it loaded itself before a barrier makes it every thread's.
-__device__ __forceinline__ void finish_load() { __pipeline_wait_prior(0); }
-
-template <class T>
-__device__ __forceinline__ void read_rows(const uint4* tile, Block<T> (&x)[kRowsOfThread]) {
+__device__ __forceinline__ void write_rows(uint4* tile, const Block<T> (&x)[kRowsOfThread]) {
   constexpr int kPieces = Block<T>::kWords / 4;
   const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
   const int first = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
@@ -69,9 +33,9 @@ __device__ __forceinline__ void read_rows(const uint4* tile, Block<T> (&x)[kRows
   for (int r = 0; r < kRowsOfThread; ++r) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      const uint4 piece = tile[place_of_piece<sizeof(T)>(first, across * kPieces + i) + r * kRowPieces<sizeof(T)>];
-      std::uint32_t* w = x[r].w + 4 * i;
-      w[0] = piece.x, w[1] = piece.y, w[2] = piece.z, w[3] = piece.w;
+      const std::uint32_t* w = x[r].w + 4 * i;
+      tile[place_of_piece<sizeof(T)>(first, across * kPieces + i) + r * kRowPieces<sizeof(T)>] =
+          make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
 }
@@ -116,13 +80,14 @@ struct Quantized {
 // One direction of a tile.
 template <Arithmetic kArithmetic, Rounding kRounding, class T>
 __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool square, const Nvfp4Words& words,
-                                                     const PhiloxKeys& keys, const Nvfp4Outer& outer, const Place& at,
+                                                     const PhiloxKeys& keys, const Place& at,
                                                      const Block<T> (&x)[kRowsOfThread]) {
   constexpr bool kExact = kArithmetic == Arithmetic::exact;
+  const float stored = __ldg(job.tensor_scale);
+  const Nvfp4Outer outer = outer_of<kArithmetic>(job.recipe, stored);
   const Magnitudes m = magnitudes_of<kArithmetic != Arithmetic::floats>(x);
   const bool stores = threadIdx.x % 32 < kSideBlocks;  // the scale of a square
   if constexpr (kArithmetic == Arithmetic::choice) {
-    const float stored = __ldg(job.tensor_scale);
     if (square) {
       choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
     } else {
@@ -150,98 +115,55 @@ struct Nvfp4BothJob {
   PhiloxKeys keys = {};
   Nvfp4Transform transform;  // of the columns
   bool square = false;
-  std::int64_t across = 0;  // tiles side by side
-  int run = 1;              // of a block of threads
 };
 
 // Codes and scales are the same in both directions. Under Four Over Six errors are added in another order.
 template <Arithmetic kArithmetic, Rounding kRounding>
 __device__ __forceinline__ bool is_shared(const Nvfp4BothJob& job) {
-  if (kArithmetic == Arithmetic::choice || kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0) return false;
+  if (kArithmetic == Arithmetic::choice || kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0)
+    return false;
   return __float_as_uint(__ldg(job.rows.tensor_scale)) == __float_as_uint(__ldg(job.columns.tensor_scale));
 }
 
-#ifndef V_BUFFERS  // TEMPORARY
-#define V_BUFFERS 2
-#define V_RUN 8
-#define V_BLOCKS 3
-#endif
-// Tiles in shared memory: while one is quantized, the next is loaded.
-template <class T>
-inline constexpr int kTileBuffers = sizeof(T) == 4 ? 1 : V_BUFFERS;
-template <class T>
-inline constexpr int kTilePieces = kRowPieces<sizeof(T)> * kSide;
-// Behind them lie codes and scale bytes of squares that hold for both directions.
-template <class T>
-inline constexpr int kBothBytes = kTileBuffers<T> * kTilePieces<T> * 16 + kTileCodeBytes + kSideBlocks * kSideBlocks;
-
-// T: of x; To: of the columns that are quantized, T or the transform's result. A block takes job.run tiles, one beside
-// the other.
+// T: of x; To: of the columns that are quantized, T or the transform's result.
 template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 2 : V_BLOCKS)
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4                                     ? 2
+                                            : kArithmetic != Arithmetic::floats || kRounding != Rounding::nearest ? 3
+                                                                                                                  : 4)
     nvfp4_both_kernel(const __grid_constant__ Nvfp4BothJob job) {
-  extern __shared__ uint4 memory[];
-  uint4* const kept_codes = memory + kTileBuffers<T> * kTilePieces<T>;
+  extern __shared__ uint4 tile[];
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
   const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
   const int down = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
   const bool shared = is_shared<kArithmetic, kRounding>(job);
-#ifdef V_HOIST
-  const Nvfp4Outer row_outer = outer_of<kArithmetic>(job.rows.recipe, __ldg(job.rows.tensor_scale));
-  const Nvfp4Outer column_outer = outer_of<kArithmetic>(job.columns.recipe, __ldg(job.columns.tensor_scale));
-#else
-#define row_outer outer_of<kArithmetic>(job.rows.recipe, __ldg(job.rows.tensor_scale))
-#define column_outer outer_of<kArithmetic>(job.columns.recipe, __ldg(job.columns.tensor_scale))
-#endif
-  const auto row_place = [&](std::int64_t tile_col) {
-    return place_at(job.rows, tile_row * kSide + down, tile_col * kSideBlocks + across);
-  };
-  const std::int64_t first = std::int64_t{blockIdx.x} * job.run;
-  const int tiles = static_cast<int>(min(std::int64_t{job.run}, job.across - first));
-  start_load<T>(job.rows, row_place(first), memory);
-#pragma unroll 1
-  for (int i = 0; i < tiles; ++i) {
-    const std::int64_t tile_col = first + i;
-    const uint4* const tile = memory + i % kTileBuffers<T> * kTilePieces<T>;
-    finish_load();
-    {  // ---- rows
-      Block<T> x[kRowsOfThread];
-      read_rows(tile, x);
-      const Quantized q = quantize_blocks<kArithmetic, kRounding>(job.rows, job.square, job.row_words, job.keys, row_outer,
-                                                             row_place(tile_col), x);
-      if (shared) write_codes(kept_codes, q.codes, q.byte);
-    }
-    __syncthreads();
-    if (i + 1 < tiles) {
-      start_load<T>(job.rows, row_place(tile_col + 1), memory + (i + 1) % kTileBuffers<T> * kTilePieces<T>);
-    }
-    // ---- columns
-    const Place at = place_at(job.columns, tile_col * kSide + down, tile_row * kSideBlocks + across);
-    if (shared) {
-      store_columns(job.columns, at, kept_codes);
-      __syncthreads();
-      continue;
-    }
-    Block<T> raw[kRowsOfThread];
-    read_columns(tile, raw);
-    Block<To> x[kRowsOfThread];
-    transform_blocks(job.transform, raw, x);
-    quantize_blocks<kArithmetic, kRounding>(job.columns, job.square, job.column_words, job.keys, column_outer, at, x);
+  {  // ---- rows
+    const Place at = place_at(job.rows, tile_row * kSide + down, std::int64_t{blockIdx.x} * kSideBlocks + across);
+    Block<T> x[kRowsOfThread];
+    load_blocks(job.rows, at, x);
+    if (!shared) write_rows(tile, x);
+    const Quantized q = quantize_blocks<kArithmetic, kRounding>(job.rows, job.square, job.row_words, job.keys, at, x);
+    if (shared) write_codes(tile, q.codes, q.byte);
   }
+  __syncthreads();
+  const Place at = place_at(job.columns, std::int64_t{blockIdx.x} * kSide + down, tile_row * kSideBlocks + across);
+  if (shared) {
+    store_columns(job.columns, at, tile);
+    return;
+  }
+  // ---- columns
+  Block<T> raw[kRowsOfThread];
+  read_columns(tile, raw);
+  Block<To> x[kRowsOfThread];
+  transform_blocks(job.transform, raw, x);
+  quantize_blocks<kArithmetic, kRounding>(job.columns, job.square, job.column_words, job.keys, at, x);
 }
 
 template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
-cudaError_t launch_both(Nvfp4BothJob& job, cudaStream_t stream) {
-  // Enough blocks for every processor come first.
-  constexpr std::int64_t kMostTiles = kTileBuffers<T> == 1 ? 1 : V_RUN;
-  constexpr std::int64_t kEnoughBlocks = 4 * 132 * 3;
-  const std::int64_t deep = divide_up(job.rows.rows, kSide);
-  job.across = divide_up(job.rows.cols, kSide);
-  job.run = static_cast<int>(std::clamp<std::int64_t>(job.across * deep / kEnoughBlocks, 1, kMostTiles));
+cudaError_t launch_both(const Nvfp4BothJob& job, cudaStream_t stream) {
   dim3 grid;
-  if (!grid_of(deep, divide_up(job.across, job.run), grid)) return cudaErrorInvalidValue;
+  if (!grid_of(divide_up(job.rows.rows, kSide), divide_up(job.rows.cols, kSide), grid)) return cudaErrorInvalidValue;
   auto* kernel = nvfp4_both_kernel<T, To, kArithmetic, kRounding>;
-  constexpr int kBytes = kBothBytes<T>;
+  constexpr int kBytes = kRowPieces<sizeof(T)> * 16 * kSide;  // more than codes and their scales take
   if (const auto e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess)
     return e;

@@ -31,7 +31,8 @@ void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_po
 Nvfp4Options read_options_of(const mxcheck_policy* policy, const Nvfp4Policy& plan) {
   const Nvfp4Options options = read_nvfp4_options(policy, kOptions);
   if (options.stochastic && plan.recipe == Nvfp4Recipe::four_six)
-    unsupported("stochastic rounding is not offered for the recipe nvfp4_46, which chooses between roundings to nearest");
+    unsupported(
+        "stochastic rounding is not offered for the recipe nvfp4_46, which chooses between roundings to nearest");
   return options;
 }
 

@@ -119,7 +119,8 @@ __device__ __forceinline__ void choose_rows(const Nvfp4Job& job, const Place& at
     const Choice choice = choice_of(s, outer, m.amax[r], four.sum, six.sum, kElements);
     bool is_four = choice == Choice::four;
     if (choice == Choice::open) {
-      is_four = sum_by_definition(x[r], s.four, stored, at.count, 0) < sum_by_definition(x[r], s.six, stored, at.count, 0);
+      is_four =
+          sum_by_definition(x[r], s.four, stored, at.count, 0) < sum_by_definition(x[r], s.six, stored, at.count, 0);
     }
     bytes |= (is_four ? s.four.byte : s.six.byte) << (8 * r);
     store_row(job, at, r, chosen_codes(job, outer, s, is_four, six, four, x[r], m.amax[r], at.count));
@@ -129,7 +130,9 @@ __device__ __forceinline__ void choose_rows(const Nvfp4Job& job, const Place& at
 
 // The threads of a square of 16 rows, which are lanes of one warp, kSideBlocks apart.
 struct SquareOfLanes {
-  [[nodiscard]] __device__ __forceinline__ int place() const { return static_cast<int>(threadIdx.x) % 32 / kSideBlocks; }
+  [[nodiscard]] __device__ __forceinline__ int place() const {
+    return static_cast<int>(threadIdx.x) % 32 / kSideBlocks;
+  }
   [[nodiscard]] __device__ __forceinline__ float sum(float own) const {
     own = __fadd_rn(own, __shfl_xor_sync(kAllLanes, own, kSideBlocks));
     return __fadd_rn(own, __shfl_xor_sync(kAllLanes, own, 2 * kSideBlocks));
@@ -184,8 +187,8 @@ __device__ __forceinline__ float square_by_definition(const Square& square, cons
 
 // Four rows of a square. amax: of the whole square. stores: this thread is its first.
 template <class Square, class T>
-__device__ __forceinline__ void choose_square(const Nvfp4Job& job, const Place& at, const Nvfp4Outer& outer, float stored,
-                                              const Square& square, std::uint32_t amax, bool stores,
+__device__ __forceinline__ void choose_square(const Nvfp4Job& job, const Place& at, const Nvfp4Outer& outer,
+                                              float stored, const Square& square, std::uint32_t amax, bool stores,
                                               const Block<T> (&x)[kRowsOfThread]) {
   const SixAndFour s = six_and_four(outer, stored, amax);
   Tried six[kRowsOfThread];

@@ -185,19 +185,18 @@ __device__ __forceinline__ std::uint32_t stochastic_code(const Nvfp4Outer& outer
   return nvfp4_stochastic_code(bits & kMagnitude, word) | (bits >> 28 & 8U);
 }
 
-// Where words come from. Counters of the same upper half are a series, and those of a thread's blocks nearly always
-// have one.
+// Where words come from. Counters of the same upper half are a series, and a thread's blocks nearly always have one.
 struct WordSource {
   const Nvfp4Words& words;
   const PhiloxKeys& keys;
   std::uint32_t upper;
   PhiloxSeries series;
+  [[nodiscard]] __device__ __forceinline__ PhiloxSeries series_of(std::uint32_t own_upper) const {
+    return own_upper == upper ? series : philox_series(keys, own_upper, words.counter[0], words.counter[1]);
+  }
   // Of the counter of this number.
   [[nodiscard]] __device__ __forceinline__ PhiloxWords four(std::uint64_t number) const {
-    const auto own_upper = static_cast<std::uint32_t>(number >> 32);
-    const auto lower = static_cast<std::uint32_t>(number);
-    if (own_upper == upper) return philox_words(keys, series, lower);
-    return philox_words(keys, philox_series(keys, own_upper, words.counter[0], words.counter[1]), lower);
+    return philox_words(keys, series_of(static_cast<std::uint32_t>(number >> 32)), static_cast<std::uint32_t>(number));
   }
 };
 // number: the first.
@@ -235,18 +234,40 @@ __device__ __forceinline__ PhiloxWords words_of_block(const BlockWords& from) {
   return words;
 }
 
+// Four elements at a time, in a loop: all 16 would be more machine code than processors keep at hand.
 template <bool kExact, bool kBytes, class T>
-__device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
+__device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, const Nvfp4Scale& scale, Block<T> b,
                                                     const BlockWords& from, int count) {
-  Codes codes{};
+  constexpr int kFour = Block<T>::kWords / 4;  // words of four elements
   PhiloxWords of_block{};
   if constexpr (kBytes) of_block = words_of_block(from);
+  const auto lower = static_cast<std::uint32_t>(from.number);
+  const auto upper = static_cast<std::uint32_t>(from.number >> 32);
+  const int parts = !kBytes && lower + (kElements - 1) < lower ? 2 : 1;  // of the block, with series of their own
+  Codes codes{};
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    PhiloxSeries series{};
+    if constexpr (!kBytes) series = from.source.series_of(upper + static_cast<std::uint32_t>(part));
+#pragma unroll 1
+    for (int first = 0; first < kElements; first += 4) {
+      std::uint32_t four = 0;
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    if (i >= count) continue;
-    const std::uint32_t word = kBytes ? nvfp4_byte_word(of_block.w[i / 4], i % 4)
-                                      : from.source.four(from.number + static_cast<unsigned>(i)).w[0];
-    codes.w[i / 8] |= stochastic_code<kExact>(outer, scale, element(b, i), word) << (4 * (i % 8));
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t counter = lower + static_cast<std::uint32_t>(first + i);
+        if (first + i >= count || (!kBytes && (counter < lower) != (part == 1))) continue;
+        const std::uint32_t word =
+            kBytes ? nvfp4_byte_word(of_block.w[0], i) : philox_word(from.source.keys, series, counter);
+        four |= stochastic_code<kExact>(outer, scale, element(b, i), word) << (4 * i);
+      }
+      // All go round: the next elements come to the front.
+      const std::uint32_t back = (codes.w[0] & 0xFFFFU) | four;
+      codes.w[0] = __funnelshift_r(codes.w[0], codes.w[1], 16), codes.w[1] = codes.w[1] >> 16 | back << 16;
+      const Block<T> before = b;
+#pragma unroll
+      for (int i = 0; i < Block<T>::kWords; ++i) b.w[i] = before.w[(i + kFour) % Block<T>::kWords];
+      if constexpr (kBytes) of_block = {{of_block.w[1], of_block.w[2], of_block.w[3], 0}};
+    }
   }
   return codes;
 }
@@ -275,8 +296,7 @@ __device__ __forceinline__ Codes encode_to_nearest(const Nvfp4Outer& outer, cons
 
 template <bool kExact, Rounding kRounding, class T>
 __device__ __forceinline__ Codes encode(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
-                                        std::uint32_t amax, const BlockWords& from, std::uint32_t sixteen,
-                                        int count) {
+                                        std::uint32_t amax, const BlockWords& from, std::uint32_t sixteen, int count) {
   if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, sixteen, count);
   constexpr bool kBytes = kRounding == Rounding::bytes;
   if constexpr (kBytes && !kExact) {

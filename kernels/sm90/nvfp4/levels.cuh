@@ -3,9 +3,9 @@
 // and keep subnormal numbers: nothing here is an approximation, and nothing is contracted.
 //
 // A code is found in one of two ways. The fast one (encode.cuh) takes the elements' values v = RN(x * factor), |v| < 7,
-// to codes by additions; beyond 7 they are cut to 6 first, as are NaN. The exact recipe has no factor: it takes the fast
-// way with a quotient that is off by less than 2^-21 of itself. For elements whose code that leaves open, and for blocks
-// with others than finite numbers, it compares.
+// to codes by additions; beyond 7 they are cut to 6 first, as are NaN. The exact recipe has no factor: it takes the
+// fast way with a quotient that is off by less than 2^-21 of itself. For elements whose code that leaves open, and for
+// blocks with others than finite numbers, it compares.
 
 #include <cstdint>
 

@@ -27,9 +27,9 @@ namespace {
 
 // T: of x; To: of what is quantized, T or the transform's result.
 template <class T, class To, bool kSquare, Arithmetic kArithmetic, Rounding kRounding>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4          ? 2
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4                                     ? 2
                                             : kArithmetic != Arithmetic::floats || kRounding != Rounding::nearest ? 3
-                                                                                       : 4)
+                                                                                                                  : 4)
     nvfp4_kernel(const __grid_constant__ Nvfp4Job job, const __grid_constant__ Nvfp4Words words,
                  const __grid_constant__ PhiloxKeys keys, const __grid_constant__ Nvfp4Transform transform) {
   // ---- load and transform

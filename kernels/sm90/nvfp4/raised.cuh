@@ -18,9 +18,9 @@
 //
 //   u ((7 / 4) n A A + (63 + 2 n) (T4 + T6))
 //
-// apart. distance_of_codes() is 5/4 of that, with D for T and RN(largest * S) for A: the quarter is more than all terms of
-// second order. is_ordinary() is that header's: within it no f underflows, v does where an error of 2^-150 is nothing
-// beside u, and what underflows in e and E is said there.
+// apart. distance_of_codes() is 5/4 of that, with D for T and RN(largest * S) for A: the quarter is more than all terms
+// of second order. is_ordinary() is that header's: within it no f underflows, v does where an error of 2^-150 is
+// nothing beside u, and what underflows in e and E is said there.
 
 #include <cstdint>
 

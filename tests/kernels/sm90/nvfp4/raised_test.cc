@@ -34,7 +34,8 @@ void expect_code(float m) {
 
 TEST(RaisedCodes, are_the_codec_s) {
   for (const float tie : {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F}) {
-    for (const std::uint32_t by : {0xFFFFFFFFU, 0U, 1U}) expect_code(std::bit_cast<float>(std::bit_cast<std::uint32_t>(tie) + by));
+    for (const std::uint32_t by : {0xFFFFFFFFU, 0U, 1U})
+      expect_code(std::bit_cast<float>(std::bit_cast<std::uint32_t>(tie) + by));
   }
   for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(7.0F); bits += 251) {
     expect_code(std::bit_cast<float>(bits));
@@ -95,8 +96,7 @@ class ErrorsOfCodes : public ::testing::Test {
         c.same_codes = c.same_codes && raised - sm90::kRaised == (code & 7);
         parts[i % 4] = sm90::with_error(parts[i % 4], m, raised, 1U << 22);
       }
-      (four ? c.of_four : c.of_six) =
-          sm90::error_of_codes(scale.scale, (parts[0] + parts[2]) + (parts[1] + parts[3]));
+      (four ? c.of_four : c.of_six) = sm90::error_of_codes(scale.scale, (parts[0] + parts[2]) + (parts[1] + parts[3]));
     }
     c.ordinary = sm90::is_ordinary(amax, largest, {factors[1], 0}, {factors[0], 0});
     return c;
