@@ -166,7 +166,7 @@ __device__ __forceinline__ void errors_of(const Words& words, const Encoder& enc
                                           float (&errors)[kSide]) {
 #pragma unroll
   for (int i = 0; i < kSide; ++i)
-    errors[i] = squared_error(float_of(words[i] << 16), encoder.value<false>(words[i], 0), outer);
+    errors[i] = squared_error(float_of(words[i] << 16), encoder.value<false>(words[i], 0), outer.amax);
 }
 __device__ __forceinline__ float sum_in_order(float sum, const float (&errors)[kSide], int count) {
 #pragma unroll

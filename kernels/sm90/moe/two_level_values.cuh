@@ -15,30 +15,19 @@
 
 #include <cstdint>
 
+#include "kernels/sm90/common/four_over_six.cuh"
 #include "kernels/sm90/layer/steps/words.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-#ifdef __CUDACC__
-MXCHECK_EITHER float quotient(float a, float b) { return __fdiv_rn(a, b); }
-MXCHECK_EITHER float nearest_integer(float x) { return rintf(x); }
-MXCHECK_EITHER std::uint32_t integer_below(float x) { return __float2uint_rd(x); }
-#else
-MXCHECK_EITHER float quotient(float a, float b) { return a / b; }
-MXCHECK_EITHER float nearest_integer(float x) { return std::rint(x); }
-MXCHECK_EITHER std::uint32_t integer_below(float x) { return static_cast<std::uint32_t>(x); }
-#endif
-
-// L * 6, by which an outer scale divides the amax: L is 448, and 256 under Four Over Six.
+// L * 6, by which an outer scale divides the amax: L is 448, and 256 under Four Over Six (kFourOverSixUnit).
 inline constexpr float kAmaxUnit = 2688;
-inline constexpr float kFourOverSixUnit = 1536;
 
 inline constexpr std::uint32_t kInfinityBf16 = 0x7F80;
 inline constexpr std::uint32_t kFp32Exponent = 0x7F800000;
 inline constexpr std::uint32_t kLargestFp32 = 0x7F7FFFFF;
 
 MXCHECK_EITHER bool is_nan(float x) { return (bits_of(x) & 0x7FFFFFFF) > kFp32Exponent; }
-MXCHECK_EITHER float magnitude_of(float x) { return float_of(bits_of(x) & 0x7FFFFFFF); }
 
 struct TensorScale {
   float amax = 0;
@@ -99,12 +88,6 @@ MXCHECK_EITHER float code_value_of(float x, float factor, std::uint32_t word) {
     count = static_cast<float>(below + (fraction + word < fraction ? 1 : 0));
   }
   return float_of(bits_of(product(count, step)) | (bits_of(v) & 0x80000000));
-}
-
-// The square of the error of an element's value under Four Over Six.
-MXCHECK_EITHER float squared_error(float x, float value, const TensorScale& outer) {
-  const float error = sum_of(x, -quotient(product(value, outer.amax), kFourOverSixUnit));
-  return product(error, error);
 }
 
 }  // namespace mxcheck_kernels::sm90

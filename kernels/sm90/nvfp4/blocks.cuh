@@ -72,7 +72,7 @@ struct RowCodes {
 // Rounds and stores the codes of four blocks under four scales or one.
 template <bool kExact, Rounding kRounding, int kScales, class T>
 __device__ __forceinline__ RowCodes encode_blocks(const Nvfp4Job& job, const Place& at, const Nvfp4Words& words,
-                                                  const Nvfp4Keys& keys, const Nvfp4Outer& outer,
+                                                  const PhiloxKeys& keys, const Nvfp4Outer& outer,
                                                   const Nvfp4Scale (&scales)[kScales],
                                                   const Block<T> (&x)[kRowsOfThread], const Magnitudes& m) {
   static_assert(kScales == 1 || kScales == kRowsOfThread);
@@ -82,11 +82,12 @@ __device__ __forceinline__ RowCodes encode_blocks(const Nvfp4Job& job, const Pla
   const std::int64_t col = at.block * kElements;
   std::uint8_t* to = job.codes + at.row * row_bytes + col / 2;
   const auto number = static_cast<std::uint64_t>(at.row * job.cols + col) + words.offset;
+  const WordSource source = source_of(words, keys, kRounding == Rounding::bytes ? number / kElements : number);
 #pragma unroll
   for (int r = 0; r < kRowsOfThread; ++r) {
     if (r >= at.rows) break;
-    const BlockWords from{words, keys, number + static_cast<std::uint64_t>(r * job.cols)};
-    codes.row[r] = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, at.count);
+    const BlockWords from{source, number + static_cast<std::uint64_t>(r * job.cols)};
+    codes.row[r] = encode<kExact, kRounding>(outer, scales[r % kScales], x[r], m.amax[r], from, job.sixteen, at.count);
     store_block(job, to + r * row_bytes, codes.row[r], at.count);
   }
   return codes;

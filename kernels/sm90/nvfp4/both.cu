@@ -14,24 +14,30 @@
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-template <class T, class To, bool kExact>
+template <class T, class To, Arithmetic kArithmetic>
 cudaError_t launch_both(const Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
-  if (!stochastic) return launch_both<T, To, kExact, Rounding::nearest>(job, stream);
-  return job.row_words.bytes ? launch_both<T, To, kExact, Rounding::bytes>(job, stream)
-                             : launch_both<T, To, kExact, Rounding::words>(job, stream);
+  if constexpr (kArithmetic != Arithmetic::choice) {
+    if (stochastic && job.row_words.bytes) return launch_both<T, To, kArithmetic, Rounding::bytes>(job, stream);
+    if (stochastic) return launch_both<T, To, kArithmetic, Rounding::words>(job, stream);
+  }
+  return launch_both<T, To, kArithmetic, Rounding::nearest>(job, stream);
+}
+
+template <class T, class To>
+cudaError_t launch_both(const Nvfp4BothJob& job, bool stochastic, cudaStream_t stream) {
+  switch (arithmetic_of(job.rows.recipe)) {
+    case Arithmetic::exact: return launch_both<T, To, Arithmetic::exact>(job, stochastic, stream);
+    case Arithmetic::floats: return launch_both<T, To, Arithmetic::floats>(job, stochastic, stream);
+    case Arithmetic::choice: break;
+  }
+  return launch_both<T, To, Arithmetic::choice>(job, stochastic, stream);
 }
 
 template <class T>
 cudaError_t launch_both(Nvfp4BothJob& job, const Nvfp4OptionJob& options, bool to_bf16, cudaStream_t stream) {
   job.transform = transform_of<T>(options);
-  const bool exact = job.rows.recipe == Nvfp4Recipe::exact;
-  const bool stochastic = options.stochastic;
-  if (to_bf16) {
-    return exact ? launch_both<T, __nv_bfloat16, true>(job, stochastic, stream)
-                 : launch_both<T, __nv_bfloat16, false>(job, stochastic, stream);
-  }
-  return exact ? launch_both<T, float, true>(job, stochastic, stream)
-               : launch_both<T, float, false>(job, stochastic, stream);
+  return to_bf16 ? launch_both<T, __nv_bfloat16>(job, options.stochastic, stream)
+                 : launch_both<T, float>(job, options.stochastic, stream);
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ cudaError_t quantize_nvfp4_both(const Nvfp4Job& rows, const Nvfp4Job& columns, c
   if (rows.cols == 0 || rows.rows == 0) return cudaSuccess;
   Nvfp4BothJob job{.rows = rows, .columns = columns, .row_words = options.words, .column_words = options.words};
   std::copy_n(options.column_counter, 2, job.column_words.counter);
-  job.keys = keys_of(options.words.seed), job.square = block_rows != 1;
+  job.keys = philox_keys(options.words.seed), job.square = block_rows != 1;
   const bool is_bf16 = values == Nvfp4Values::bf16;
   const bool to_bf16 = options.group != 0 ? options.to_bf16 : is_bf16;
   return is_bf16 ? launch_both<__nv_bfloat16>(job, options, to_bf16, stream)

@@ -13,6 +13,7 @@
 
 #include "kernels/common/nvfp4/options.h"
 #include "kernels/sm90/nvfp4/blocks.cuh"
+#include "kernels/sm90/nvfp4/choice.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
@@ -33,7 +34,8 @@ __device__ __forceinline__ void write_rows(uint4* tile, const Block<T> (&x)[kRow
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       const std::uint32_t* w = x[r].w + 4 * i;
-      tile[place_of_piece<sizeof(T)>(first + r, across * kPieces + i)] = make_uint4(w[0], w[1], w[2], w[3]);
+      tile[place_of_piece<sizeof(T)>(first, across * kPieces + i) + r * kRowPieces<sizeof(T)>] =
+          make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
 }
@@ -44,7 +46,7 @@ __device__ __forceinline__ void read_columns(const uint4* tile, Block<float> (&x
   const int piece = static_cast<int>(threadIdx.x) / kSideBlocks;  // four columns
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
-    const uint4 four = tile[place_of_piece<4>(row + i, piece)];
+    const uint4 four = tile[place_of_piece<4>(row, piece) + i * kRowPieces<4>];
     x[0].w[i] = four.x, x[1].w[i] = four.y, x[2].w[i] = four.z, x[3].w[i] = four.w;
   }
 }
@@ -52,7 +54,7 @@ __device__ __forceinline__ void read_columns(const uint4* tile, Block<__nv_bfloa
   const int row = static_cast<int>(threadIdx.x) % kSideBlocks * kElements;
   const int pair = static_cast<int>(threadIdx.x) / kSideBlocks;  // half of a piece is four columns
   const auto four_of = [&](int i) {
-    const auto* piece = reinterpret_cast<const uint2*>(tile + place_of_piece<2>(row + i, pair / 2));
+    const auto* piece = reinterpret_cast<const uint2*>(tile + place_of_piece<2>(row, pair / 2) + i * kRowPieces<2>);
     return piece[pair % 2];
   };
 #pragma unroll
@@ -76,16 +78,26 @@ struct Quantized {
 };
 
 // One direction of a tile.
-template <bool kExact, Rounding kRounding, class T>
+template <Arithmetic kArithmetic, Rounding kRounding, class T>
 __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool square, const Nvfp4Words& words,
-                                                     const Nvfp4Keys& keys, const Place& at,
+                                                     const PhiloxKeys& keys, const Place& at,
                                                      const Block<T> (&x)[kRowsOfThread]) {
-  const Nvfp4Outer outer = outer_of<kExact>(job.recipe, __ldg(job.tensor_scale));
-  const Magnitudes m = magnitudes_of<kExact>(x);
+  constexpr bool kExact = kArithmetic == Arithmetic::exact;
+  const float stored = __ldg(job.tensor_scale);
+  const Nvfp4Outer outer = outer_of<kArithmetic>(job.recipe, stored);
+  const Magnitudes m = magnitudes_of<kArithmetic != Arithmetic::floats>(x);
+  const bool stores = threadIdx.x % 32 < kSideBlocks;  // the scale of a square
+  if constexpr (kArithmetic == Arithmetic::choice) {
+    if (square) {
+      choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
+    } else {
+      choose_rows(job, at, outer, stored, x, m);
+    }
+    return {};
+  }
   Nvfp4Scale scales[kRowsOfThread];
   if (square) {
     Nvfp4Scale one[1];
-    const bool stores = threadIdx.x % 32 < kSideBlocks;
     scale_square<kExact>(job, at, outer, largest_of_square(m.largest_counting()), stores, one);
 #pragma unroll
     for (int r = 0; r < kRowsOfThread; ++r) scales[r] = one[0];
@@ -100,33 +112,36 @@ struct Nvfp4BothJob {
   Nvfp4Job columns;  // of the transposed matrix
   Nvfp4Words row_words;
   Nvfp4Words column_words;
-  Nvfp4Keys keys = {};
+  PhiloxKeys keys = {};
   Nvfp4Transform transform;  // of the columns
   bool square = false;
 };
 
-// Codes and scales are the same in both directions.
-template <Rounding kRounding>
+// Codes and scales are the same in both directions. Under Four Over Six errors are added in another order.
+template <Arithmetic kArithmetic, Rounding kRounding>
 __device__ __forceinline__ bool is_shared(const Nvfp4BothJob& job) {
-  if (kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0) return false;
+  if (kArithmetic == Arithmetic::choice || kRounding != Rounding::nearest || !job.square || job.transform.blocks != 0)
+    return false;
   return __float_as_uint(__ldg(job.rows.tensor_scale)) == __float_as_uint(__ldg(job.columns.tensor_scale));
 }
 
 // T: of x; To: of the columns that are quantized, T or the transform's result.
-template <class T, class To, bool kExact, Rounding kRounding>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 2 : 3)
+template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4                                     ? 2
+                                            : kArithmetic != Arithmetic::floats || kRounding != Rounding::nearest ? 3
+                                                                                                                  : 4)
     nvfp4_both_kernel(const __grid_constant__ Nvfp4BothJob job) {
   extern __shared__ uint4 tile[];
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
   const int across = static_cast<int>(threadIdx.x) % kSideBlocks;
   const int down = static_cast<int>(threadIdx.x) / kSideBlocks * kRowsOfThread;
-  const bool shared = is_shared<kRounding>(job);
+  const bool shared = is_shared<kArithmetic, kRounding>(job);
   {  // ---- rows
     const Place at = place_at(job.rows, tile_row * kSide + down, std::int64_t{blockIdx.x} * kSideBlocks + across);
     Block<T> x[kRowsOfThread];
     load_blocks(job.rows, at, x);
     if (!shared) write_rows(tile, x);
-    const Quantized q = quantize_blocks<kExact, kRounding>(job.rows, job.square, job.row_words, job.keys, at, x);
+    const Quantized q = quantize_blocks<kArithmetic, kRounding>(job.rows, job.square, job.row_words, job.keys, at, x);
     if (shared) write_codes(tile, q.codes, q.byte);
   }
   __syncthreads();
@@ -140,14 +155,14 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 
   read_columns(tile, raw);
   Block<To> x[kRowsOfThread];
   transform_blocks(job.transform, raw, x);
-  quantize_blocks<kExact, kRounding>(job.columns, job.square, job.column_words, job.keys, at, x);
+  quantize_blocks<kArithmetic, kRounding>(job.columns, job.square, job.column_words, job.keys, at, x);
 }
 
-template <class T, class To, bool kExact, Rounding kRounding>
+template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
 cudaError_t launch_both(const Nvfp4BothJob& job, cudaStream_t stream) {
   dim3 grid;
   if (!grid_of(divide_up(job.rows.rows, kSide), divide_up(job.rows.cols, kSide), grid)) return cudaErrorInvalidValue;
-  auto* kernel = nvfp4_both_kernel<T, To, kExact, kRounding>;
+  auto* kernel = nvfp4_both_kernel<T, To, kArithmetic, kRounding>;
   constexpr int kBytes = kRowPieces<sizeof(T)> * 16 * kSide;  // more than codes and their scales take
   if (const auto e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       e != cudaSuccess)

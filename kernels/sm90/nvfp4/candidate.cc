@@ -20,15 +20,24 @@ namespace {
 
 constexpr std::array kRecipes{
     OfferedNvfp4Recipe{"nvfp4", Nvfp4Recipe::exact}, OfferedNvfp4Recipe{"nvfp4_te", Nvfp4Recipe::te},
-    OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm}};
+    OfferedNvfp4Recipe{"nvfp4_te_2_8", Nvfp4Recipe::te_2_8}, OfferedNvfp4Recipe{"nvfp4_vllm", Nvfp4Recipe::vllm},
+    OfferedNvfp4Recipe{"nvfp4_46", Nvfp4Recipe::four_six}};
 
 constexpr std::array kGroups{16, 32, 64, 128};
 constexpr OfferedNvfp4Options kOptions{.groups = kGroups, .both = true, .bytes = true};
 
 void check_policy(const mxcheck_policy* policy, DLDataType type) { read_nvfp4_policy(policy, type, kRecipes, false); }
+
+Nvfp4Options read_options_of(const mxcheck_policy* policy, const Nvfp4Policy& plan) {
+  const Nvfp4Options options = read_nvfp4_options(policy, kOptions);
+  if (options.stochastic && plan.recipe == Nvfp4Recipe::four_six)
+    unsupported(
+        "stochastic rounding is not offered for the recipe nvfp4_46, which chooses between roundings to nearest");
+  return options;
+}
+
 void check_quantize(const mxcheck_policy* policy, DLDataType type) {
-  check_policy(policy, type);
-  read_nvfp4_options(policy, kOptions);
+  read_options_of(policy, read_nvfp4_policy(policy, type, kRecipes, false));
 }
 
 // The scales of a matrix.
@@ -104,14 +113,15 @@ Nvfp4OptionJob option_job_of(const Nvfp4Options& options) {
 }
 
 void run_quantize_nvfp4(const mxcheck_call& call) {
-  const Nvfp4Options options = read_nvfp4_options(call.policy, kOptions);
-  if (options.both) {
+  // The number of tensors is that of the directions, and the type that of x.
+  if (read_nvfp4_options(call.policy, kOptions).both) {
     check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
   } else {
     check_call(call, 2, 3, 2, ", x and tensor_scale");
   }
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
+  const Nvfp4Options options = read_options_of(call.policy, plan);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
   if (!options.both) refuse_offsets(call, 2, "quantize");  // with them scales have other shapes

@@ -7,7 +7,8 @@
 // that of m and 2^(24 - f). Of two elements at once the lesser is taken, in 16 bits with a sign. The rest follows from
 // f:
 //
-//   to nearest            f = 0, additions to nearest even: as codes less 4 are even where codes are, so is a tie
+//   to nearest            f = 0, additions to nearest even: as codes less 4 are even where codes are, so is a tie. One
+//                         element at a time (raised.cuh), as codes then join by multiply-adds, which are another pipe's
 //   by bytes              f = 8, additions toward zero; plus the byte, cut
 //   exact, to nearest     f = 12, additions toward zero; plus half, cut. Within one unit of a midpoint nothing is
 //                         certain, since a quotient is off by less than 2^-21 of itself: the slow way decides
@@ -18,48 +19,14 @@
 #include <cuda_runtime.h>
 
 #include "kernels/common/nvfp4/options.h"
+#include "kernels/sm90/common/philox.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
+#include "kernels/sm90/nvfp4/raised.cuh"
 #include "kernels/sm90/nvfp4/tile.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
 enum class Rounding { nearest, words, bytes };
-
-// Philox4x32-10 with the keys of its rounds, from the host: they lie beside the kernel's other arguments.
-struct Nvfp4Keys {
-  std::uint32_t k[20];
-};
-
-inline Nvfp4Keys keys_of(std::uint64_t seed) {
-  Nvfp4Keys keys;
-  auto low = static_cast<std::uint32_t>(seed);
-  auto high = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    keys.k[2 * round] = low, keys.k[2 * round + 1] = high;
-    low += 0x9E3779B9U, high += 0xBB67AE85U;
-  }
-  return keys;
-}
-
-__device__ __forceinline__ Nvfp4FourWords four_words(const Nvfp4Words& words, const Nvfp4Keys& keys,
-                                                     std::uint64_t number) {
-  std::uint32_t c0 = static_cast<std::uint32_t>(number), c1 = static_cast<std::uint32_t>(number >> 32);
-  std::uint32_t c2 = words.counter[0], c3 = words.counter[1];
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c0;
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * c2;
-    c0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ keys.k[2 * round], c1 = static_cast<std::uint32_t>(p1);
-    c2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ keys.k[2 * round + 1], c3 = static_cast<std::uint32_t>(p0);
-  }
-  return {{c0, c1, c2, c3}};
-}
-
-// m: not negative. kFraction: f above.
-template <int kFraction>
-__device__ __forceinline__ float plus(float m, float c) {
-  return kFraction == 0 ? __fadd_rn(m, c) : __fadd_rz(m, c);
-}
 
 // Codes of two magnitudes less 4, with their fractions, in 16 bits each. Magnitudes are below 7, for fractions of 8
 // bits below 32.
@@ -67,7 +34,7 @@ template <int kFraction>
 __device__ __forceinline__ std::uint32_t fixed_codes(float low, float high) {
   constexpr float kLast = 1.0F / static_cast<float>(1 << kFraction);  // a code's last place
   const auto both = [low, high](float c) {
-    return __byte_perm(__float_as_uint(plus<kFraction>(low, c)), __float_as_uint(plus<kFraction>(high, c)), 0x5410);
+    return __byte_perm(__float_as_uint(__fadd_rz(low, c)), __float_as_uint(__fadd_rz(high, c)), 0x5410);
   };
   const std::uint32_t lower = both(0x1p23F * kLast - 2);
   const std::uint32_t upper = both(0x1p24F * kLast);
@@ -113,26 +80,45 @@ __device__ __forceinline__ float magnitude(const Block<T>& b, int i, float facto
   return __fmul_rn(fabsf(element(b, i)), factor);
 }
 
-// All magnitudes are below 7.
+// The signs of elements whose value is a NaN: its code has none.
 template <class T>
-__device__ __forceinline__ Codes encode_nearest(const Block<T>& b, float factor) {
+__device__ __forceinline__ std::uint32_t signs_of_nans(const Block<T>& b, int half, float factor) {
+  std::uint32_t signs = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (isnan(__fmul_rn(element(b, 8 * half + i), factor))) signs |= 8U << 4 * i;
+  }
+  return signs;
+}
+
+// kCut: magnitudes may be anything, and 6 is the most; of a NaN too. Else all are below 7. sixteen: that of the job.
+template <bool kCut, class T>
+__device__ __forceinline__ Codes encode_nearest(const Block<T>& b, float factor, std::uint32_t sixteen) {
   Codes codes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    std::uint32_t two[4];
+    std::uint32_t sum = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int e = 8 * half + first_of_pair(i);
-      two[i] = fixed_codes<0>(magnitude(b, e, factor), magnitude(b, e + 2, factor));
+    for (int i = 7; i >= 0; --i) {
+      const float m = magnitude(b, 8 * half + i, factor);
+      sum = sum * sixteen + raised_code(kCut ? fminf(m, 6.0F) : m);
     }
-    codes.w[half] = joined<0>(two, signs_of(b, half));
+    const std::uint32_t without = kCut ? signs_of_nans(b, half, factor) : 0;
+    codes.w[half] = lowered(sum, signs_of(b, half) & ~without);
   }
   return codes;
 }
 
+// Elements from `count` on, of which 1 to 16 are there, become 0.
+__device__ __forceinline__ Codes first_codes(const Codes& codes, int count) {
+  if (count >= kElements) return codes;
+  const std::uint32_t kept = ~(0xFFFFFFFFU << (4 * (count % 8)));
+  return count >= 8 ? Codes{{codes.w[0], codes.w[1] & kept}} : Codes{{codes.w[0] & kept, 0}};
+}
+
 // All magnitudes are below 32. words: of the 16 elements.
 template <class T>
-__device__ __forceinline__ Codes encode_by_bytes(const Block<T>& b, float factor, const Nvfp4FourWords& words) {
+__device__ __forceinline__ Codes encode_by_bytes(const Block<T>& b, float factor, const PhiloxWords& words) {
   Codes codes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -175,7 +161,7 @@ __device__ __forceinline__ Codes encode_exact(const Nvfp4Outer& outer, const Nvf
   for (int i = 0; i < 16; ++i) {
     const int e = i / 8 * 8 + first_of_pair(i % 8 / 2) + i % 2 * 2;
     if (!is_open(two[i / 8][i % 8 / 2] >> (16 * (i % 2)))) continue;
-    const std::uint32_t code = slow_code<true>(outer.decode, scale.byte, scale.factor, element(b, e));
+    const std::uint32_t code = slow_code(outer.decode, scale.byte, element(b, e));
     const int at = 4 * (e % 8);
     codes.w[e / 8] = (codes.w[e / 8] & ~(0xFU << at)) | code << at;
   }
@@ -199,10 +185,29 @@ __device__ __forceinline__ std::uint32_t stochastic_code(const Nvfp4Outer& outer
   return nvfp4_stochastic_code(bits & kMagnitude, word) | (bits >> 28 & 8U);
 }
 
-// Where a block's words come from: element 0's number, to which the offset is added.
-struct BlockWords {
+// Where words come from. Counters of the same upper half are a series, and a thread's blocks nearly always have one.
+struct WordSource {
   const Nvfp4Words& words;
-  const Nvfp4Keys& keys;
+  const PhiloxKeys& keys;
+  std::uint32_t upper;
+  PhiloxSeries series;
+  [[nodiscard]] __device__ __forceinline__ PhiloxSeries series_of(std::uint32_t own_upper) const {
+    return own_upper == upper ? series : philox_series(keys, own_upper, words.counter[0], words.counter[1]);
+  }
+  // Of the counter of this number.
+  [[nodiscard]] __device__ __forceinline__ PhiloxWords four(std::uint64_t number) const {
+    return philox_words(keys, series_of(static_cast<std::uint32_t>(number >> 32)), static_cast<std::uint32_t>(number));
+  }
+};
+// number: the first.
+__device__ __forceinline__ WordSource source_of(const Nvfp4Words& words, const PhiloxKeys& keys, std::uint64_t number) {
+  const auto upper = static_cast<std::uint32_t>(number >> 32);
+  return {words, keys, upper, philox_series(keys, upper, words.counter[0], words.counter[1])};
+}
+
+// A block's: number is element 0's, to which the offset is added.
+struct BlockWords {
+  const WordSource& source;
   std::uint64_t number;
 };
 
@@ -210,12 +215,12 @@ struct BlockWords {
 __device__ __forceinline__ std::uint32_t reordered(std::uint32_t word) { return __byte_perm(word, 0, 0x3120); }
 
 // Four words with a block's 16 bytes, where they would lie if the block began at a multiple of 16.
-__device__ __forceinline__ Nvfp4FourWords words_of_block(const BlockWords& from) {
-  const Nvfp4FourWords first = four_words(from.words, from.keys, from.number / kElements);
+__device__ __forceinline__ PhiloxWords words_of_block(const BlockWords& from) {
+  const PhiloxWords first = from.source.four(from.number / kElements);
   const auto before = static_cast<std::uint32_t>(from.number % kElements);
   if (before == 0) return first;
   constexpr std::uint64_t kCalls = std::uint64_t{1} << 60;  // after the last one is the first
-  const Nvfp4FourWords next = four_words(from.words, from.keys, (from.number / kElements + 1) % kCalls);
+  const PhiloxWords next = from.source.four((from.number / kElements + 1) % kCalls);
   std::uint32_t w[8];
 #pragma unroll
   for (int i = 0; i < 4; ++i) w[i] = reordered(first.w[i]), w[4 + i] = reordered(next.w[i]);
@@ -223,24 +228,46 @@ __device__ __forceinline__ Nvfp4FourWords words_of_block(const BlockWords& from)
   for (int i = 0; i < 6; ++i) w[i] = (before & 8U) != 0 ? w[i + 2] : w[i];
 #pragma unroll
   for (int i = 0; i < 5; ++i) w[i] = (before & 4U) != 0 ? w[i + 1] : w[i];
-  Nvfp4FourWords words;
+  PhiloxWords words;
 #pragma unroll
   for (int i = 0; i < 4; ++i) words.w[i] = reordered(__funnelshift_r(w[i], w[i + 1], 8 * (before & 3U)));
   return words;
 }
 
+// Four elements at a time, in a loop: all 16 would be more machine code than processors keep at hand.
 template <bool kExact, bool kBytes, class T>
-__device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
+__device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, const Nvfp4Scale& scale, Block<T> b,
                                                     const BlockWords& from, int count) {
-  Codes codes{};
-  Nvfp4FourWords of_block{};
+  constexpr int kFour = Block<T>::kWords / 4;  // words of four elements
+  PhiloxWords of_block{};
   if constexpr (kBytes) of_block = words_of_block(from);
+  const auto lower = static_cast<std::uint32_t>(from.number);
+  const auto upper = static_cast<std::uint32_t>(from.number >> 32);
+  const int parts = !kBytes && lower + (kElements - 1) < lower ? 2 : 1;  // of the block, with series of their own
+  Codes codes{};
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    PhiloxSeries series{};
+    if constexpr (!kBytes) series = from.source.series_of(upper + static_cast<std::uint32_t>(part));
+#pragma unroll 1
+    for (int first = 0; first < kElements; first += 4) {
+      std::uint32_t four = 0;
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    if (i >= count) continue;
-    const std::uint32_t word = kBytes ? nvfp4_byte_word(of_block.w[i / 4], i % 4)
-                                      : four_words(from.words, from.keys, from.number + static_cast<unsigned>(i)).w[0];
-    codes.w[i / 8] |= stochastic_code<kExact>(outer, scale, element(b, i), word) << (4 * (i % 8));
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t counter = lower + static_cast<std::uint32_t>(first + i);
+        if (first + i >= count || (!kBytes && (counter < lower) != (part == 1))) continue;
+        const std::uint32_t word =
+            kBytes ? nvfp4_byte_word(of_block.w[0], i) : philox_word(from.source.keys, series, counter);
+        four |= stochastic_code<kExact>(outer, scale, element(b, i), word) << (4 * i);
+      }
+      // All go round: the next elements come to the front.
+      const std::uint32_t back = (codes.w[0] & 0xFFFFU) | four;
+      codes.w[0] = __funnelshift_r(codes.w[0], codes.w[1], 16), codes.w[1] = codes.w[1] >> 16 | back << 16;
+      const Block<T> before = b;
+#pragma unroll
+      for (int i = 0; i < Block<T>::kWords; ++i) b.w[i] = before.w[(i + kFour) % Block<T>::kWords];
+      if constexpr (kBytes) of_block = {{of_block.w[1], of_block.w[2], of_block.w[3], 0}};
+    }
   }
   return codes;
 }
@@ -248,26 +275,29 @@ __device__ __forceinline__ Codes encode_by_elements(const Nvfp4Outer& outer, con
 // The codes of a block; elements from `count` on are not there. amax: bits of the largest magnitude.
 template <bool kExact, class T>
 __device__ __forceinline__ Codes encode_to_nearest(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
-                                                   std::uint32_t amax, int count) {
-  // A NaN is below nothing: it goes the slow way, as do elements beyond the fast one's range.
+                                                   std::uint32_t amax, std::uint32_t sixteen, int count) {
+  // A NaN is below nothing: it goes the other way, as do elements beyond the fast one's range.
   if (__fmul_rn(__uint_as_float(amax), scale.factor) < 7.0F && (!kExact || scale.factor != 0)) {
     if constexpr (kExact) return encode_exact(outer, scale, b);
-    return encode_nearest(b, scale.factor);
+    return encode_nearest<false>(b, scale.factor, sixteen);
+  }
+  if constexpr (!kExact) {
+    if (scale.byte == kE4m3Nan) return first_codes({{0x77777777U, 0x77777777U}}, count);
+    return first_codes(encode_nearest<true>(b, scale.factor, sixteen), count);
   }
   Codes codes{};
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
     if (i >= count) continue;
-    const std::uint32_t code = slow_code<kExact>(outer.decode, scale.byte, scale.factor, element(b, i));
-    codes.w[i / 8] |= code << (4 * (i % 8));
+    codes.w[i / 8] |= slow_code(outer.decode, scale.byte, element(b, i)) << (4 * (i % 8));
   }
   return codes;
 }
 
 template <bool kExact, Rounding kRounding, class T>
 __device__ __forceinline__ Codes encode(const Nvfp4Outer& outer, const Nvfp4Scale& scale, const Block<T>& b,
-                                        std::uint32_t amax, const BlockWords& from, int count) {
-  if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, count);
+                                        std::uint32_t amax, const BlockWords& from, std::uint32_t sixteen, int count) {
+  if constexpr (kRounding == Rounding::nearest) return encode_to_nearest<kExact>(outer, scale, b, amax, sixteen, count);
   constexpr bool kBytes = kRounding == Rounding::bytes;
   if constexpr (kBytes && !kExact) {
     if (__fmul_rn(__uint_as_float(amax), scale.factor) < 32.0F)

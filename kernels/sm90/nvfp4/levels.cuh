@@ -3,9 +3,9 @@
 // and keep subnormal numbers: nothing here is an approximation, and nothing is contracted.
 //
 // A code is found in one of two ways. The fast one (encode.cuh) takes the elements' values v = RN(x * factor), |v| < 7,
-// to codes by additions; it is for blocks of finite numbers. The slow one compares: it is complete. The exact recipe
-// has no factor: it takes the fast way with a quotient that is off by less than 2^-21 of itself, and the slow one for
-// elements whose code that leaves open.
+// to codes by additions; beyond 7 they are cut to 6 first, as are NaN. The exact recipe has no factor: it takes the
+// fast way with a quotient that is off by less than 2^-21 of itself. For elements whose code that leaves open, and for
+// blocks with others than finite numbers, it compares.
 
 #include <cstdint>
 
@@ -22,6 +22,13 @@ inline constexpr float kLargestFloat = 0x1.fffffep127F;
 inline constexpr std::uint32_t kE4m3Nan = 0x7F;
 inline constexpr std::uint32_t kE2m1Nan = 7;  // E2M1 has no NaN: it becomes +6, whatever its sign
 
+// The arithmetic of a recipe: exact, in FP32, or in FP32 with a choice between two scales (choice.cuh).
+enum class Arithmetic { exact, floats, choice };
+inline Arithmetic arithmetic_of(Nvfp4Recipe recipe) {
+  if (recipe == Nvfp4Recipe::exact) return Arithmetic::exact;
+  return recipe == Nvfp4Recipe::four_six ? Arithmetic::choice : Arithmetic::floats;
+}
+
 // The scale of the tensor, as the recipe uses it.
 struct Nvfp4Outer {
   float encode = 1;         // S; exact: 2^k with s * 2^k in [1, 2), as far as floats have it
@@ -36,10 +43,10 @@ __device__ __forceinline__ float power_of_two(int exponent) {  // -126 .. 127
   return __uint_as_float(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
-template <bool kExact>
+template <Arithmetic kArithmetic>
 __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored) {
   Nvfp4Outer outer;
-  if constexpr (kExact) {
+  if constexpr (kArithmetic == Arithmetic::exact) {
     const int k = -ilogbf(stored);  // -127 .. 149
     const int half = k / 2;
     outer.decode = stored;
@@ -47,7 +54,9 @@ __device__ __forceinline__ Nvfp4Outer outer_of(Nvfp4Recipe recipe, float stored)
     outer.encode_over_6 = __fdiv_rn(1.0F, 6.0F * (stored * outer.encode * outer.rest));
     return outer;
   }
-  if (recipe == Nvfp4Recipe::vllm) {
+  if constexpr (kArithmetic == Arithmetic::choice) {
+    if (stored != 0) outer.encode = __fdiv_rn(1536.0F, stored);
+  } else if (recipe == Nvfp4Recipe::vllm) {
     outer.encode = stored;
   } else if (stored != 0) {  // an amax of 0 leaves S at 1
     outer.encode = fminf(__fdiv_rn(2688.0F, stored), kLargestFloat);
@@ -142,27 +151,17 @@ __device__ __forceinline__ void find_scales(Nvfp4Recipe recipe, const Nvfp4Outer
   }
 }
 
-// The code of a magnitude by its comparison with the midpoints times `step`.
-template <class Number>
-__device__ __forceinline__ std::uint32_t code_by_comparison(Number m, Number step) {
-  const Number quarter = step / 4;
-  return (m > quarter ? 1U : 0U) + (m >= 3 * quarter ? 1U : 0U) + (m > 5 * quarter ? 1U : 0U) +
-         (m >= 7 * quarter ? 1U : 0U) + (m > 10 * quarter ? 1U : 0U) + (m >= 14 * quarter ? 1U : 0U) +
-         (m > 20 * quarter ? 1U : 0U);
-}
-
-// The code of an element, whatever it is. Doubles hold the products of midpoints, b and s.
-template <bool kExact>
-__device__ __noinline__ std::uint32_t slow_code(float decode, std::uint32_t byte, float factor, float x) {
+// The code of an element under the exact recipe, whatever it is, by its comparison with the midpoints: doubles hold the
+// products of midpoints, b and s.
+__device__ __noinline__ inline std::uint32_t slow_code(float decode, std::uint32_t byte, float x) {
   if (isnan(x) || byte == kE4m3Nan) return kE2m1Nan;
   const std::uint32_t sign = __float_as_uint(x) >> 28 & 8U;
-  if constexpr (kExact) {
-    if (byte == 0) return sign;
-    const double step = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode);
-    return sign | code_by_comparison(fabs(static_cast<double>(x)), step);
-  }
-  const float value = __fmul_rn(x, factor);
-  return isnan(value) ? kE2m1Nan : sign | code_by_comparison(fabsf(value), 1.0F);
+  if (byte == 0) return sign;
+  const double m = fabs(static_cast<double>(x));
+  const double quarter = static_cast<double>(e4m3_value(byte)) * static_cast<double>(decode) / 4;
+  return sign | ((m > quarter ? 1U : 0U) + (m >= 3 * quarter ? 1U : 0U) + (m > 5 * quarter ? 1U : 0U) +
+                 (m >= 7 * quarter ? 1U : 0U) + (m > 10 * quarter ? 1U : 0U) + (m >= 14 * quarter ? 1U : 0U) +
+                 (m > 20 * quarter ? 1U : 0U));
 }
 
 }  // namespace mxcheck_kernels::sm90

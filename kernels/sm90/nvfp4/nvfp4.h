@@ -30,6 +30,9 @@ struct Nvfp4Job {
   bool vector = false;  // cols is a multiple of 8, x and its row stride, in bytes, of 16, and codes are aligned to 4
   bool wide = false;    // and all blocks have 16 columns, and codes are aligned to 8
   Nvfp4Recipe recipe = Nvfp4Recipe::exact;
+  // Factors as operands: of constants the compiler would make shifts, for another pipe, which is the busier.
+  std::uint32_t sixteen = 16;
+  std::uint32_t tiny_code = 1U << 22;
 };
 
 // Options of a call (kernels/candidate_nvfp4.h). The transform is a butterfly.

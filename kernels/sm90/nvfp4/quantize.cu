@@ -15,6 +15,7 @@
 
 #include "kernels/common/nvfp4/options.h"
 #include "kernels/sm90/nvfp4/blocks.cuh"
+#include "kernels/sm90/nvfp4/choice.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
@@ -25,12 +26,12 @@ namespace mxcheck_kernels::sm90 {
 namespace {
 
 // T: of x; To: of what is quantized, T or the transform's result.
-template <class T, class To, bool kSquare, bool kExact, Rounding kRounding>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4          ? 2
-                                            : kExact || kRounding != Rounding::nearest ? 3
-                                                                                       : 4)
+template <class T, class To, bool kSquare, Arithmetic kArithmetic, Rounding kRounding>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4                                     ? 2
+                                            : kArithmetic != Arithmetic::floats || kRounding != Rounding::nearest ? 3
+                                                                                                                  : 4)
     nvfp4_kernel(const __grid_constant__ Nvfp4Job job, const __grid_constant__ Nvfp4Words words,
-                 const __grid_constant__ Nvfp4Keys keys, const __grid_constant__ Nvfp4Transform transform) {
+                 const __grid_constant__ PhiloxKeys keys, const __grid_constant__ Nvfp4Transform transform) {
   // ---- load and transform
   const int across = static_cast<int>(threadIdx.x) % kAcross;
   const int down = static_cast<int>(threadIdx.x) / kAcross;
@@ -43,8 +44,20 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4   
   transform_blocks(transform, raw, x);
 
   // ---- scales
-  const Nvfp4Outer outer = outer_of<kExact>(job.recipe, __ldg(job.tensor_scale));
-  const Magnitudes m = magnitudes_of<kExact>(x);
+  constexpr bool kExact = kArithmetic == Arithmetic::exact;
+  const float stored = __ldg(job.tensor_scale);
+  const Nvfp4Outer outer = outer_of<kArithmetic>(job.recipe, stored);
+  const Magnitudes m = magnitudes_of<kArithmetic != Arithmetic::floats>(x);
+  if constexpr (kArithmetic == Arithmetic::choice) {
+    if constexpr (kSquare) {
+      __shared__ std::uint32_t shared[kDown][kAcross];
+      __shared__ float errors[kDown][kAcross];
+      const std::uint32_t amax = largest_of_rows(shared, m.largest_counting());
+      return choose_square(job, at, outer, stored, SquareOfWarps{errors}, amax, down == 0, x);
+    } else {
+      return choose_rows(job, at, outer, stored, x, m);
+    }
+  }
   Nvfp4Scale scales[kSquare ? 1 : kRowsOfThread];
   if constexpr (kSquare) {
     __shared__ std::uint32_t shared[kDown][kAcross];
@@ -65,23 +78,34 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
-template <class T, class To, bool kSquare, bool kExact>
+template <class T, class To, bool kSquare, Arithmetic kArithmetic>
 cudaError_t launch(const Launch& l) {
   const auto start = [&](auto* kernel) {
-    kernel<<<l.grid, kThreads, 0, l.stream>>>(l.job, l.options.words, keys_of(l.options.words.seed),
+    kernel<<<l.grid, kThreads, 0, l.stream>>>(l.job, l.options.words, philox_keys(l.options.words.seed),
                                               transform_of<T>(l.options));
     return cudaGetLastError();
   };
-  if (!l.options.stochastic) return start(nvfp4_kernel<T, To, kSquare, kExact, Rounding::nearest>);
-  if (l.options.words.bytes) return start(nvfp4_kernel<T, To, kSquare, kExact, Rounding::bytes>);
-  return start(nvfp4_kernel<T, To, kSquare, kExact, Rounding::words>);
+  if constexpr (kArithmetic != Arithmetic::choice) {
+    if (l.options.stochastic && l.options.words.bytes)
+      return start(nvfp4_kernel<T, To, kSquare, kArithmetic, Rounding::bytes>);
+    if (l.options.stochastic) return start(nvfp4_kernel<T, To, kSquare, kArithmetic, Rounding::words>);
+  }
+  return start(nvfp4_kernel<T, To, kSquare, kArithmetic, Rounding::nearest>);
+}
+
+template <class T, class To, bool kSquare>
+cudaError_t launch(const Launch& l) {
+  switch (arithmetic_of(l.job.recipe)) {
+    case Arithmetic::exact: return launch<T, To, kSquare, Arithmetic::exact>(l);
+    case Arithmetic::floats: return launch<T, To, kSquare, Arithmetic::floats>(l);
+    case Arithmetic::choice: break;
+  }
+  return launch<T, To, kSquare, Arithmetic::choice>(l);
 }
 
 template <class T, class To>
 cudaError_t launch(const Launch& l) {
-  const bool exact = l.job.recipe == Nvfp4Recipe::exact;
-  if (l.square) return exact ? launch<T, To, true, true>(l) : launch<T, To, true, false>(l);
-  return exact ? launch<T, To, false, true>(l) : launch<T, To, false, false>(l);
+  return l.square ? launch<T, To, true>(l) : launch<T, To, false>(l);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
 #include "kernels/sm90/nvfp4/places.cuh"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -101,10 +102,10 @@ __device__ __forceinline__ void load_blocks(const Nvfp4Job& job, const Place& at
 
 // FP32 bits of the largest magnitude, NaN and Inf included.
 __device__ __forceinline__ std::uint32_t largest(const Block<__nv_bfloat16>& b) {
-  std::uint32_t two = b.w[0] & 0x7FFF7FFFU;
+  std::uint32_t two = b.w[0];
 #pragma unroll
-  for (int i = 1; i < 8; ++i) two = __vmaxu2(two, b.w[i] & 0x7FFF7FFFU);
-  return max(two << 16, two & 0xFFFF0000U);
+  for (int i = 1; i < 8; ++i) two = ptx::max_nan_xorsign_abs_bf16x2(two, b.w[i]);
+  return max(two << 16 & kMagnitude, two & 0x7FFF0000U);
 }
 __device__ __forceinline__ std::uint32_t largest(const Block<float>& b) {
   std::uint32_t bits = 0;

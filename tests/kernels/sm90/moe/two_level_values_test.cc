@@ -9,9 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/sm90/common/philox.cuh"
 #include "kernels/sm90/moe/two_level_values.cuh"
-#include "numerics/elementary/elementary.h"
 #include "numerics/format/codec.h"
 #include "numerics/scale/recipe.h"
 
@@ -99,7 +97,7 @@ TEST_P(TwoLevelValues, have_errors_as_defined) {
     const float x = of_bf16(word);
     const float value = 3 * 448.0F;
     const float in_place = value * of_bf16(amax) / 1536.0F;
-    ASSERT_TRUE(same(sm90::squared_error(x, value, outer), (x - in_place) * (x - in_place))) << word;
+    ASSERT_TRUE(same(sm90::squared_error(x, value, outer.amax), (x - in_place) * (x - in_place))) << word;
   }
 }
 
@@ -135,14 +133,6 @@ TEST(TwoLevelStochastic, rounds_by_the_word_as_defined) {
       for (const std::uint32_t word : {0U, least - 1, least, least + 1, 0xFFFFFFFFU}) check(x, word);
       if (HasFatalFailure()) return;
     }
-  }
-}
-
-TEST(TwoLevelStochastic, has_the_definition_s_words) {
-  for (std::uint32_t i = 0; i < 1000; ++i) {
-    const std::uint64_t seed = 0x9E3779B97F4A7C15U * i;
-    ASSERT_EQ(sm90::philox_word(seed, i, i / 3, 0x80000000U | i << 8, 7 * i),
-              mxcheck::philox_word(seed, i, i / 3, 0x80000000U | i << 8, 7 * i));
   }
 }
 
