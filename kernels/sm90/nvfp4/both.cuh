@@ -91,7 +91,7 @@ __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool s
     if (square) {
       choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
     } else {
-      choose_rows(job, at, outer, stored, x, m);
+      choose_rows(job, at, outer, stored, x);
     }
     return {};
   }
@@ -127,9 +127,7 @@ __device__ __forceinline__ bool is_shared(const Nvfp4BothJob& job) {
 
 // T: of x; To: of the columns that are quantized, T or the transform's result.
 template <class T, class To, Arithmetic kArithmetic, Rounding kRounding>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4                                     ? 2
-                                            : kArithmetic != Arithmetic::floats || kRounding != Rounding::nearest ? 3
-                                                                                                                  : 4)
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4 ? 2 : 3)
     nvfp4_both_kernel(const __grid_constant__ Nvfp4BothJob job) {
   extern __shared__ uint4 tile[];
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
