@@ -55,7 +55,7 @@ MXCHECK_EITHER float magnitude_of(float x) { return float_of(bits_of(x) & 0x7FFF
 
 // RN(a / b), b and its inverse RN(1 / b) being normal numbers. Where the quotient is none, or a / 2^24, it may be any
 // number that is not normal either. Two corrections by exact remainders: the first leaves an error below one last
-// place, from which the second gives the quotient (Markstein, IBM J. Res. Dev. 34, 1990, theorem 7).
+// place, from which the second gives the quotient (Markstein, IBM J. Res. Dev. 34, 1990).
 MXCHECK_EITHER float quotient_by(float a, float b, float inverse) {
   const float near = product(a, inverse);
   const float nearer = fused(fused(-near, b, a), inverse, near);

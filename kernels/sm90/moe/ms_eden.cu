@@ -40,6 +40,8 @@ __device__ __forceinline__ const std::uint16_t* source_at(const MsEdenJob& job, 
   return job.x + from * job.cols + col;
 }
 
+__device__ __noinline__ float made_of_far(const EdenMade& made, float x) { return made_of_any(made, x); }
+
 // The numbers that words stand for.
 template <int kCount>
 __device__ __forceinline__ void find_numbers(const MsEdenJob& job, const std::uint32_t (&words)[kCount],
@@ -57,15 +59,22 @@ __device__ __forceinline__ void find_numbers(const MsEdenJob& job, const std::ui
     for (int i = 0; i < kCount; ++i) lower[i] = made_of(made, lower[i]), upper[i] = made_of(made, upper[i]);
   } else {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) lower[i] = made_of_any(made, lower[i]), upper[i] = made_of_any(made, upper[i]);
+    for (int i = 0; i < kCount; ++i) lower[i] = made_of_far(made, lower[i]), upper[i] = made_of_far(made, upper[i]);
   }
 }
 
-// The largest finite magnitude of two rotated numbers.
-__device__ __forceinline__ std::uint32_t larger_finite(std::uint32_t amax, std::uint32_t two) {
-  const std::uint32_t lower = two & 0x7FFF, upper = two >> 16 & 0x7FFF;
-  if (max(lower, upper) < kInfinityBf16) return max(amax, max(lower, upper));
-  return max(amax, max(lower < kInfinityBf16 ? lower : 0, upper < kInfinityBf16 ? upper : 0));
+// The largest finite magnitude of rotated numbers.
+template <int kCount>
+__device__ __forceinline__ std::uint32_t finite_amax(const std::uint32_t (&words)[kCount]) {
+  std::uint32_t amax = amax_of_both(amax_of_pairs(words));
+  if (amax < kInfinityBf16) return amax;
+  amax = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const std::uint32_t lower = words[i] & 0x7FFF, upper = words[i] >> 16 & 0x7FFF;
+    amax = max(amax, max(lower < kInfinityBf16 ? lower : 0, upper < kInfinityBf16 ? upper : 0));
+  }
+  return amax;
 }
 __device__ __forceinline__ void add_amax(std::uint32_t* to, std::uint32_t amax) {
   amax = __reduce_max_sync(kAllLanes, amax);
@@ -79,7 +88,7 @@ struct EdenHalf {
   EdenDivisor by;
 };
 __device__ __forceinline__ EdenHalf eden_half(std::uint32_t amax, float s) {
-  const float q = eden_block_scale(amax, s);
+  const float q = is_near_one(s) ? eden_block_scale(amax, s, reciprocal(s)) : eden_block_scale(amax, s);
   return {q, eden_divisor(q, s)};
 }
 
@@ -184,14 +193,10 @@ __global__ void __launch_bounds__(kThreads) rotate_rows(const __grid_constant__ 
     }
   }
   const float factor = spot.log > 0 ? rotation_factor(spot.log) : 1.0F;
-  std::uint32_t amax = 0;
 #pragma unroll
-  for (int i = 0; i < kSide / 2; ++i) {
-    words[i] = to_bf16x2(product(y[2 * i], factor), product(y[2 * i + 1], factor));
-    amax = larger_finite(amax, words[i]);
-  }
+  for (int i = 0; i < kSide / 2; ++i) words[i] = to_bf16x2(product(y[2 * i], factor), product(y[2 * i + 1], factor));
   store_row(job.rotated + spot.row * job.cols + spot.col, spot.count, words);
-  add_amax(job.amax, amax);
+  add_amax(job.amax, finite_amax(words));
 }
 
 __global__ void __launch_bounds__(kThreads) quantize_rows(const __grid_constant__ EdenLaunch launch) {
@@ -254,17 +259,42 @@ __device__ __forceinline__ bool find_eden_tile(const EdenLaunch& launch, EdenTil
   return true;
 }
 
-// 16 rows of two columns, those of the tile.
-template <class At>
-__device__ __forceinline__ void load_eden_pairs(const At& at, int count, PairWords& words) {
+// A whole tile: its kernels have no conditions.
+__device__ __forceinline__ bool is_whole(const EdenTile& tile) {
+  return tile.rows == kTileRows && tile.cols == kTileCols;
+}
+template <bool kWhole>
+__device__ __forceinline__ int log_in_tile(const EdenTile& tile, int block) {
+  return kWhole ? 4 : log_of_block(tile.rows, block);
+}
+
+// `count` rows of two columns from `row` on, all 16 of a whole tile.
+template <bool kWhole>
+__device__ __forceinline__ void load_eden_pairs(const std::uint16_t* from, std::int64_t cols, int count,
+                                                PairWords& words) {
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) words[i] = i < count ? __ldg(reinterpret_cast<const std::uint32_t*>(at(i))) : 0;
+  for (int i = 0; i < kSide; ++i, from += cols)
+    words[i] = kWhole || i < count ? __ldg(reinterpret_cast<const std::uint32_t*>(from)) : 0;
+}
+template <bool kWhole>
+__device__ __forceinline__ void load_source_pairs(const MsEdenJob& job, std::int64_t row, std::int64_t col, int count,
+                                                  PairWords& words) {
+  if (job.index == nullptr) return load_eden_pairs<kWhole>(job.x + row * job.cols + col, job.cols, count, words);
+  std::int32_t from[kSide];  // all are asked for at once
+#pragma unroll
+  for (int i = 0; i < kSide; ++i) from[i] = kWhole || i < count ? __ldg(job.index + row + i) : 0;
+#pragma unroll
+  for (int i = 0; i < kSide; ++i) {
+    words[i] = 0;
+    if (kWhole || i < count) words[i] = __ldg(reinterpret_cast<const std::uint32_t*>(job.x + from[i] * job.cols + col));
+  }
 }
 
 // Numbers of a tile between the stages in blocks and those across: those of a row beside each other.
 using EdenNumbers = float[kTileRows * kTileCols];
 
 // Four columns of rows i, i + 16, ...: the exchanges, and what they give to memory. Returns the amax.
+template <bool kWhole>
 __device__ __forceinline__ std::uint32_t exchange_columns(const MsEdenJob& job, const EdenTile& tile,
                                                           const EdenNumbers& numbers) {
   const int i = static_cast<int>(threadIdx.x) / (kTileCols / 4);
@@ -279,7 +309,7 @@ __device__ __forceinline__ std::uint32_t exchange_columns(const MsEdenJob& job, 
   for (int stage = 0; stage < kStages; ++stage) {
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      if ((b >> stage & 1) != 0 || !exchanges(log_of_block(tile.rows, b), stage)) continue;
+      if ((b >> stage & 1) != 0 || !exchanges(log_in_tile<kWhole>(tile, b), stage)) continue;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const float own = y[b][k], other = y[b + (1 << stage)][k];
@@ -287,35 +317,31 @@ __device__ __forceinline__ std::uint32_t exchange_columns(const MsEdenJob& job, 
       }
     }
   }
-  std::uint32_t amax = 0;
+  std::uint32_t words[2 * kBlocks];
   std::uint16_t* to = job.rotated + (tile.row + i) * job.cols + tile.col + column;
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b, to += kEdenBlock * job.cols) {
-    const int log = log_of_block(tile.rows, b);
+    const int log = log_in_tile<kWhole>(tile, b);
     const float factor = log > 0 ? rotation_factor(log) : 1.0F;
-    const uint2 words{to_bf16x2(product(y[b][0], factor), product(y[b][1], factor)),
-                      to_bf16x2(product(y[b][2], factor), product(y[b][3], factor))};
-    if (b * kEdenBlock + i >= tile.rows || column >= tile.cols) continue;
-    amax = larger_finite(larger_finite(amax, words.x), words.y);
-    *reinterpret_cast<uint2*>(to) = words;
+    const bool is_there = kWhole || (b * kEdenBlock + i < tile.rows && column < tile.cols);
+    words[2 * b] = is_there ? to_bf16x2(product(y[b][0], factor), product(y[b][1], factor)) : 0;
+    words[2 * b + 1] = is_there ? to_bf16x2(product(y[b][2], factor), product(y[b][3], factor)) : 0;
+    if (is_there) *reinterpret_cast<uint2*>(to) = make_uint2(words[2 * b], words[2 * b + 1]);
   }
-  return amax;
+  return finite_amax(words);
 }
 
-__global__ void __launch_bounds__(kThreads, 4) rotate_columns(const __grid_constant__ EdenLaunch launch) {
-  __shared__ __align__(16) EdenNumbers numbers;
+template <bool kWhole>
+__device__ __forceinline__ void rotate_tile(const EdenLaunch& launch, const EdenTile& tile, EdenNumbers& numbers) {
   const MsEdenJob& job = launch.job;
-  EdenTile tile;
-  if (!find_eden_tile(launch, tile)) return;
   const int block = static_cast<int>(threadIdx.x) / 32;
   const int column = static_cast<int>(threadIdx.x) % 32 * 2;
-  const std::int64_t row = tile.row + block * kEdenBlock;
   PairWords words;
   const int count = column < tile.cols ? tile.rows - block * kEdenBlock : 0;
-  load_eden_pairs([&](int i) { return source_at(job, row + i, tile.col + column); }, count, words);
+  load_source_pairs<kWhole>(job, tile.row + block * kEdenBlock, tile.col + column, count, words);
   float lower[kSide], upper[kSide];
   find_numbers(job, words, lower, upper);
-  const int log = log_of_block(tile.rows, block);
+  const int log = log_in_tile<kWhole>(tile, block);
   if (log > 0) {
     const std::uint32_t signs = signs_of_block(launch.signs, number_in_group(block, log));
     rotate_block(lower, signs), rotate_block(upper, signs);
@@ -326,7 +352,18 @@ __global__ void __launch_bounds__(kThreads, 4) rotate_columns(const __grid_const
     *reinterpret_cast<float2*>(to) = make_float2(lower[i], upper[i]);
   }
   __syncthreads();
-  add_amax(job.amax, exchange_columns(job, tile, numbers));
+  add_amax(job.amax, exchange_columns<kWhole>(job, tile, numbers));
+}
+
+__global__ void __launch_bounds__(kThreads, 4) rotate_columns(const __grid_constant__ EdenLaunch launch) {
+  __shared__ __align__(16) EdenNumbers numbers;
+  EdenTile tile;
+  if (!find_eden_tile(launch, tile)) return;
+  if (is_whole(tile)) {
+    rotate_tile<true>(launch, tile, numbers);
+  } else {
+    rotate_tile<false>(launch, tile, numbers);
+  }
 }
 
 // Columns' sums in each block, and what becomes of them: c of its group, and whether its numbers are finite.
@@ -361,17 +398,15 @@ __device__ __forceinline__ void correct_column(const EdenLaunch& launch, const E
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 3) quantize_columns(const __grid_constant__ EdenLaunch launch) {
-  __shared__ EdenParts parts;
+template <bool kWhole>
+__device__ __forceinline__ void quantize_tile(const EdenLaunch& launch, const EdenTile& tile, EdenParts& parts) {
   const MsEdenJob& job = launch.job;
-  EdenTile tile;
-  if (!find_eden_tile(launch, tile)) return;
   const int block = static_cast<int>(threadIdx.x) / 32;
   const int column = static_cast<int>(threadIdx.x) % 32 * 2;
   const std::int64_t first = (tile.row + block * kEdenBlock) * job.cols + tile.col + column;
   const int count = column < tile.cols ? min(tile.rows - block * kEdenBlock, kSide) : 0;
   PairWords words;
-  load_eden_pairs([&](int i) { return job.rotated + first + i * job.cols; }, count, words);
+  load_eden_pairs<kWhole>(job.rotated + first, job.cols, count, words);
   const float s = eden_scale_of(*job.amax);
   const std::uint32_t amax = amax_of_pairs(words);
   EdenHalf halves[2];
@@ -388,8 +423,8 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_columns(const __grid_con
   __syncthreads();
   if (static_cast<int>(threadIdx.x) < tile.cols) correct_column(launch, tile, static_cast<int>(threadIdx.x), s, parts);
   __syncthreads();
-  if (count <= 0) return;
-  if (count < kSide) {
+  if (!kWhole && count <= 0) return;
+  if (!kWhole && count < kSide) {
     write_rest(launch, first, job.cols, count);
     return write_rest(launch, first + 1, job.cols, count);
   }
@@ -405,6 +440,17 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_columns(const __grid_con
 #pragma unroll
   for (int i = 0; i < kSide; ++i, to += job.cols)
     *reinterpret_cast<std::uint32_t*>(to) = value_of(codes[i], scale, words[i]) | nan;
+}
+
+__global__ void __launch_bounds__(kThreads, 3) quantize_columns(const __grid_constant__ EdenLaunch launch) {
+  __shared__ EdenParts parts;
+  EdenTile tile;
+  if (!find_eden_tile(launch, tile)) return;
+  if (is_whole(tile)) {
+    quantize_tile<true>(launch, tile, parts);
+  } else {
+    quantize_tile<false>(launch, tile, parts);
+  }
 }
 
 constexpr std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }

@@ -8,11 +8,10 @@
 //   rest    q = E4M3(RN(RN(a / 6) / s)) upwards, code = E2M1(RN(x / RN(q s))) by random words, value = code * q
 //
 // A thread has a block of 16 numbers. Blocks of a group exchange numbers in the last stages of the rotation, sums, and
-// whether all numbers are finite; log_of_block() tells the groups of a
-// piece.
+// whether all numbers are finite; log_of_block() tells the groups of a piece.
 //
-// Sums are added in FP64, in any order: of at most 128 exact products, 19 roundings each and one of q and s, they are
-// off by less than 2^-45 of themselves. Where that may decide how they are rounded, and far from 1, they are added
+// Sums are added in FP64, in any order: of at most 128 exact products, by at most 24 roundings, and times q and s, they
+// are off by less than 2^-45 of themselves. Where that may decide how they are rounded, and far from 1, they are added
 // again in integers, which hold them. tests/kernels/sm90/moe/ms_eden_values_test.cc compares all of it with the
 // reference.
 
@@ -245,6 +244,14 @@ MXCHECK_EITHER float eden_code(float magnitude, const EdenDivisor& by) {
 // q of a block in a group. amax: bits of a finite BF16 magnitude.
 MXCHECK_EITHER float eden_block_scale(std::uint32_t amax, float s) {
   const float q = e4m3_value_of(quotient(quotient(float_of(amax << 16), kEdenCodeMax), s));
+  return q == 0 ? 1.0F : q;
+}
+// The same by fewer operations, of s from 2^-60 to 2^60 and its inverse RN(1 / s). Quotients that are not exact there
+// are far below those that round to a q of more than 0; the largest is 256.
+MXCHECK_EITHER bool is_near_one(float s) { return s >= 0x1p-60F && s <= 0x1p60F; }
+MXCHECK_EITHER float eden_block_scale(std::uint32_t amax, float s, float inverse) {
+  const float a = quotient_by(float_of(amax << 16), kEdenCodeMax, 1 / kEdenCodeMax);
+  const float q = e4m3_below_464(quotient_by(a, s, inverse));
   return q == 0 ? 1.0F : q;
 }
 

@@ -450,8 +450,11 @@ cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream) {
   switch (job.blocks) {
     case TwoLevelBlocks::rows: start_rows(launch, grids, stream); break;
     case TwoLevelBlocks::columns:
-      job.rule.rotates ? start_columns<true>(launch, grids.columns, stream)
-                       : start_columns<false>(launch, grids.columns, stream);
+      if (job.rule.rotates) {
+        start_columns<true>(launch, grids.columns, stream);
+      } else {
+        start_columns<false>(launch, grids.columns, stream);
+      }
       break;
     case TwoLevelBlocks::squares: start_squares(launch, grids, stream); break;
   }

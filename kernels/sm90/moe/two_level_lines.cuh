@@ -103,11 +103,13 @@ __device__ __forceinline__ void load_pairs(const TwoLevelJob& job, const Line& l
       words[i] = i < line.count ? __ldg(reinterpret_cast<const std::uint32_t*>(from)) : 0;
     return;
   }
+  std::int32_t from[kSide];  // all are asked for at once
+#pragma unroll
+  for (int i = 0; i < kSide; ++i) from[i] = i < line.count ? __ldg(job.index + line.row + i) : 0;
 #pragma unroll
   for (int i = 0; i < kSide; ++i) {
     words[i] = 0;
-    if (i < line.count)
-      words[i] = __ldg(reinterpret_cast<const std::uint32_t*>(source_at(job, line.row + i, line.col)));
+    if (i < line.count) words[i] = __ldg(reinterpret_cast<const std::uint32_t*>(job.x + from[i] * job.cols + line.col));
   }
 }
 __device__ __forceinline__ void store_pairs(const TwoLevelJob& job, const Line& line, const PairWords& words) {

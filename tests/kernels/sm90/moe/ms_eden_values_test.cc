@@ -225,6 +225,15 @@ TEST(MsEdenValues, have_the_quotient_of_every_magnitude_by_a_divisor) {
   }
 }
 
+TEST(MsEdenValues, have_the_scale_of_every_block) {
+  for (std::uint32_t tensor = (127 - 60) << 7; tensor < (127U + 60) << 7; tensor += 467) {
+    const float s = sm90::eden_scale_of(tensor);
+    if (!sm90::is_near_one(s)) continue;
+    for (std::uint32_t amax = 0; amax <= tensor; ++amax)
+      ASSERT_EQ(sm90::eden_block_scale(amax, s, 1 / s), sm90::eden_block_scale(amax, s)) << tensor << " " << amax;
+  }
+}
+
 TEST(MsEdenValues, make_values_of_two_levels_as_fp64_does) {
   std::mt19937 random(12);
   for (const float unit : {1536.0F, 2688.0F}) {
