@@ -9,6 +9,8 @@
 //   const PhiloxSeries series = philox_series(keys, c1, c2, c3);
 //   for (...) use(philox_word(keys, series, i));
 //
+// Where the counters are equally far apart, so are philox_product(), and philox_words() takes that in place of i.
+//
 // In the first two rounds one product each is common to them, and of the last three products less is needed: 14 whole
 // products are left of 20, and three halves.
 
@@ -22,7 +24,8 @@
 
 namespace mxcheck_kernels::sm90 {
 
-inline constexpr std::uint32_t kPhiloxFactors[2] = {0xD2511F53U, 0xCD9E8D57U};
+inline constexpr std::uint32_t kPhiloxFirst = 0xD2511F53U;
+inline constexpr std::uint32_t kPhiloxSecond = 0xCD9E8D57U;
 
 struct PhiloxKeys {
   std::uint32_t k[20];  // two a round
@@ -52,8 +55,8 @@ MXCHECK_HOST_DEVICE inline PhiloxWords philox_rounds(const PhiloxKeys& keys, int
   #pragma unroll
 #endif
   for (int round = begin; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{kPhiloxFactors[0]} * c.w[0];
-    const std::uint64_t p1 = std::uint64_t{kPhiloxFactors[1]} * c.w[2];
+    const std::uint64_t p0 = std::uint64_t{kPhiloxFirst} * c.w[0];
+    const std::uint64_t p1 = std::uint64_t{kPhiloxSecond} * c.w[2];
     c = {{static_cast<std::uint32_t>(p1 >> 32U) ^ c.w[1] ^ keys.k[2 * round], static_cast<std::uint32_t>(p1),
           static_cast<std::uint32_t>(p0 >> 32U) ^ c.w[3] ^ keys.k[2 * round + 1], static_cast<std::uint32_t>(p0)}};
   }
@@ -77,20 +80,26 @@ struct PhiloxSeries {
 
 MXCHECK_HOST_DEVICE inline PhiloxSeries philox_series(const PhiloxKeys& keys, std::uint32_t c1, std::uint32_t c2,
                                                       std::uint32_t c3) {
-  const std::uint64_t p1 = std::uint64_t{kPhiloxFactors[1]} * c2;
+  const std::uint64_t p1 = std::uint64_t{kPhiloxSecond} * c2;
   const std::uint32_t c0 = static_cast<std::uint32_t>(p1 >> 32U) ^ c1 ^ keys.k[0];
-  const std::uint64_t p0 = std::uint64_t{kPhiloxFactors[0]} * c0;
+  const std::uint64_t p0 = std::uint64_t{kPhiloxFirst} * c0;
   return {c3 ^ keys.k[1], static_cast<std::uint32_t>(p1) ^ keys.k[2], static_cast<std::uint32_t>(p0 >> 32U) ^ keys.k[3],
           static_cast<std::uint32_t>(p0)};
 }
 
+// The first factor times i. That of i + k is philox_product(i) + philox_product(k), as long as i + k is below 2^32.
+MXCHECK_HOST_DEVICE inline std::uint64_t philox_product(std::uint32_t i) { return std::uint64_t{kPhiloxFirst} * i; }
+
 MXCHECK_HOST_DEVICE inline PhiloxWords philox_words(const PhiloxKeys& keys, const PhiloxSeries& series,
-                                                    std::uint32_t i) {
-  const std::uint64_t p = std::uint64_t{kPhiloxFactors[0]} * i;
-  const std::uint64_t p1 = std::uint64_t{kPhiloxFactors[1]} * (static_cast<std::uint32_t>(p >> 32U) ^ series.upper);
+                                                    std::uint64_t product) {
+  const std::uint64_t p1 = std::uint64_t{kPhiloxSecond} * (static_cast<std::uint32_t>(product >> 32U) ^ series.upper);
   return philox_rounds(keys, 2,
                        {{static_cast<std::uint32_t>(p1 >> 32U) ^ series.first, static_cast<std::uint32_t>(p1),
-                         static_cast<std::uint32_t>(p) ^ series.lower, series.last}});
+                         static_cast<std::uint32_t>(product) ^ series.lower, series.last}});
+}
+MXCHECK_HOST_DEVICE inline PhiloxWords philox_words(const PhiloxKeys& keys, const PhiloxSeries& series,
+                                                    std::uint32_t i) {
+  return philox_words(keys, series, philox_product(i));
 }
 MXCHECK_HOST_DEVICE inline std::uint32_t philox_word(const PhiloxKeys& keys, const PhiloxSeries& series,
                                                      std::uint32_t i) {

@@ -24,7 +24,7 @@ struct TwoLevelSource {
   bool weights = false;  // results lie where those of weights do, and may be there already
 };
 
-// One step: the rotation where there is one, the amax, and the values.
+// One step: the amax and the values, both of the rotated matrix where there is a rotation.
 MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& from, Along along,
                          const TwoLevelRule& rule, RoundedOperand operand) {
   const MoeCall& c = b.call();
@@ -32,7 +32,6 @@ MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& 
   MoeOperand out;
   out.part = results.take(from.rows, 2 * from.cols);
   out.amax_part = results.take(1, sizeof(std::uint32_t));
-  const Part rotated = b.memory.take(rule.rotates ? from.rows : 0, 2 * from.cols);
   TwoLevelJob job;
   job.x = from.x, job.index = from.index, job.cols = from.cols, job.expert_rows = from.expert_rows;
   job.rows = from.tiles;
@@ -41,14 +40,12 @@ MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& 
                                       : TwoLevelBlocks::columns;
   job.by_columns = along == Along::columns, job.rule = rule;
   job.random = {c.seed, stream_of(c, static_cast<std::uint32_t>(operand)), c.step};
-  job.rotated = b.memory.at<std::uint16_t>(rotated);
   job.values = results.at<std::uint16_t>(out.part), job.amax = results.at<std::uint32_t>(out.amax_part);
   out.values = job.values, out.amax = job.amax, out.unit = rule.four_over_six ? kFourOverSixUnit : kAmaxUnit;
-  b.memory.drop(rotated);
   if (from.weights) out.part = b.droppable(out.part), out.amax_part = b.droppable(out.amax_part);
   if (from.weights && !c.quantizes_weights()) return out;
-  // Each pass over the matrix once: the rotation reads and writes, the amax reads, the values read and write.
-  b.add(name, MoeStepKind::quantize, bytes_of(from.rows, from.cols, rule.rotates ? 10 : 6),
+  // Each pass over the matrix once: the amax reads, the values read and write.
+  b.add(name, MoeStepKind::quantize, bytes_of(from.rows, from.cols, 6),
         [job](cudaStream_t stream) { return launch_two_level(job, stream); });
   return out;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers of an operand under MS-EDEN: a piece of a line of up to 128 numbers along k, rotated, and quantized to
+// The numbers of an operand under MS-EDEN: pieces of a line of up to 128 numbers along k, rotated, and quantized to
 // code * block scale in BF16. docs/layer.md has the definition; all operations are rounded once to FP32.
 //
 //   m = FP32(6 / (17/16 * 0.93)), s = RN(RN(amax / 256) / m)
@@ -7,11 +7,13 @@
 //           value = code * E4M3(RN(q c)), the last by a random word
 //   rest    q = E4M3(RN(RN(a / 6) / s)) upwards, code = E2M1(RN(x / RN(q s))) by random words, value = code * q
 //
-// Sums are added in FP64, where they are off by less than 2^-45 of themselves. Where that may decide how they are
-// rounded, and far from 1, they are added again in integers, which hold them.
+// A thread has a block of 16 numbers. Blocks of a group exchange numbers in the last stages of the rotation, sums, and
+// whether all numbers are finite; log_of_block() tells the groups of a piece.
 //
-// A piece is `count` numbers, `stride` from one to the next. tests/kernels/sm90/moe/ms_eden_values_test.cc compares
-// all of it with the reference.
+// Sums are added in FP64, in any order: of at most 128 exact products, by at most 24 roundings, and times q and s, they
+// are off by less than 2^-45 of themselves. Where that may decide how they are rounded, and far from 1, they are added
+// again in integers, which hold them. tests/kernels/sm90/moe/ms_eden_values_test.cc compares all of it with the
+// reference.
 
 #include <cstdint>
 
@@ -36,47 +38,82 @@ MXCHECK_EITHER double double_of(std::uint64_t bits) { return std::bit_cast<doubl
 
 // ---- Groups ----
 
-// The group that begins at `first` of a piece of `count` numbers: the largest power of two that is left, 0 below 16.
-MXCHECK_EITHER int group_at(int first, int count) {
-  for (int size = kEdenPiece; size >= kEdenBlock; size /= 2) {
-    if (first + size <= count) return size;
+// The group of block `block` of a piece of `count` numbers, where each group is the largest power of two that is left,
+// down to 16: log2 of its size, less 3, and 0 for what is in none.
+MXCHECK_EITHER int log_of_block(int count, int block) {
+  const int blocks = count / kEdenBlock;
+  int first = 0;
+  MXCHECK_UNROLL
+  for (int log = 4; log > 0; --log) {
+    const int size = 1 << (log - 1);
+    if ((blocks & size) == 0) continue;
+    if (block < first + size) return log;
+    first += size;
   }
   return 0;
 }
+// A block's number in its group: groups begin at multiples of their size.
+MXCHECK_EITHER int number_in_group(int block, int log) { return log == 0 ? 0 : block & ((1 << (log - 1)) - 1); }
+// Whether a block takes part in stage `stage` of the exchanges, with block ^ 2^stage.
+MXCHECK_EITHER bool exchanges(int log, int stage) { return log > stage + 1; }
 
-// RN(1 / sqrt(size)).
-MXCHECK_EITHER float rotation_factor(int size) {
-  switch (size) {
-    case 128: return 0x1.6a09e6p-4F;
-    case 64: return 0x1p-3F;
-    case 32: return 0x1.6a09e6p-3F;
-    default: return 0x1p-2F;
-  }
+// RN(1 / sqrt(size)), of log_of_block.
+MXCHECK_EITHER float rotation_factor(int log) {
+  const float odd = log > 2 ? 0x1.6a09e6p-4F : 0x1.6a09e6p-3F;
+  const float even = log > 2 ? 0x1p-3F : 0x1p-2F;
+  return log % 2 == 0 ? odd : even;
 }
 
-// Every group of a piece, rotated in place in FP32; not yet rounded to BF16. Signs: bit i % 32 of word i / 32.
-MXCHECK_EITHER void rotate_piece(float* x, int stride, int count, const std::uint32_t* signs) {
-  for (int first = 0;;) {
-    const int size = group_at(first, count);
-    if (size == 0) return;
-    float* const y = x + first * stride;
-    for (int i = 0; i < size; ++i) {
-      const std::uint32_t sign = (signs[i / 32] >> (i % 32) & 1U) << 31;
-      y[i * stride] = float_of(bits_of(y[i * stride]) ^ sign);
+// ---- Rotation ----
+
+// The first stages, inside a block. Signs: bit i is set where number i changes its own.
+MXCHECK_EITHER void rotate_block(float (&y)[kEdenBlock], std::uint32_t signs) {
+  MXCHECK_UNROLL
+  for (int i = 0; i < kEdenBlock; ++i) y[i] = float_of(bits_of(y[i]) ^ (signs << (31 - i) & 0x80000000));
+  MXCHECK_UNROLL
+  for (int h = 1; h < kEdenBlock; h *= 2) {
+    MXCHECK_UNROLL
+    for (int i = 0; i < kEdenBlock; ++i) {
+      if ((i & h) != 0) continue;
+      const float a = y[i];
+      y[i] = sum_of(a, y[i + h]), y[i + h] = sum_of(a, -y[i + h]);
     }
-    for (int h = 1; h < size; h *= 2) {
-      for (int i = 0; i < size / 2; ++i) {
-        const int low = (i / h * 2 * h + i % h) * stride;
-        const int high = low + h * stride;
-        const float a = y[low];
-        const float b = y[high];
-        y[low] = sum_of(a, b), y[high] = sum_of(a, -b);
-      }
-    }
-    const float factor = rotation_factor(size);
-    for (int i = 0; i < size; ++i) y[i * stride] = product(y[i * stride], factor);
-    first += size;
   }
+}
+// A number after a stage of the exchanges; sign: 1, or -1 where it is the second of the two. The product is exact.
+MXCHECK_EITHER float crossed(float own, float other, float sign) { return fused(own, sign, other); }
+
+// 16 bits of the rotation's random signs, of a block by its number in the group.
+MXCHECK_EITHER std::uint32_t signs_of_block(const std::uint32_t (&signs)[4], int number) {
+  return signs[number / 2] >> (16 * (number % 2)) & 0xFFFF;
+}
+
+// ---- Values of two levels: RN(x amax / unit) ----
+
+struct EdenMade {
+  float amax;
+  float unit;     // 1536 or 2688
+  float inverse;  // RN(1 / unit)
+};
+
+// The product of two significands of 8 bits is exact, as long as it is far from the ends of FP32's range.
+inline constexpr std::uint32_t kMadeLeast = (127 - 40) << 7, kMadeMost = (127 + 40) << 7;  // of magnitudes of BF16
+MXCHECK_EITHER bool is_far_amax(std::uint32_t amax) { return amax < (127U - 60) << 7 || amax > (127U + 60) << 7; }
+// Bit 15 or 31 of two BF16 that are not zero and out of that range.
+MXCHECK_EITHER std::uint32_t far_of(std::uint32_t two) {
+  const std::uint32_t magnitudes = two & 0x7FFF7FFF;
+  const std::uint32_t large = magnitudes + (0x7FFF - kMadeMost) * 0x10001;
+  const std::uint32_t not_small = magnitudes + (0x8000 - kMadeLeast) * 0x10001;
+  return (large | ((magnitudes + 0x7FFF7FFF) & ~not_small)) & 0x80008000;
+}
+MXCHECK_EITHER float made_of(const EdenMade& made, float x) {
+  const float magnitude = quotient_by(product(magnitude_of(x), made.amax), made.unit, made.inverse);
+  return float_of(bits_of(magnitude) | (bits_of(x) & 0x80000000));
+}
+// For any x: no quotient of 16 bits by the unit lies so near the middle of two FP32 numbers that its rounding to FP64
+// matters.
+MXCHECK_EITHER float made_of_any(const EdenMade& made, float x) {
+  return nearest_float(static_cast<double>(x) * static_cast<double>(made.amax) / static_cast<double>(made.unit));
 }
 
 // ---- Scales ----
@@ -185,104 +222,93 @@ MXCHECK_EITHER bool is_unsure(double sum) {
   return near || (sum != 0 && !(sum > 0x1p-120 && sum < 0x1p126));
 }
 
-// ---- A piece, quantized ----
-//
-// Words in place: x in BF16 comes in, its value in BF16 goes out. In between the upper half has the code's value.
+// ---- A group ----
 
-struct EdenWords {
-  std::uint32_t* words;
-  int stride;
-
-  MXCHECK_EITHER std::uint32_t& at(int i) const { return words[i * stride]; }
-  MXCHECK_EITHER float x(int i) const { return float_of(at(i) << 16); }
-  MXCHECK_EITHER float code(int i) const { return float_of(at(i) & 0xFFFF0000); }
-  MXCHECK_EITHER void set_code(int i, float value) const { at(i) = (at(i) & 0xFFFF) | (bits_of(value) & 0xFFFF0000); }
-  MXCHECK_EITHER void set_value(int i, float value) const { at(i) = to_bf16x2(value, 0) & 0xFFFF; }
+// Codes of a block under q: |x| 2^k / (divisor 2^k), so that both are normal numbers.
+struct EdenDivisor {
+  float divisor;  // RN(q s), times `power`
+  float inverse;  // RN(1 / divisor)
+  float power;    // 2^k
 };
-
-// The largest magnitude, as BF16 bits: above 0x7F7F where a number is not finite.
-MXCHECK_EITHER std::uint32_t amax_of(const EdenWords& w, int first, int count) {
-  std::uint32_t amax = 0;
-  for (int i = first; i < first + count; ++i) {
-    const std::uint32_t magnitude = w.at(i) & 0x7FFF;
-    if (magnitude > amax) amax = magnitude;
-  }
-  return amax;
+MXCHECK_EITHER float eden_power_of(float s) { return s < 0x1p-60F ? 0x1p64F : s > 0x1p60F ? 0x1p-64F : 1.0F; }
+MXCHECK_EITHER EdenDivisor eden_divisor(float q, float s) {
+  const float power = eden_power_of(s);
+  const float divisor = product(product(q, s), power);
+  return {divisor, reciprocal(divisor), power};
 }
-MXCHECK_EITHER void set_nan(const EdenWords& w, int first, int count) {
-  for (int i = first; i < first + count; ++i) w.at(i) = 0x7FFF;
+// The code of a finite magnitude. A quotient that is not normal has the code 0, one above 7 that of 6.
+MXCHECK_EITHER float eden_code(float magnitude, const EdenDivisor& by) {
+  return smaller(e2m1_below_7(quotient_by(product(magnitude, by.power), by.divisor, by.inverse)), 6);
 }
 
-// c, of the codes and the scales q of a group's blocks.
-MXCHECK_EITHER float exact_correction(const EdenWords& w, int first, int size, const float* q, float s) {
-  WideSum sum;
-  clear(sum);
-  for (int i = 0; i < size; ++i) add(sum, w.x(first + i), w.x(first + i));
-  const float of_x = times(sum, 1);
-  clear(sum);
-  for (int i = 0; i < size; ++i) add(sum, w.x(first + i), product(w.code(first + i), q[i / kEdenBlock]));
-  const float of_both = times(sum, s);
-  return of_both > 0 ? quotient(of_x, of_both) : 1.0F;
+// q of a block in a group. amax: bits of a finite BF16 magnitude.
+MXCHECK_EITHER float eden_block_scale(std::uint32_t amax, float s) {
+  const float q = e4m3_value_of(quotient(quotient(float_of(amax << 16), kEdenCodeMax), s));
+  return q == 0 ? 1.0F : q;
+}
+// The same by fewer operations, of s from 2^-60 to 2^60 and its inverse RN(1 / s). Quotients that are not exact there
+// are far below those that round to a q of more than 0; the largest is 256.
+MXCHECK_EITHER bool is_near_one(float s) { return s >= 0x1p-60F && s <= 0x1p60F; }
+MXCHECK_EITHER float eden_block_scale(std::uint32_t amax, float s, float inverse) {
+  const float a = quotient_by(float_of(amax << 16), kEdenCodeMax, 1 / kEdenCodeMax);
+  const float q = e4m3_below_464(quotient_by(a, s, inverse));
+  return q == 0 ? 1.0F : q;
 }
 
-// word(i): the random word of element i of the piece.
-template <class Word>
-MXCHECK_EITHER void quantize_group(const EdenWords& w, int first, int size, float s, const Word& word) {
-  float q[kEdenPiece / kEdenBlock];
-  double of_x = 0;
-  double of_both = 0;
-  for (int b = 0; b < size / kEdenBlock; ++b) {
-    const int begin = first + b * kEdenBlock;
-    const float a = float_of(amax_of(w, begin, kEdenBlock) << 16);
-    q[b] = e4m3_value_of(quotient(quotient(a, kEdenCodeMax), s));
-    if (q[b] == 0) q[b] = 1;
-    const float divisor = product(q[b], s);
-    for (int i = begin; i < begin + kEdenBlock; ++i) {
-      const float x = w.x(i);
-      const float code = code_value_of<false>(quotient(x, divisor), 1, 0);
-      w.set_code(i, code);
-      of_x += static_cast<double>(x) * static_cast<double>(x);
-      of_both += static_cast<double>(x) * static_cast<double>(product(code, q[b]));
+// A magnitude that BF16 holds as FP64, by integers: subnormal numbers and 0 become numbers below 2^-126.
+MXCHECK_EITHER double wide(float magnitude) {
+  return double_of(static_cast<std::uint64_t>((bits_of(magnitude) >> 3) + 0x38000000) << 32);
+}
+// c of a group, of the sums of x x and x code q by wide(). amax: its largest magnitude, finite. False where they do not
+// say.
+//
+// With a, q of the largest number, from 2^-54 on, what wide() adds is below 2^-50 of both sums: s is above 2^-66 then,
+// so that numbers below 2^-126 have the code 0, and the largest number's code is 2 or more. Unless all codes are 0, as
+// where q would be 0: then c does not matter.
+struct EdenSums {
+  double of_x;
+  double of_both;
+};
+MXCHECK_EITHER bool find_correction(const EdenSums& sums, std::uint32_t amax, float s, float& c) {
+  const double of_both = sums.of_both * static_cast<double>(s);
+  c = 1;
+  if (amax == 0 || sums.of_both < 0x1p-90 * static_cast<double>(float_of(amax << 16))) return true;
+  c = quotient(nearest_float(sums.of_x), nearest_float(of_both));
+  const bool in_range = amax >= (127U - 54) << 7 && amax <= (127U + 60) << 7;
+  return in_range && !is_unsure(sums.of_x) && !is_unsure(of_both);
+}
+
+// The same in integers. x(i): the numbers of a group of `size`, which are finite.
+template <class Numbers>
+MXCHECK_EITHER float exact_correction(const Numbers& x, int size, float s) {
+  WideSum squares, both;
+  clear(squares), clear(both);
+  for (int first = 0; first < size; first += kEdenBlock) {
+    std::uint32_t amax = 0;
+    for (int i = first; i < first + kEdenBlock; ++i) {
+      const std::uint32_t magnitude = bits_of(x(i)) >> 16 & 0x7FFF;
+      if (magnitude > amax) amax = magnitude;
+    }
+    const float q = eden_block_scale(amax, s);
+    const EdenDivisor by = eden_divisor(q, s);
+    for (int i = first; i < first + kEdenBlock; ++i) {
+      add(squares, x(i), x(i));
+      add(both, x(i), product(eden_code(magnitude_of(x(i)), by), q));
     }
   }
-  of_both *= static_cast<double>(s);
-  const float numerator = nearest_float(of_x);
-  const float denominator = nearest_float(of_both);
-  float c = denominator > 0 ? quotient(numerator, denominator) : 1.0F;
-  if (is_unsure(of_x) || is_unsure(of_both)) c = exact_correction(w, first, size, q, s);
-  for (int b = 0; b < size / kEdenBlock; ++b) {
-    const int begin = first + b * kEdenBlock;
-    const float scale = e4m3_by_word(product(q[b], c), word(begin));
-    for (int i = begin; i < begin + kEdenBlock; ++i) w.set_value(i, product(w.code(i), scale));
-  }
+  const float of_both = times(both, s);
+  return of_both > 0 ? quotient(times(squares, 1), of_both) : 1.0F;
 }
 
-template <class Word>
-MXCHECK_EITHER void quantize_rest(const EdenWords& w, int first, int count, float s, const Word& word) {
-  const float a = float_of(amax_of(w, first, count) << 16);
-  float q = e4m3_above(quotient(quotient(a, 6), s));
-  if (q == 0) q = 1;
-  const float divisor = product(q, s);
-  for (int i = first; i < first + count; ++i) {
-    const float code = code_value_of<true>(quotient(w.x(i), divisor), 1, word(i));
-    w.set_value(i, product(code, q));
-  }
-}
+// ---- Numbers in no group ----
 
-template <class Word>
-MXCHECK_EITHER void quantize_piece(const EdenWords& w, int count, float s, const Word& word) {
-  for (int first = 0; first < count;) {
-    const int size = group_at(first, count);
-    const int numbers = size != 0 ? size : count - first;
-    if (amax_of(w, first, numbers) >= kInfinityBf16) {
-      set_nan(w, first, numbers);
-    } else if (size != 0) {
-      quantize_group(w, first, size, s, word);
-    } else {
-      quantize_rest(w, first, numbers, s, word);
-    }
-    first += numbers;
-  }
+// The value of x(i), of up to 15 numbers of the largest magnitude amax, by its word.
+MXCHECK_EITHER float eden_rest_scale(std::uint32_t amax, float s) {
+  const float q = e4m3_above(quotient(quotient(float_of(amax << 16), 6), s));
+  return q == 0 ? 1.0F : q;
+}
+MXCHECK_EITHER float eden_rest_value(float x, float q, float s, std::uint32_t word) {
+  return product(code_value_of<true>(quotient(x, product(q, s)), 1, word), q);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,6 +1,7 @@
-// Operands in NVFP4 in two kernels: the amax of the matrix, with the rotation where there is one, and the values. A
-// thread has 16 elements of a row, 16 rows of two columns, or a line of a square of 16 x 16, whose errors under Four
-// Over Six are added in order.
+// Operands in NVFP4 in two kernels: the amax of the matrix, and the values. A rotation is done in both: its sums are
+// cheaper than writing and reading what it gives. A thread has 16 elements of a row, 16 rows of two columns, or a row
+// of a square of 16 x 16. Lines whose numbers are out of the ordinary, one in thousands, take the way of
+// two_level_lines.cuh.
 
 #include "kernels/sm90/moe/two_level.h"
 
@@ -8,118 +9,19 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/sm90/common/philox.cuh"
-#include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/moe/two_level_values.cuh"
+#include "kernels/sm90/moe/two_level_lines.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kSide = 16;
+constexpr int kThreads = kTwoLevelThreads;
+constexpr int kLinesOfThread = 4;    // one after another, along rows
+constexpr int kSquaresOfThread = 2;  // likewise
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
-struct Launch {
-  TwoLevelJob job;
-  unsigned expert_tiles = 0;  // where experts are of expert_rows rows
-};
-
-// ---- Places ----
-
-// Lines of 16 elements, or fewer at an edge: of a row, or of a column.
-struct Line {
-  std::int64_t row = 0;  // of its first element
-  std::int64_t col = 0;
-  int count = 0;
-};
-
-__device__ __forceinline__ bool find_rows(const Launch& launch, RowTile& tile) {
-  const TwoLevelJob& job = launch.job;
-  const unsigned t = blockIdx.x;
-  if (job.expert_rows == 0) return find_tile(job.rows, t, kTileRows, tile);
-  if (job.rows.header != nullptr && job.rows.header->status != MXCHECK_OK) return false;
-  const std::int64_t begin = std::int64_t{t % launch.expert_tiles} * kTileRows;
-  tile.first = static_cast<std::int32_t>(t / launch.expert_tiles * job.expert_rows + begin);
-  tile.rows = static_cast<std::int32_t>(min(std::int64_t{kTileRows}, job.expert_rows - begin));
-  return true;
-}
-
-__device__ __forceinline__ std::int64_t item_of_thread() { return std::int64_t{blockIdx.y} * kThreads + threadIdx.x; }
-__device__ __forceinline__ int line_count(std::int64_t rest) {
-  return static_cast<int>(min(std::int64_t{kSide}, rest));
-}
-
-// x, of which row i of the matrix is a row.
-struct Source {
-  const std::uint16_t* x;
-  const std::int32_t* index;
-  std::int64_t cols;
-
-  __device__ __forceinline__ const std::uint16_t* at(std::int64_t row, std::int64_t col) const {
-    const std::int64_t from = index == nullptr ? row : __ldg(index + row);
-    return x + from * cols + col;
-  }
-};
-
-using Words = std::uint32_t[kSide];  // BF16, one in each; zeros past the line's end
-
-// Columns are a multiple of 8: a line has 8 elements or 16.
-__device__ __forceinline__ void load_row(const std::uint16_t* from, int count, Words& words) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    uint4 v{0, 0, 0, 0};
-    if (count > half * 8) v = __ldg(reinterpret_cast<const uint4*>(from) + half);
-    const std::uint32_t pairs[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      words[half * 8 + 2 * i] = pairs[i] & 0xFFFF;
-      words[half * 8 + 2 * i + 1] = pairs[i] >> 16;
-    }
-  }
-}
-__device__ __forceinline__ void store_row(std::uint16_t* to, int count, const Words& words) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (count <= half * 8) return;
-    std::uint32_t pairs[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = words[half * 8 + 2 * i] | words[half * 8 + 2 * i + 1] << 16;
-    reinterpret_cast<uint4*>(to)[half] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-  }
-}
-
-// Two columns beside each other.
-__device__ __forceinline__ void load_columns(const Source& source, const Line& line, Words (&words)[2]) {
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    std::uint32_t two = 0;
-    if (i < line.count) two = __ldg(reinterpret_cast<const std::uint32_t*>(source.at(line.row + i, line.col)));
-    words[0][i] = two & 0xFFFF, words[1][i] = two >> 16;
-  }
-}
-__device__ __forceinline__ void store_columns(std::uint16_t* to, std::int64_t cols, const Line& line,
-                                              const Words (&words)[2]) {
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    if (i < line.count)
-      *reinterpret_cast<std::uint32_t*>(to + (line.row + i) * cols + line.col) = words[0][i] | words[1][i] << 16;
-  }
-}
-
-// ---- Numbers ----
-
-// The largest magnitude, as a number of bits: a NaN is above all numbers, and does not count where it is dropped.
-__device__ __forceinline__ std::uint32_t amax_of(const Words& words, bool drops_nan) {
-  std::uint32_t amax = 0;
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    const std::uint32_t magnitude = words[i] & 0x7FFF;
-    if (!(drops_nan && magnitude > kInfinityBf16)) amax = max(amax, magnitude);
-  }
-  return amax;
-}
+// ---- Amax ----
 
 // A matrix's amax, of all threads of the block; those without elements have 0. Most warps find a larger one there, and
 // do not wait for their turn.
@@ -128,261 +30,343 @@ __device__ __forceinline__ void add_amax(std::uint32_t* to, std::uint32_t amax) 
   if (threadIdx.x % 32 == 0 && amax > *static_cast<volatile std::uint32_t*>(to)) atomicMax(to, amax);
 }
 
-// A scale and the values under it: code * b, exact. The FP32 of an x is its BF16 word, shifted.
-struct Encoder {
-  float b;
-  float factor;
+// ---- Values of words of two numbers ----
+//
+// The halves of all words are one block, or, down, one each: rows of two columns.
 
-  template <bool kStochastic>
-  __device__ __forceinline__ float value(std::uint32_t word, std::uint32_t random) const {
-    const float x = float_of(word << 16);
-    if (is_nan(b)) return b;
-    return product(is_nan(x) ? 6.0F : code_value_of<kStochastic>(x, factor, random), b);
-  }
+// A block's scales under Four Over Six; easy: its codes need not be found by the definition. The tensor's scale is
+// near_one.
+struct BothScales {
+  NearScale four, six;
+  SixOrFour near_four, near_six;
+  float largest;
+  bool alike;
+  bool easy;
 };
-__device__ __forceinline__ Encoder encoder_of(bool four_over_six, const TensorScale& outer, float b) {
-  return {b, factor_of(four_over_six, outer, b)};
+__device__ __forceinline__ BothScales both_scales(const TensorScale& outer, std::uint32_t amax) {
+  BothScales s;
+  s.four = near_scale_of(true, outer, amax, 1.5F), s.six = near_scale_of(true, outer, amax, 1);
+  s.near_four = six_or_four(s.four.b, s.four.factor, outer.unit);
+  s.near_six = six_or_four(s.six.b, s.six.factor, outer.unit);
+  s.largest = float_of(amax << 16);
+  s.alike = s.four.b == s.six.b;  // 0
+  s.easy = s.alike || is_ordinary(outer.amax, s.largest, s.near_four, s.near_six);
+  return s;
 }
 
-// A line by its values, `step` from one element to the next.
-template <bool kStochastic>
-__device__ __forceinline__ void encode(const TwoLevelJob& job, const Encoder& encoder, const Line& line,
-                                       std::int64_t step, Words& words) {
-  const std::int64_t first = line.row * job.cols + line.col;
+// Codes under both scales, and what comes near the sums of their squared errors in either half.
+template <int kCount>
+struct NearCodes {
+  std::uint32_t four[kCount], six[kCount];
+  float of_four[2] = {}, of_six[2] = {};
+};
+template <int kCount>
+__device__ __forceinline__ void find_near(const std::uint32_t (&words)[kCount], const BothScales& lower,
+                                          const BothScales& upper, NearCodes<kCount>& near) {
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    std::uint32_t random = 0;
-    if constexpr (kStochastic) {
-      const auto at = static_cast<std::uint64_t>(first + i * step);
-      random = philox_word(job.random.seed, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32),
-                           job.random.stream, job.random.step);
-    }
-    words[i] = to_bf16x2(encoder.value<kStochastic>(words[i], random), 0) & 0xFFFF;
+  for (int i = 0; i < kCount; ++i) {
+    const float low = magnitude_of(lower_of(words[i])), high = magnitude_of(upper_of(words[i]));
+    near.four[i] =
+        packed(add_near(low, lower.near_four, near.of_four[0]), add_near(high, upper.near_four, near.of_four[1]));
+    near.six[i] = packed(add_near(low, lower.near_six, near.of_six[0]), add_near(high, upper.near_six, near.of_six[1]));
   }
 }
 
-// The squares of a line's errors under a scale.
-__device__ __forceinline__ void errors_of(const Words& words, const Encoder& encoder, const TensorScale& outer,
-                                          float (&errors)[kSide]) {
+template <int kCount>
+__device__ __forceinline__ void choose(const NearCodes<kCount>& near, std::uint32_t fours, const BothScales& lower,
+                                       const BothScales& upper, std::uint32_t (&words)[kCount]) {
+  const std::uint32_t b = (fours & packed(lower.four.b, upper.four.b)) | (~fours & packed(lower.six.b, upper.six.b));
 #pragma unroll
-  for (int i = 0; i < kSide; ++i)
-    errors[i] = squared_error(float_of(words[i] << 16), encoder.value<false>(words[i], 0), outer.amax);
-}
-__device__ __forceinline__ float sum_in_order(float sum, const float (&errors)[kSide], int count) {
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    if (i < count) sum = sum_of(sum, errors[i]);
-  }
-  return sum;
+  for (int i = 0; i < kCount; ++i) words[i] = value_of((fours & near.four[i]) | (~fours & near.six[i]), b, words[i]);
 }
 
-// The encoder of a block that is one line.
-template <bool kFourOverSix>
-__device__ __forceinline__ Encoder encoder_of_line(const TensorScale& outer, const Words& words, int count) {
-  const std::uint32_t amax = amax_of(words, !kFourOverSix);
-  const Encoder six = encoder_of(kFourOverSix, outer, block_scale_of(kFourOverSix, outer, amax, 1));
-  if constexpr (!kFourOverSix) return six;
-  const Encoder four = encoder_of(true, outer, block_scale_of(true, outer, amax, 1.5F));
-  float errors[kSide];
-  errors_of(words, four, outer, errors);
-  const float of_four = sum_in_order(0, errors, count);
-  errors_of(words, six, outer, errors);
-  return of_four < sum_in_order(0, errors, count) ? four : six;
+__device__ __forceinline__ Stretch choice_of(const BothScales& scales, float of_four, float of_six, int n) {
+  return scales.alike ? Stretch::six : stretch_of(scales.largest, of_four, of_six, n);
+}
+
+// Values in place. False where the definition's way is needed.
+template <bool kDown, int kCount>
+__device__ __forceinline__ bool round_four_over_six(const TensorScale& outer, std::uint32_t (&words)[kCount]) {
+  if (!outer.near_one) return false;
+  const std::uint32_t amax = amax_of_pairs(words);
+  NearCodes<kCount> near;
+  if constexpr (kDown) {
+    const BothScales lower = both_scales(outer, amax & 0xFFFF), upper = both_scales(outer, amax >> 16);
+    if (!lower.easy || !upper.easy) return false;
+    find_near(words, lower, upper, near);
+    const Stretch left = choice_of(lower, near.of_four[0], near.of_six[0], kSide);
+    const Stretch right = choice_of(upper, near.of_four[1], near.of_six[1], kSide);
+    if (left == Stretch::by_definition || right == Stretch::by_definition) return false;
+    choose(near, (left == Stretch::four ? 0xFFFF : 0) | (right == Stretch::four ? 0xFFFF0000 : 0), lower, upper, words);
+  } else {
+    const BothScales scales = both_scales(outer, amax_of_both(amax));
+    if (!scales.easy) return false;
+    find_near(words, scales, scales, near);
+    const Stretch stretch =
+        choice_of(scales, sum_of(near.of_four[0], near.of_four[1]), sum_of(near.of_six[0], near.of_six[1]), kSide);
+    if (stretch == Stretch::by_definition) return false;
+    choose(near, stretch == Stretch::four ? 0xFFFFFFFF : 0, scales, scales, words);
+  }
+  return true;
+}
+
+// nvfp4_te: the scales of both halves.
+template <bool kDown>
+__device__ __forceinline__ void find_scales(const TensorScale& outer, std::uint32_t amax, NearScale (&scales)[2]) {
+  scales[0] = near_scale_of(false, outer, kDown ? amax & 0xFFFF : amax_of_both(amax), 1);
+  scales[1] = kDown ? near_scale_of(false, outer, amax >> 16, 1) : scales[0];
+}
+
+template <int kCount>
+__device__ __forceinline__ void round_to_nearest(const NearScale (&scales)[2], std::uint32_t (&words)[kCount]) {
+  const std::uint32_t b = packed(scales[0].b, scales[1].b);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const float lower = product(magnitude_of(lower_of(words[i])), scales[0].factor);
+    const float upper = product(magnitude_of(upper_of(words[i])), scales[1].factor);
+    words[i] = value_of(packed(e2m1_below_7(lower), e2m1_below_7(upper)), b, words[i]);
+  }
+}
+
+// By the words of element `first` and the next one, and so on, `step` from a word to the next. False where elements'
+// upper words are not alike, or a number is NaN.
+template <bool kDown, int kCount>
+__device__ __forceinline__ bool round_by_words(const TwoLevelLaunch& launch, const TensorScale& outer,
+                                               std::int64_t first, std::int64_t step, std::uint32_t (&words)[kCount]) {
+  const std::uint32_t amax = amax_of_pairs(words);
+  const auto upper_word = [](std::int64_t i) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(i) >> 32);
+  };
+  if (!outer.near_one || amax_of_both(amax) > kInfinityBf16 || upper_word(first) != upper_word(first + kCount * step))
+    return false;
+  const PhiloxSeries series =
+      philox_series(launch.keys, upper_word(first), launch.job.random.stream, launch.job.random.step);
+  NearScale scales[2];
+  find_scales<kDown>(outer, amax, scales);
+  const std::uint32_t b = packed(scales[0].b, scales[1].b);
+  const std::uint64_t further = philox_product(static_cast<std::uint32_t>(step));
+  std::uint64_t at = philox_product(static_cast<std::uint32_t>(first));
+#pragma unroll
+  for (int i = 0; i < kCount; ++i, at += further) {
+    const float lower = product(magnitude_of(lower_of(words[i])), scales[0].factor);
+    const float upper = product(magnitude_of(upper_of(words[i])), scales[1].factor);
+    const float low = e2m1_by_word(lower, philox_words(launch.keys, series, at).w[0]);
+    const float high = e2m1_by_word(upper, philox_words(launch.keys, series, at + philox_product(1)).w[0]);
+    words[i] = value_of(packed(low, high), b, words[i]);
+  }
+  return true;
+}
+
+template <bool kFourOverSix, bool kStochastic, bool kDown, int kCount>
+__device__ __forceinline__ bool round_words(const TwoLevelLaunch& launch, const TensorScale& outer, const Line& line,
+                                            std::uint32_t (&words)[kCount]) {
+  if constexpr (kFourOverSix) {
+    return round_four_over_six<kDown>(outer, words);
+  } else if constexpr (kStochastic) {
+    return round_by_words<kDown>(launch, outer, line.row * launch.job.cols + line.col, kDown ? launch.job.cols : 2,
+                                 words);
+  } else {
+    const std::uint32_t amax = amax_of_pairs(words);
+    NearScale scales[2];
+    find_scales<kDown>(outer, amax, scales);
+    const float low = float_of((kDown ? amax & 0xFFFF : amax_of_both(amax)) << 16), high = upper_of(amax);
+    if (!outer.near_one || !(product(low, scales[0].factor) < 7)) return false;
+    if (kDown && !(product(high, scales[1].factor) < 7)) return false;
+    round_to_nearest(scales, words);
+    return true;
+  }
 }
 
 // ---- Rows ----
 
-__device__ __forceinline__ bool find_row(const RowTile& tile, std::int64_t cols, Line& line) {
-  const std::int64_t across = (cols + kSide - 1) / kSide;
-  const std::int64_t row = item_of_thread() / across;
-  if (row >= tile.rows) return false;
-  line.row = tile.first + row, line.col = item_of_thread() % across * kSide;
-  line.count = line_count(cols - line.col);
-  return true;
-}
-
-__global__ void __launch_bounds__(kThreads) amax_of_rows(const __grid_constant__ Launch launch) {
+__global__ void __launch_bounds__(kThreads) amax_of_rows(const __grid_constant__ TwoLevelLaunch launch) {
   const TwoLevelJob& job = launch.job;
   RowTile tile;
   if (!find_rows(launch, tile)) return;
-  Line line;
-  std::uint32_t amax = 0;
-  if (find_row(tile, job.cols, line)) {
-    Words words;
-    load_row(Source{job.x, job.index, job.cols}.at(line.row, line.col), line.count, words);
-    amax = amax_of(words, !job.rule.four_over_six);
+  RowWords words[kLinesOfThread];
+  Items items(blockIdx.x * (kThreads * kLinesOfThread) + threadIdx.x, job.cols, kThreads);
+#pragma unroll
+  for (int k = 0; k < kLinesOfThread; ++k, items.next()) {
+    Line line;
+    const bool is_there = find_row(tile, job.cols, items, line);
+    load_row(is_there ? source_at(job, line.row, line.col) : nullptr, line.count, words[k]);
   }
+  std::uint32_t amax = 0;
+#pragma unroll
+  for (int k = 0; k < kLinesOfThread; ++k) amax = max(amax, amax_that_counts(words[k], !job.rule.four_over_six));
   add_amax(job.amax, amax);
 }
 
 template <bool kFourOverSix, bool kStochastic>
-__global__ void __launch_bounds__(kThreads) quantize_rows(const __grid_constant__ Launch launch) {
+__global__ void __launch_bounds__(kThreads, kFourOverSix ? 4 : 0)
+    quantize_rows(const __grid_constant__ TwoLevelLaunch launch) {
   const TwoLevelJob& job = launch.job;
   RowTile tile;
-  Line line;
-  if (!find_rows(launch, tile) || !find_row(tile, job.cols, line)) return;
-  Words words;
-  load_row(Source{job.x, job.index, job.cols}.at(line.row, line.col), line.count, words);
+  if (!find_rows(launch, tile)) return;
   const TensorScale outer = tensor_scale_of(kFourOverSix, *job.amax);
-  encode<kStochastic>(job, encoder_of_line<kFourOverSix>(outer, words, line.count), line, 1, words);
-  store_row(job.values + line.row * job.cols + line.col, line.count, words);
+  Items items(blockIdx.x * (kThreads * kLinesOfThread) + threadIdx.x, job.cols, kThreads);
+  RowWords words, next;
+  Line line;
+  if (!find_row(tile, job.cols, items, line)) return;
+  load_row(source_at(job, line.row, line.col), line.count, words);
+#pragma unroll 1
+  for (int k = 1;; ++k) {
+    items.next();
+    Line following;
+    const bool goes_on = k < kLinesOfThread && find_row(tile, job.cols, items, following);
+    if (goes_on) load_row(source_at(job, following.row, following.col), following.count, next);
+    if (round_words<kFourOverSix, kStochastic, false>(launch, outer, line, words)) {
+      store_row(job.values + line.row * job.cols + line.col, line.count, words);
+    } else {
+      write_by_definition<kFourOverSix, kStochastic>(launch, line);
+    }
+    if (!goes_on) return;
+    line = following;
+#pragma unroll
+    for (int i = 0; i < kSide / 2; ++i) words[i] = next[i];
+  }
 }
 
 // ---- Columns ----
 
-// Two columns of 16 rows.
-__device__ __forceinline__ bool find_columns(const RowTile& tile, std::int64_t cols, Line& line) {
-  const std::int64_t across = cols / 2;
-  const std::int64_t row = item_of_thread() / across * kSide;
-  if (row >= tile.rows) return false;
-  line.row = tile.first + row, line.col = item_of_thread() % across * 2;
-  line.count = line_count(tile.rows - row);
-  return true;
-}
-
-// 16 rows of a column: butterflies of FP32 sums, times 1 / 4, to BF16.
-__device__ __forceinline__ void rotate(Words& words) {
-  constexpr std::uint32_t kSigns = 0xD7E8;  // bit i: element i changes its sign
-  float y[kSide];
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) y[i] = float_of((words[i] ^ (kSigns >> i & 1U) << 15) << 16);
-#pragma unroll
-  for (int h = 1; h < kSide; h *= 2) {
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) {
-      if ((i & h) != 0) continue;
-      const float sum = sum_of(y[i], y[i + h]);
-      y[i + h] = sum_of(y[i], -y[i + h]);
-      y[i] = sum;
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) words[i] = to_bf16x2(product(y[i], 0.25F), 0) & 0xFFFF;
-}
-
-// The amax of x, or of x rotated, which is written; fewer than 16 rows stay as they are.
+// Two columns, rotated where they have 16 rows.
 template <bool kRotates>
-__global__ void __launch_bounds__(kThreads) amax_of_columns(const __grid_constant__ Launch launch) {
+__device__ __forceinline__ void load_columns(const TwoLevelJob& job, const Line& line, PairWords& words) {
+  load_pairs(job, line, words);
+  if constexpr (kRotates) {
+    if (line.count == kSide) rotate_pairs(words);
+  }
+}
+
+template <bool kRotates>
+__global__ void __launch_bounds__(kThreads) amax_of_columns(const __grid_constant__ TwoLevelLaunch launch) {
   const TwoLevelJob& job = launch.job;
   RowTile tile;
   if (!find_rows(launch, tile)) return;
   Line line;
   std::uint32_t amax = 0;
   if (find_columns(tile, job.cols, line)) {
-    Words words[2];
-    load_columns({job.x, job.index, job.cols}, line, words);
-    if constexpr (kRotates) {
-      if (line.count == kSide) rotate(words[0]), rotate(words[1]);
-      store_columns(job.rotated, job.cols, line, words);
-    }
-    amax = max(amax_of(words[0], !job.rule.four_over_six), amax_of(words[1], !job.rule.four_over_six));
+    PairWords words;
+    load_columns<kRotates>(job, line, words);
+    amax = amax_that_counts(words, !job.rule.four_over_six);
   }
   add_amax(job.amax, amax);
 }
 
-template <bool kFourOverSix, bool kStochastic>
-__global__ void __launch_bounds__(kThreads) quantize_columns(const __grid_constant__ Launch launch) {
+template <bool kFourOverSix, bool kStochastic, bool kRotates>
+__global__ void __launch_bounds__(kThreads, kFourOverSix ? 3 : 0)
+    quantize_columns(const __grid_constant__ TwoLevelLaunch launch) {
   const TwoLevelJob& job = launch.job;
   RowTile tile;
   Line line;
   if (!find_rows(launch, tile) || !find_columns(tile, job.cols, line)) return;
-  Words words[2];
-  load_columns(job.rule.rotates ? Source{job.rotated, nullptr, job.cols} : Source{job.x, job.index, job.cols}, line,
-               words);
+  PairWords words;
+  load_columns<kRotates>(job, line, words);
   const TensorScale outer = tensor_scale_of(kFourOverSix, *job.amax);
-#pragma unroll
-  for (int c = 0; c < 2; ++c) {
-    const Encoder encoder = encoder_of_line<kFourOverSix>(outer, words[c], line.count);
-    encode<kStochastic>(job, encoder, {line.row, line.col + c, line.count}, job.cols, words[c]);
+  if (!round_words<kFourOverSix, kStochastic, true>(launch, outer, line, words)) {
+    write_by_definition<kFourOverSix, kStochastic>(launch, line);
+    return write_by_definition<kFourOverSix, kStochastic>(launch, {line.row, line.col + 1, line.count, true});
   }
-  store_columns(job.values, job.cols, line, words);
+  store_pairs(job, line, words);
 }
 
-// ---- Squares: 16 threads, a line each, of a row, or of a column where errors are added by columns ----
+// ---- Squares: eight lanes ----
 
-struct Square {
-  Line line;
-  int lines = 0;  // with elements
-  int number = 0;
-  bool by_columns = false;
+constexpr int kLanesOfSquare = 8;
+constexpr int kPieces = kSide * 2 / kLanesOfSquare;
+static_assert(kThreads / kLanesOfSquare * kSquaresOfThread * kSide == kThreads * kLinesOfThread);  // of one grid
+using SquareWords = std::uint32_t[kPieces * 4];
 
-  __device__ __forceinline__ bool has_line() const { return number < lines; }
+// A thread has 8 elements of every fourth row, neighbouring lanes those beside them: which ones does not matter.
+struct Pieces {
+  std::int64_t first;  // of job.x and job.values
+  std::int64_t step;
+  int rows;  // of the square from the first on
 };
-__device__ __forceinline__ Square find_square(const RowTile& tile, std::int64_t cols, bool by_columns) {
-  Square s;
-  const std::int64_t across = (cols + kSide - 1) / kSide;
-  const std::int64_t square = item_of_thread() / kSide;
-  const std::int64_t row = square / across * kSide;
-  const std::int64_t col = square % across * kSide;
-  if (row >= tile.rows) return s;
-  const int rows = line_count(tile.rows - row);
-  const int columns = line_count(cols - col);
-  s.number = static_cast<int>(threadIdx.x) % kSide;
-  s.by_columns = by_columns, s.lines = by_columns ? columns : rows;
-  s.line = {tile.first + row + (by_columns ? 0 : s.number), col + (by_columns ? s.number : 0),
-            by_columns ? rows : columns};
-  return s;
+__device__ __forceinline__ Pieces pieces_of(const TwoLevelJob& job, const Square& square) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanesOfSquare;
+  const int col = lane % 2 * 8;
+  return {(square.row + lane / 2) * job.cols + square.col + col, 4 * job.cols,
+          col < square.cols ? square.rows - lane / 2 : 0};
 }
-
-__device__ __forceinline__ void load_line(const TwoLevelJob& job, const Square& s, Words& words) {
-  const std::uint16_t* const from = job.x + s.line.row * job.cols + s.line.col;
-  if (s.has_line() && !s.by_columns) return load_row(from, s.line.count, words);
+__device__ __forceinline__ void load_pieces(const std::uint16_t* x, const Pieces& pieces, SquareWords& words) {
+  x += pieces.first;
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) words[i] = s.has_line() && i < s.line.count ? __ldg(from + i * job.cols) : 0;
+  for (int i = 0; i < kPieces; ++i, x += pieces.step) {
+    uint4 v{0, 0, 0, 0};
+    if (4 * i < pieces.rows) v = __ldg(reinterpret_cast<const uint4*>(x));
+    words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
+  }
 }
-__device__ __forceinline__ void store_line(const TwoLevelJob& job, const Square& s, const Words& words) {
-  std::uint16_t* const to = job.values + s.line.row * job.cols + s.line.col;
-  if (!s.has_line()) return;
-  if (!s.by_columns) return store_row(to, s.line.count, words);
+__device__ __forceinline__ void store_pieces(std::uint16_t* to, const Pieces& pieces, const SquareWords& words) {
+  to += pieces.first;
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    if (i < s.line.count) to[i * job.cols] = static_cast<std::uint16_t>(words[i]);
+  for (int i = 0; i < kPieces; ++i, to += pieces.step) {
+    const std::uint32_t* const w = words + 4 * i;
+    if (4 * i < pieces.rows) *reinterpret_cast<uint4*>(to) = make_uint4(w[0], w[1], w[2], w[3]);
   }
 }
 
-__global__ void __launch_bounds__(kThreads) amax_of_squares(const __grid_constant__ Launch launch) {
-  RowTile tile;
-  if (!find_rows(launch, tile)) return;
-  Words words;
-  load_line(launch.job, find_square(tile, launch.job.cols, false), words);
-  add_amax(launch.job.amax, amax_of(words, !launch.job.rule.four_over_six));
+__device__ __forceinline__ float sum_of_square(float sum) {
+#pragma unroll
+  for (int h = 1; h < kLanesOfSquare; h *= 2) sum = sum_of(sum, __shfl_xor_sync(kAllLanes, sum, h));
+  return sum;
 }
 
-// The sum of a square's errors, line after line: each takes the sum of those before it.
-__device__ __forceinline__ float sum_of_lines(const float (&errors)[kSide], const Square& s) {
-  const int base = static_cast<int>(threadIdx.x) % 32 / kSide * kSide;
-  float sum = 0;
+// Values in place. False where the definition's way is needed. All threads of a warp.
+template <bool kFourOverSix>
+__device__ __forceinline__ bool round_square(const TensorScale& outer, SquareWords& words) {
+  const std::uint32_t amax = largest_of(amax_of_both(amax_of_pairs(words)), kLanesOfSquare);
+  if constexpr (kFourOverSix) {
+    const BothScales scales = both_scales(outer, amax);
+    NearCodes<kPieces * 4> near;
+    find_near(words, scales, scales, near);
+    const float of_four = sum_of_square(sum_of(near.of_four[0], near.of_four[1]));
+    const float of_six = sum_of_square(sum_of(near.of_six[0], near.of_six[1]));
+    const Stretch stretch = choice_of(scales, of_four, of_six, kSide * kSide);
+    choose(near, stretch == Stretch::four ? 0xFFFFFFFF : 0, scales, scales, words);
+    return outer.near_one && scales.easy && stretch != Stretch::by_definition;
+  } else {
+    const NearScale scale = near_scale_of(false, outer, amax, 1);
+    round_to_nearest({scale, scale}, words);
+    return outer.near_one && product(float_of(amax << 16), scale.factor) < 7;
+  }
+}
+
+// The squares of a warp that need the definition's way, two of them at once by 16 lanes each. All threads of a warp.
+template <bool kFourOverSix>
+__device__ __noinline__ void write_squares(const TwoLevelLaunch& launch, const RowTile& tile, unsigned first,
+                                           unsigned left) {
+  constexpr int kSquares = 32 / kLanesOfSquare;
 #pragma unroll 1
-  for (int k = 0; k < kSide; ++k) {
-    const float before = __shfl_sync(0xFFFFFFFF, sum, base + max(k - 1, 0));
-    if (s.number == k && s.has_line()) sum = sum_in_order(k == 0 ? 0.0F : before, errors, s.line.count);
+  for (int k = 0; k < kSquares; k += 2) {
+    const int mine = k + static_cast<int>(threadIdx.x) % 32 / kSide;
+    const bool writes = (left >> (mine * kLanesOfSquare) & 1U) != 0;
+    const Items items(first + static_cast<unsigned>(mine), launch.job.cols, 1);
+    write_square_by_definition<kFourOverSix>(launch, find_square(tile, launch.job.cols, items), writes);
   }
-  return __shfl_sync(0xFFFFFFFF, sum, base + max(s.lines - 1, 0));
 }
 
 template <bool kFourOverSix>
-__global__ void __launch_bounds__(kThreads) quantize_squares(const __grid_constant__ Launch launch) {
+__global__ void __launch_bounds__(kThreads, kFourOverSix ? 3 : 0)
+    quantize_squares(const __grid_constant__ TwoLevelLaunch launch) {
   const TwoLevelJob& job = launch.job;
   RowTile tile;
   if (!find_rows(launch, tile)) return;
-  const Square s = find_square(tile, job.cols, kFourOverSix && job.by_columns);
-  Words words;
-  load_line(job, s, words);
-  std::uint32_t amax = amax_of(words, !kFourOverSix);
-#pragma unroll
-  for (int h = 1; h < kSide; h *= 2) amax = max(amax, __shfl_xor_sync(0xFFFFFFFF, amax, h));
   const TensorScale outer = tensor_scale_of(kFourOverSix, *job.amax);
-  Encoder encoder = encoder_of(kFourOverSix, outer, block_scale_of(kFourOverSix, outer, amax, 1));
-  if constexpr (kFourOverSix) {
-    const Encoder four = encoder_of(true, outer, block_scale_of(true, outer, amax, 1.5F));
-    float errors[kSide];
-    errors_of(words, four, outer, errors);
-    const float of_four = sum_of_lines(errors, s);
-    errors_of(words, encoder, outer, errors);
-    if (of_four < sum_of_lines(errors, s)) encoder = four;
+  constexpr unsigned kSquares = kThreads / kLanesOfSquare;
+  unsigned first = blockIdx.x * (kSquares * kSquaresOfThread) + threadIdx.x / kLanesOfSquare;
+  Items items(first, job.cols, kSquares);
+#pragma unroll 1
+  for (int k = 0; k < kSquaresOfThread; ++k, items.next(), first += kSquares) {
+    const Pieces pieces = pieces_of(job, find_square(tile, job.cols, items));
+    SquareWords words;
+    load_pieces(job.x, pieces, words);
+    const bool found = round_square<kFourOverSix>(outer, words);
+    if (found) store_pieces(job.values, pieces, words);
+    const unsigned left = __ballot_sync(kAllLanes, !found);
+    if (left != 0) write_squares<kFourOverSix>(launch, tile, first - threadIdx.x % 32 / kLanesOfSquare, left);
   }
-  encode<false>(job, encoder, s.line, 1, words);
-  store_line(job, s, words);
 }
 
 // ---- Alpha ----
@@ -397,40 +381,42 @@ __global__ void make_alpha(const __grid_constant__ AlphaJob job) {
 
 // ---- Launches ----
 
-void start_rows(const Launch& launch, const dim3& grid, cudaStream_t stream) {
+struct Grids {
+  dim3 columns;
+  dim3 rows;  // also of squares
+};
+
+void start_rows(const TwoLevelLaunch& launch, const Grids& grids, cudaStream_t stream) {
   const TwoLevelRule& rule = launch.job.rule;
-  amax_of_rows<<<grid, kThreads, 0, stream>>>(launch);
+  amax_of_rows<<<grids.rows, kThreads, 0, stream>>>(launch);
   if (rule.four_over_six) {
-    quantize_rows<true, false><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_rows<true, false><<<grids.rows, kThreads, 0, stream>>>(launch);
   } else if (rule.stochastic) {
-    quantize_rows<false, true><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_rows<false, true><<<grids.rows, kThreads, 0, stream>>>(launch);
   } else {
-    quantize_rows<false, false><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_rows<false, false><<<grids.rows, kThreads, 0, stream>>>(launch);
   }
 }
 
-void start_columns(const Launch& launch, const dim3& grid, cudaStream_t stream) {
+template <bool kRotates>
+void start_columns(const TwoLevelLaunch& launch, const dim3& grid, cudaStream_t stream) {
   const TwoLevelRule& rule = launch.job.rule;
-  if (rule.rotates) {
-    amax_of_columns<true><<<grid, kThreads, 0, stream>>>(launch);
-  } else {
-    amax_of_columns<false><<<grid, kThreads, 0, stream>>>(launch);
-  }
+  amax_of_columns<kRotates><<<grid, kThreads, 0, stream>>>(launch);
   if (rule.four_over_six) {
-    quantize_columns<true, false><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_columns<true, false, kRotates><<<grid, kThreads, 0, stream>>>(launch);
   } else if (rule.stochastic) {
-    quantize_columns<false, true><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_columns<false, true, kRotates><<<grid, kThreads, 0, stream>>>(launch);
   } else {
-    quantize_columns<false, false><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_columns<false, false, kRotates><<<grid, kThreads, 0, stream>>>(launch);
   }
 }
 
-void start_squares(const Launch& launch, const dim3& grid, cudaStream_t stream) {
-  amax_of_squares<<<grid, kThreads, 0, stream>>>(launch);
+void start_squares(const TwoLevelLaunch& launch, const Grids& grids, cudaStream_t stream) {
+  amax_of_rows<<<grids.rows, kThreads, 0, stream>>>(launch);
   if (launch.job.rule.four_over_six) {
-    quantize_squares<true><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_squares<true><<<grids.rows, kThreads, 0, stream>>>(launch);
   } else {
-    quantize_squares<false><<<grid, kThreads, 0, stream>>>(launch);
+    quantize_squares<false><<<grids.rows, kThreads, 0, stream>>>(launch);
   }
 }
 
@@ -459,12 +445,18 @@ cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream) {
   const bool rotates_others = job.rule.rotates && job.blocks != TwoLevelBlocks::columns;
   const bool rounds_others = job.rule.stochastic && (job.rule.four_over_six || job.blocks == TwoLevelBlocks::squares);
   if (tiles > kMost || across > kMostAcross || rotates_others || rounds_others) return cudaErrorInvalidValue;
-  const Launch launch{job, static_cast<unsigned>(expert_tiles)};
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(across));
+  const TwoLevelLaunch launch{job, philox_keys(job.random.seed), tiles, static_cast<unsigned>(expert_tiles)};
+  const Grids grids{grid_of_tiles(tiles, across), grid_of_tiles(tiles, divide_up(across, kLinesOfThread))};
   switch (job.blocks) {
-    case TwoLevelBlocks::rows: start_rows(launch, grid, stream); break;
-    case TwoLevelBlocks::columns: start_columns(launch, grid, stream); break;
-    case TwoLevelBlocks::squares: start_squares(launch, grid, stream); break;
+    case TwoLevelBlocks::rows: start_rows(launch, grids, stream); break;
+    case TwoLevelBlocks::columns:
+      if (job.rule.rotates) {
+        start_columns<true>(launch, grids.columns, stream);
+      } else {
+        start_columns<false>(launch, grids.columns, stream);
+      }
+      break;
+    case TwoLevelBlocks::squares: start_squares(launch, grids, stream); break;
   }
   return cudaGetLastError();
 }

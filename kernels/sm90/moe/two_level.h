@@ -40,12 +40,11 @@ struct TwoLevelJob {
   bool by_columns = false;  // squares: the errors of nvfp4_46 are added column by column, as the GEMM reads W^T
   TwoLevelRule rule;
   RandomStream random;
-  std::uint16_t* rotated = nullptr;  // rows x cols, where the rule rotates
-  std::uint16_t* values = nullptr;   // rows x cols
-  std::uint32_t* amax = nullptr;     // the bits of the matrix's largest magnitude, as it was rotated
+  std::uint16_t* values = nullptr;  // rows x cols
+  std::uint32_t* amax = nullptr;    // the bits of the matrix's largest magnitude, as it was rotated
 };
 
-// cols is a multiple of 8, and x, rotated and values are aligned to 16 bytes; they are different memory.
+// cols is a multiple of 8, and x and values are aligned to 16 bytes; they are different memory.
 cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream);
 
 // alpha = RN(RN(amax_a / unit_a) * RN(amax_b / unit_b)) of a GEMM; an operand without amax has 1.

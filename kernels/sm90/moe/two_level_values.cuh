@@ -31,8 +31,10 @@ MXCHECK_EITHER bool is_nan(float x) { return (bits_of(x) & 0x7FFFFFFF) > kFp32Ex
 
 struct TensorScale {
   float amax = 0;
-  float encode = 1;  // S
-  float decode = 1;  // RN(1 / S)
+  float encode = 1;       // S
+  float decode = 1;       // RN(1 / S)
+  float unit = 1;         // RN(amax / 1536), under nvfp4_46
+  bool near_one = false;  // amax is 0, or from 2^-56 to 2^56
 };
 
 // amax: the bits of a BF16 magnitude. Under nvfp4_te it is no NaN.
@@ -43,6 +45,8 @@ MXCHECK_EITHER TensorScale tensor_scale_of(bool four_over_six, std::uint32_t ama
   if (amax == 0 || (!four_over_six && s.encode == 0)) s.encode = 1;
   if (!four_over_six && bits_of(s.encode) > kLargestFp32) s.encode = float_of(kLargestFp32);
   s.decode = quotient(1, s.encode);
+  if (four_over_six) s.unit = quotient(s.amax, kFourOverSixUnit);
+  s.near_one = s.amax == 0 || (s.amax >= 0x1p-56F && s.amax <= 0x1p56F);
   return s;
 }
 
@@ -66,10 +70,36 @@ MXCHECK_EITHER float block_scale_of(bool four_over_six, const TensorScale& outer
 
 MXCHECK_EITHER float factor_of(bool four_over_six, const TensorScale& outer, float b) {
   if (four_over_six && b == 0) return 0;
-  const float f = quotient(1, product(b, outer.decode));
+  const float f = reciprocal(product(b, outer.decode));
   if (!four_over_six && !(f < float_of(kLargestFp32))) return float_of(kLargestFp32);
   return f;
 }
+
+// ---- Below a tensor's scale that is near_one ----
+//
+// b and the factor as above, in fewer operations: all numbers are normal, but for those that are far below what rounds
+// to a b of more than 0. The factor of b = 0 is 0: all values are 0 whatever it is. amax is at most the tensor's, or
+// NaN: b is NaN then, and so is the factor.
+struct NearScale {
+  float b;
+  float factor;
+};
+
+// RN to E4M3 of q, which rounds to 448 at most.
+MXCHECK_EITHER float e4m3_below_464(float q) {
+  const float s = float_of(bits_of(larger(q, 0x1p-6F)) & kFp32Exponent);
+  return fused(s, -0x1p20F, fused(s, 0x1p20F, q));
+}
+MXCHECK_EITHER NearScale near_scale_of(bool four_over_six, const TensorScale& outer, std::uint32_t amax,
+                                       float stretch) {
+  const float a = float_of(amax << 16);
+  float q = product(a, product(outer.encode, 1.0F / 6.0F));
+  if (four_over_six) q = product(product(quotient_by(a, 6, 1.0F / 6.0F), outer.encode), stretch);
+  const float b = e4m3_below_464(q);
+  return {b, b == 0 ? 0.0F : reciprocal(product(b, outer.decode))};
+}
+
+// ---- Elements ----
 
 // The value of x's code: v = RN(x * factor) rounded to nearest, ties to even, or with a carry of the word added to the
 // first 32 bits of the fraction that is discarded. A NaN is 6.
@@ -88,6 +118,17 @@ MXCHECK_EITHER float code_value_of(float x, float factor, std::uint32_t word) {
     count = static_cast<float>(below + (fraction + word < fraction ? 1 : 0));
   }
   return float_of(bits_of(product(count, step)) | (bits_of(v) & 0x80000000));
+}
+
+// The same of a magnitude m = |v| that is no NaN: what is below it in steps of s / 2, as in e2m1_below_7, and what is
+// left of a step.
+MXCHECK_EITHER float e2m1_by_word(float m, std::uint32_t word) {
+  m = smaller(m, 6);
+  const std::uint32_t s = bits_of(larger(m, 1)) & kFp32Exponent;
+  const float below = fused(float_of(s), -0x1p22F, fused_toward_zero(float_of(s), 0x1p22F, m));
+  const float two_to_33_by_s = float_of((287U << 23) - s);
+  const std::uint32_t fraction = integer_below(product(sum_of(m, -below), two_to_33_by_s));
+  return fraction + word < fraction ? fused(float_of(s), 0.5F, below) : below;
 }
 
 }  // namespace mxcheck_kernels::sm90

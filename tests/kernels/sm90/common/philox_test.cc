@@ -34,6 +34,10 @@ TEST(Philox, has_the_definition_s_words_in_series) {
       const sm90::PhiloxWords found = sm90::philox_words(keys, series, i);
       for (std::size_t w = 0; w < 4; ++w) ASSERT_EQ(found.w[w], right[w]) << n << " " << i << " " << w;
       ASSERT_EQ(sm90::philox_word(keys, series, i), right[0]);
+      if (i >= 5) {
+        const std::uint64_t product = sm90::philox_product(i - 5) + sm90::philox_product(5);
+        ASSERT_EQ(sm90::philox_words(keys, series, product).w[0], right[0]);
+      }
     }
   }
 }

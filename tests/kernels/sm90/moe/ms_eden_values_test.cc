@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -45,6 +46,84 @@ struct Made {
 };
 std::size_t at(std::size_t first, int i) { return first + static_cast<std::size_t>(i); }
 
+// A piece as eight threads have it: a block each, which they exchange.
+using Blocks = std::array<std::array<float, 16>, 8>;
+
+void rotate(Blocks& y, int count, const std::uint32_t (&signs)[4]) {
+  for (int b = 0; b < 8; ++b) {
+    const int log = sm90::log_of_block(count, b);
+    float own[16];
+    std::copy(y[at(0, b)].begin(), y[at(0, b)].end(), own);
+    if (log > 0) sm90::rotate_block(own, sm90::signs_of_block(signs, sm90::number_in_group(b, log)));
+    std::copy(own, own + 16, y[at(0, b)].begin());
+  }
+  for (int stage = 0; stage < 3; ++stage) {
+    const Blocks before = y;
+    for (int b = 0; b < 8; ++b) {
+      if (!sm90::exchanges(sm90::log_of_block(count, b), stage)) continue;
+      for (std::size_t i = 0; i < 16; ++i)
+        y[at(0, b)][i] =
+            sm90::crossed(before[at(0, b)][i], before[at(0, b ^ 1 << stage)][i], (b >> stage & 1) != 0 ? -1.0F : 1.0F);
+    }
+  }
+  for (int b = 0; b < 8; ++b) {
+    const int log = sm90::log_of_block(count, b);
+    for (float& v : y[at(0, b)]) v = log > 0 ? v * sm90::rotation_factor(log) : v;
+  }
+}
+
+bool in_integers = false;  // the corrections of all groups
+
+// Values of the group that begins at block `begin`. x: the piece. word(i): of number i of it.
+template <class Word>
+void quantize_group(std::uint16_t* x, int begin, int log, float s, const Word& word) {
+  const int size = 8 << log;
+  std::uint16_t* const from = x + 16 * begin;
+  const auto number = [from](int i) { return sm90::float_of(std::uint32_t{from[i]} << 16); };
+  std::uint32_t amax = 0;
+  for (int i = 0; i < size; ++i) amax = std::max(amax, from[i] & 0x7FFFU);
+  if (amax >= 0x7F80) return std::fill(from, from + size, std::uint16_t{0x7FFF});
+  sm90::EdenSums sums{0, 0};
+  float q[8], codes[128];
+  for (int b = 0; b < size / 16; ++b) {
+    std::uint32_t of_block = 0;
+    for (int i = 16 * b; i < 16 * b + 16; ++i) of_block = std::max(of_block, from[i] & 0x7FFFU);
+    q[b] = sm90::eden_block_scale(of_block, s);
+    const sm90::EdenDivisor by = sm90::eden_divisor(q[b], s);
+    double of_both = 0;
+    for (int i = 16 * b; i < 16 * b + 16; ++i) {
+      const float magnitude = std::fabs(number(i));
+      codes[i] = sm90::eden_code(magnitude, by);
+      sums.of_x = std::fma(sm90::wide(magnitude), sm90::wide(magnitude), sums.of_x);
+      of_both = std::fma(sm90::wide(magnitude), sm90::wide(codes[i]), of_both);
+    }
+    sums.of_both += of_both * double{q[b]};
+  }
+  float c = 1;
+  if (!sm90::find_correction(sums, amax, s, c) || in_integers) c = sm90::exact_correction(number, size, s);
+  for (int i = 0; i < size; ++i) {
+    const float scale = sm90::e4m3_by_word(q[i / 16] * c, word(16 * begin + i / 16 * 16));
+    from[i] = static_cast<std::uint16_t>(sm90::to_bf16x2(codes[i] * scale, 0) | (from[i] & 0x8000));
+  }
+}
+
+template <class Word>
+void quantize(std::uint16_t* x, int count, float s, const Word& word) {
+  for (int b = 0; b < count / 16;) {
+    const int log = sm90::log_of_block(count, b);
+    quantize_group(x, b, log, s, word);
+    b += 1 << (log - 1);
+  }
+  const int first = count / 16 * 16;
+  std::uint32_t amax = 0;
+  for (int i = first; i < count; ++i) amax = std::max(amax, x[i] & 0x7FFFU);
+  const float q = sm90::eden_rest_scale(amax, s);
+  for (int i = first; i < count; ++i) {
+    const float value = sm90::eden_rest_value(sm90::float_of(std::uint32_t{x[i]} << 16), q, s, word(i));
+    x[i] = amax >= 0x7F80 ? 0x7FFF : static_cast<std::uint16_t>(sm90::to_bf16x2(value, 0));
+  }
+}
+
 Made made_of(const Words& x, std::int64_t length) {
   Made made{Words(x.size()), Words(x.size())};
   std::uint32_t signs[4];
@@ -58,27 +137,29 @@ Made made_of(const Words& x, std::int64_t length) {
   };
   std::uint32_t amax = 0;
   each_piece([&](std::size_t first, int count) {
-    float numbers[128 * 3];
-    for (int i = 0; i < count; ++i) numbers[3 * i] = sm90::float_of(std::uint32_t{x[at(first, i)]} << 16);
-    sm90::rotate_piece(numbers, 3, count, signs);
+    Blocks numbers{};
+    for (int i = 0; i < count; ++i)
+      numbers[at(0, i / 16)][at(0, i % 16)] = sm90::float_of(std::uint32_t{x[at(first, i)]} << 16);
+    rotate(numbers, count, signs);
     for (int i = 0; i < count; ++i) {
-      const std::uint32_t word = sm90::to_bf16x2(numbers[3 * i], 0) & 0xFFFF;
+      const std::uint32_t word = sm90::to_bf16x2(numbers[at(0, i / 16)][at(0, i % 16)], 0) & 0xFFFF;
       made.rotated[at(first, i)] = static_cast<std::uint16_t>(word);
       if ((word & 0x7FFF) < 0x7F80) amax = std::max(amax, word & 0x7FFF);
     }
   });
   each_piece([&](std::size_t first, int count) {
-    std::uint32_t words[128 * 3] = {};
-    for (int i = 0; i < count; ++i) words[3 * i] = made.rotated[at(first, i)];
     const auto word = [&](int i) {
       return sm90::philox_word(kRandom.seed, static_cast<std::uint32_t>(at(first, i)), 0, kStream | kOperand,
                                kRandom.step);
     };
-    sm90::quantize_piece(sm90::EdenWords{words, 3}, count, sm90::eden_scale_of(amax), word);
-    for (int i = 0; i < count; ++i) made.values[at(first, i)] = static_cast<std::uint16_t>(words[3 * i]);
+    std::uint16_t* const values = made.values.data() + first;
+    std::copy_n(made.rotated.data() + first, count, values);
+    quantize(values, count, sm90::eden_scale_of(amax), word);
   });
   return made;
 }
+
+std::uint32_t below(std::mt19937& random, std::uint32_t n) { return static_cast<std::uint32_t>(random()) % n; }
 
 bool same(std::uint16_t a, std::uint16_t b) { return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80); }
 
@@ -110,6 +191,69 @@ TEST(MsEdenValues, are_the_reference_s_of_lines_of_every_length) {
     const auto count = static_cast<std::size_t>(3 * length);
     expect_operand(normal_words(count, 1e-5F, static_cast<unsigned>(length)), length, "normal");
   }
+}
+
+TEST(MsEdenValues, are_the_reference_s_with_sums_in_integers) {
+  in_integers = true;
+  for (const std::int64_t length : {128, 250})
+    expect_operand(normal_words(static_cast<std::size_t>(20 * length), 1e-5F, 6), length, "in integers");
+  in_integers = false;
+}
+
+TEST(MsEdenValues, have_the_quotient_of_every_magnitude_by_a_divisor) {
+  std::mt19937 random(11);
+  for (int n = 0; n < 3000; ++n) {
+    const float s = std::bit_cast<float>((1 + below(random, 245)) << 23 | below(random, 0x800000));
+    const float q =
+        sm90::e4m3_value_of(std::bit_cast<float>((117 + below(random, 19)) << 23 | below(random, 0x800000)));
+    const sm90::EdenDivisor by = sm90::eden_divisor(q, s);
+    const float divisor = q * s;
+    for (int k = 0; k < 500; ++k) {
+      // Beside a midpoint of codes, or anywhere below 8.
+      const float ratio = k % 2 == 0 ? 0.25F * static_cast<float>(1 + below(random, 31))
+                                     : 8e-6F * static_cast<float>(below(random, 1000000));
+      const std::uint32_t word = sm90::to_bf16x2(ratio * divisor, 0) & 0x7FFF;
+      if (word >= 0x7F80) continue;
+      const float x = sm90::float_of(word << 16);
+      ASSERT_EQ(sm90::eden_code(x, by), sm90::code_value_of<false>(x / divisor, 1, 0))
+          << std::hexfloat << x << " " << divisor;
+      const float v = sm90::quotient_by(x * by.power, by.divisor, by.inverse);
+      if (v > 0x1p-20F) {
+        ASSERT_EQ(v, x / divisor) << std::hexfloat << x << " " << divisor;
+      }
+    }
+  }
+}
+
+TEST(MsEdenValues, have_the_scale_of_every_block) {
+  for (std::uint32_t tensor = (127 - 60) << 7; tensor < (127U + 60) << 7; tensor += 467) {
+    const float s = sm90::eden_scale_of(tensor);
+    if (!sm90::is_near_one(s)) continue;
+    for (std::uint32_t amax = 0; amax <= tensor; ++amax)
+      ASSERT_EQ(sm90::eden_block_scale(amax, s, 1 / s), sm90::eden_block_scale(amax, s)) << tensor << " " << amax;
+  }
+}
+
+TEST(MsEdenValues, make_values_of_two_levels_as_fp64_does) {
+  std::mt19937 random(12);
+  for (const float unit : {1536.0F, 2688.0F}) {
+    for (int n = 0; n < 200000; ++n) {
+      const std::uint32_t x = n < 0x10000 ? static_cast<std::uint32_t>(n) : below(random, 0x10000);
+      const std::uint32_t amax = (127 - 60 + below(random, 120)) << 7 | below(random, 128);
+      if (sm90::far_of(x) != 0 || sm90::is_far_amax(amax)) continue;
+      const sm90::EdenMade made{sm90::float_of(amax << 16), unit, 1 / unit};
+      const float found = sm90::made_of(made, sm90::float_of(x << 16));
+      const float right = sm90::made_of_any(made, sm90::float_of(x << 16));
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(found), std::bit_cast<std::uint32_t>(right))
+          << std::hex << x << " " << amax;
+    }
+  }
+  EXPECT_EQ(sm90::far_of(0x80000000), 0U);
+  EXPECT_EQ(sm90::far_of(0x7F803F80), 0x80000000U);
+  EXPECT_EQ(sm90::far_of(0x3F80FFC0), 0x8000U);
+  EXPECT_EQ(sm90::far_of(0x0001BF80), 0x80000000U);
+  EXPECT_EQ(sm90::far_of(sm90::kMadeLeast << 16 | sm90::kMadeMost), 0U);
+  EXPECT_EQ(sm90::far_of((sm90::kMadeLeast - 1) << 16 | (sm90::kMadeMost + 1)), 0x80008000U);
 }
 
 TEST(MsEdenValues, are_the_reference_s_of_any_numbers) {
@@ -148,8 +292,6 @@ float exactly(const std::vector<float>& x, const std::vector<float>& y, float s)
   }
   return std::bit_cast<float>(static_cast<std::uint32_t>(sum.rounded(Format::fp32)));
 }
-
-std::uint32_t below(std::mt19937& random, std::uint32_t n) { return static_cast<std::uint32_t>(random()) % n; }
 
 TEST(MsEdenValues, sums_in_integers_are_exact) {
   std::mt19937 random(8);
@@ -209,10 +351,9 @@ TEST(MsEdenValues, a_sum_that_fp64_takes_to_the_middle_rounds_as_it_is) {
   ASSERT_GT(right.scale(0), corrected);
   right.levels.resize(1);
   const Words wanted = mxcheck::dequantize_bf16(right, {}, 1);
-  std::uint32_t words[128];
-  std::copy(x.begin(), x.end(), words);
-  sm90::quantize_piece(sm90::EdenWords{words, 1}, 128, s, [&](int i) { return given[static_cast<std::size_t>(i)]; });
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(words[i], wanted[i]) << i;
+  Words values_of_x = x;
+  quantize(values_of_x.data(), 128, s, [&](int i) { return given[static_cast<std::size_t>(i)]; });
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(values_of_x[i], wanted[i]) << i;
 }
 
 TEST(MsEdenValues, e4m3_by_a_word_and_upwards_are_the_codec_s) {

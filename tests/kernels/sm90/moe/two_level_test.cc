@@ -30,7 +30,7 @@ constexpr std::uint32_t kOperand = 9;
 mxcheck::OperandRule rule_of(const Setting& s) {
   mxcheck::OperandRule rule{Format::e2m1, {1, 16}, s.rule.four_over_six ? "nvfp4_46" : "nvfp4_te"};
   if (s.rule.squares) rule.block = {16, 16};
-  rule.rotates = s.rule.rotates, rule.stochastic = s.rule.stochastic;
+  rule.rotates = s.rule.rotates ? 16 : 0, rule.stochastic = s.rule.stochastic;
   return rule;
 }
 
@@ -86,7 +86,6 @@ void expect_two_level(const GatheredMatrix& m, const Setting& s) {
   auto* const tiles = static_cast<RowTile*>(table.data());
   ASSERT_EQ(make_plan(plan, head, tiles, nullptr), cudaSuccess);
   Output<std::uint16_t> values(m.rows() * m.cols);
-  Output<std::uint16_t> rotated(s.rule.rotates ? m.rows() * m.cols : 0);
   Output<std::uint32_t> amax(1);
   TwoLevelJob job;
   job.x = x.data(), job.cols = m.cols, job.expert_rows = m.expert_rows;
@@ -94,7 +93,7 @@ void expect_two_level(const GatheredMatrix& m, const Setting& s) {
   job.rows = {m.rows(), most_tiles(plan), head, m.offsets.empty() ? nullptr : tiles};
   job.blocks = s.blocks, job.by_columns = s.by_columns, job.rule = s.rule;
   job.random = {kRandom.seed, 0x80000000U | kRandom.layer << 8 | kOperand, kRandom.step};
-  job.values = values.data(), job.rotated = rotated.data(), job.amax = amax.data();
+  job.values = values.data(), job.amax = amax.data();
   ASSERT_EQ(done(launch_two_level(job, nullptr)), cudaSuccess) << s.name;
   const LayerOperand right = reference_of(m, s);
   const std::uint32_t outer = right.quantized.levels[1].scales.empty() ? 0 : right.quantized.levels[1].scales.code(0);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -66,6 +67,10 @@ TEST_P(TwoLevelValues, have_the_scale_of_every_block_below_every_tensor_s_scale)
         if (stretch != 1 && !four) continue;
         const float b = sm90::block_scale_of(four, found, a, stretch);
         ASSERT_TRUE(same(b, scale_of(outer, a, stretch).scale)) << std::hex << amax << " " << a << " " << stretch;
+        if (!found.near_one) continue;
+        const sm90::NearScale near = sm90::near_scale_of(four, found, a, stretch);
+        ASSERT_TRUE(same(near.b, b)) << std::hex << amax << " " << a << " " << stretch;
+        ASSERT_TRUE(same(near.factor, b == 0 ? 0 : sm90::factor_of(four, found, b))) << std::hex << amax << " " << a;
       }
     }
   }
@@ -119,6 +124,8 @@ TEST(TwoLevelStochastic, rounds_by_the_word_as_defined) {
       const std::uint32_t code = mxcheck::encode_element(recipe, Format::e2m1, scale, of_bf16(x), word);
       const auto right = static_cast<float>(mxcheck::decode(Format::e2m1, code));
       ASSERT_TRUE(same(sm90::code_value_of<true>(of_bf16(x), factor, word), right)) << std::hex << a << x << word;
+      const float magnitude = sm90::e2m1_by_word(std::fabs(of_bf16(x) * factor), word);
+      ASSERT_EQ(magnitude, std::fabs(right)) << std::hex << a << x << word;
     };
     for (std::uint32_t x = 0; x < 0x10000; ++x) {
       if ((x & 0x7FFF) > 0x7F80) continue;
