@@ -46,6 +46,29 @@ TEST(MoeProblems, outputs_are_those_of_the_layer_in_the_header_s_order) {
   EXPECT_EQ(answer[4].info.cols, 2);  // 136 in blocks of 128
 }
 
+// The domain's largest inner width is 2,048; production's are larger.
+TEST(MoeProblems, an_inner_width_beyond_the_domain_is_a_case) {
+  const Case c = parse_case(
+      "op=moe_forward recipe=mxfp8 gate_up=halves rows=2 cols=16 inner=4096 k=1 experts=0,1 data=zeros seed=5");
+  EXPECT_EQ(moe_case(c).inner, 4096);
+  EXPECT_EQ(make_problem(c)->answer()[0].bytes, std::vector<std::byte>(2 * 16 * 2));
+}
+
+// A step as a run of training has it, without an upper half, and a call that was read keeps it.
+TEST(MoeProblems, a_small_step_has_no_upper_half) {
+  const Case c = parse_case(
+      "op=moe_backward recipe=nvfp4 gate_up=halves rows=2 cols=16 inner=16 k=1 zero=4 experts=0,1 data=normal seed=5");
+  const auto policy = [](const Case& of) {
+    return read<mxcheck_moe_policy>(operation_named("moe_backward").policy(of));
+  };
+  EXPECT_GT(policy(c).step, 0U);
+  EXPECT_LE(policy(c).step, 1000U);
+  EXPECT_LE(policy(c).layer, 61U);
+  const std::unique_ptr<Problem> problem = make_problem(c);
+  const MoeProblem again(problem->call());
+  EXPECT_EQ(policy(again.c).step, policy(c).step);
+}
+
 TEST(MoeProblems, each_row_of_packed_codes_ends_with_zeros) {
   const Case c = parse_case(
       "op=moe_forward recipe=dsv3_pow2 gate_up=halves rows=3 cols=8 inner=5 k=1 experts=0,3 data=normal seed=5");
