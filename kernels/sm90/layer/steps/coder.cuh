@@ -9,6 +9,7 @@
 #include "kernels/common/layer/sigmoid.h"
 #include "kernels/sm90/common/element.cuh"
 #include "kernels/sm90/layer/steps/steps.h"
+#include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -125,6 +126,35 @@ struct Coder {
       return encode4<kElement>(__fdiv_rn(a, -s.low), __fdiv_rn(b, -s.low), __fdiv_rn(c, -s.low), __fdiv_rn(d, -s.low));
     } else {
       return encode4<kElement>(scaled(a, s), scaled(b, s), scaled(c, s), scaled(d, s));
+    }
+  }
+
+  // Codes of four words of two columns in BF16, each column with its scale: of the low halves in x, of the high in y.
+  //
+  // A BF16 times a power of two is exact in BF16, or so small that its code is a zero.
+  __device__ __forceinline__ uint2 codes_of_columns(const std::uint32_t* w, const BlockScale& low,
+                                                    const BlockScale& high) const {
+    if constexpr (kFp32) {
+      return {codes(low_half(w[0]), low_half(w[1]), low_half(w[2]), low_half(w[3]), low),
+              codes(high_half(w[0]), high_half(w[1]), high_half(w[2]), high_half(w[3]), high)};
+    } else {
+      const std::uint32_t factors = __byte_perm(__float_as_uint(low.factor), __float_as_uint(high.factor), 0x7632);
+      std::uint32_t x[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = ptx::mul_rn_bf16x2(w[i], factors);
+      return {encode4<kElement>(low_half(x[0]), low_half(x[1]), low_half(x[2]), low_half(x[3])),
+              encode4<kElement>(high_half(x[0]), high_half(x[1]), high_half(x[2]), high_half(x[3]))};
+    }
+  }
+  // Of four neighbours in two words, with one scale.
+  __device__ __forceinline__ std::uint32_t codes_of_neighbours(std::uint32_t w0, std::uint32_t w1,
+                                                               const BlockScale& s) const {
+    if constexpr (kFp32) {
+      return codes(low_half(w0), high_half(w0), low_half(w1), high_half(w1), s);
+    } else {
+      const std::uint32_t factors = __byte_perm(__float_as_uint(s.factor), 0, 0x3232);
+      w0 = ptx::mul_rn_bf16x2(w0, factors), w1 = ptx::mul_rn_bf16x2(w1, factors);
+      return encode4<kElement>(low_half(w0), high_half(w0), low_half(w1), high_half(w1));
     }
   }
 

@@ -99,9 +99,10 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   const int part = lane / 16;
   std::uint32_t w[kQuarter / 2];
   std::uint32_t amax = 0;
+  const std::uint32_t* const from = words + word_at(quarter * kQuarter + part * 4, pair);
 #pragma unroll
   for (int i = 0; i < kQuarter / 2; ++i) {
-    w[i] = words[word_at(quarter * kQuarter + i / 4 * 8 + part * 4 + i % 4, pair)];
+    w[i] = from[(i / 4 * 8 + i % 4) * kRowWords];  // rows whose halves are exchanged alike
     amax = larger_halves(amax, w[i]);
   }
   amax = __vmaxu2(amax, __shfl_xor_sync(kAllLanes, amax, 16));
@@ -119,8 +120,8 @@ __device__ __forceinline__ void encode_columns(const ColumnCodes& out, const Cod
   for (int i = 0; i < kQuarter / 8; ++i) {
     const std::uint32_t* const x = w + 4 * i;
     std::uint32_t* const to = shared.codes + column * kCodePitch + quarter * (kQuarter / 4) + 2 * i + part;
-    to[0] = coder.codes(low_half(x[0]), low_half(x[1]), low_half(x[2]), low_half(x[3]), scales[0]);
-    to[kCodePitch] = coder.codes(high_half(x[0]), high_half(x[1]), high_half(x[2]), high_half(x[3]), scales[1]);
+    const uint2 codes = coder.codes_of_columns(x, scales[0], scales[1]);
+    to[0] = codes.x, to[kCodePitch] = codes.y;
   }
 }
 

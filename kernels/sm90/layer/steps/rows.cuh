@@ -275,9 +275,7 @@ __device__ __forceinline__ void store_eight(std::uint8_t* to, uint2 codes, std::
 
 template <class Coder>
 __device__ __forceinline__ uint2 eight_codes(const Coder& coder, const uint4& words, const BlockScale& s) {
-  float v[kEach];
-  unpack(words, v);
-  return {coder.codes(v[0], v[1], v[2], v[3], s), coder.codes(v[4], v[5], v[6], v[7], s)};
+  return {coder.codes_of_neighbours(words.x, words.y, s), coder.codes_of_neighbours(words.z, words.w, s)};
 }
 
 // A lane's 8 columns in BF16, from `col` of a row, `count` of which exist: codes, and the scale by the first lane of
