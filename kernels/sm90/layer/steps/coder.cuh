@@ -146,7 +146,7 @@ struct Coder {
               encode4<kElement>(high_half(x[0]), high_half(x[1]), high_half(x[2]), high_half(x[3]))};
     }
   }
-  // Of four neighbours in two words, with one scale.
+  // Codes of four neighbours in two words, with one scale.
   __device__ __forceinline__ std::uint32_t codes_of_neighbours(std::uint32_t w0, std::uint32_t w1,
                                                                const BlockScale& s) const {
     if constexpr (kFp32) {
