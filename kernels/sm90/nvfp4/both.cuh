@@ -91,7 +91,7 @@ __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool s
     if (square) {
       choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
     } else {
-      choose_rows(job, at, outer, stored, x);
+      choose_rows(job, at, outer, stored, x, m);
     }
     return {};
   }

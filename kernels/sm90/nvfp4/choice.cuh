@@ -106,47 +106,24 @@ __device__ __forceinline__ void store_row(const Nvfp4Job& job, const Place& at, 
   store_block(job, job.codes + (at.row + row) * row_bytes + at.block * (kElements / 2), codes, at.count);
 }
 
-// A thread's rows one after the other in a loop, whose machine code processors keep at hand: all go round.
-template <class T>
-struct RowRing {
-  Block<T> x[kRowsOfThread];
-  __device__ __forceinline__ void turn() {
-    const Block<T> front = x[0];
-#pragma unroll
-    for (int r = 1; r < kRowsOfThread; ++r) x[r - 1] = x[r];
-    x[kRowsOfThread - 1] = front;
-  }
-};
-template <class T>
-__device__ __forceinline__ RowRing<T> ring_of(const Block<T> (&x)[kRowsOfThread]) {
-  RowRing<T> ring;
-#pragma unroll
-  for (int r = 0; r < kRowsOfThread; ++r) ring.x[r] = x[r];
-  return ring;
-}
-
-// Each row has a block of its own.
+// Four blocks of a row each.
 template <class T>
 __device__ __forceinline__ void choose_rows(const Nvfp4Job& job, const Place& at, const Nvfp4Outer& outer, float stored,
-                                            const Block<T> (&x)[kRowsOfThread]) {
-  RowRing<T> ring = ring_of(x);
+                                            const Block<T> (&x)[kRowsOfThread], const Magnitudes& m) {
   std::uint32_t bytes = 0;
-#pragma unroll 1
+#pragma unroll
   for (int r = 0; r < kRowsOfThread; ++r) {
-    const Block<T>& row = ring.x[0];
-    const std::uint32_t amax = largest(row);
-    const SixAndFour s = six_and_four(outer, stored, amax);
-    const Tried six = tried(job, row, s.six.factor);
-    const Tried four = tried(job, row, s.four.factor);
-    const Choice choice = choice_of(s, outer, amax, four.sum, six.sum, kElements);
+    const SixAndFour s = six_and_four(outer, stored, m.amax[r]);
+    const Tried six = tried(job, x[r], s.six.factor);
+    const Tried four = tried(job, x[r], s.four.factor);
+    const Choice choice = choice_of(s, outer, m.amax[r], four.sum, six.sum, kElements);
     bool is_four = choice == Choice::four;
     if (choice == Choice::open) {
       is_four =
-          sum_by_definition(row, s.four, stored, at.count, 0) < sum_by_definition(row, s.six, stored, at.count, 0);
+          sum_by_definition(x[r], s.four, stored, at.count, 0) < sum_by_definition(x[r], s.six, stored, at.count, 0);
     }
-    bytes = bytes >> 8 | (is_four ? s.four.byte : s.six.byte) << 24;
-    store_row(job, at, r, chosen_codes(job, outer, s, is_four, six, four, row, amax, at.count));
-    ring.turn();
+    bytes |= (is_four ? s.four.byte : s.six.byte) << (8 * r);
+    store_row(job, at, r, chosen_codes(job, outer, s, is_four, six, four, x[r], m.amax[r], at.count));
   }
   store_scales(job, at, bytes);
 }
@@ -214,14 +191,14 @@ __device__ __forceinline__ void choose_square(const Nvfp4Job& job, const Place& 
                                               float stored, const Square& square, std::uint32_t amax, bool stores,
                                               const Block<T> (&x)[kRowsOfThread]) {
   const SixAndFour s = six_and_four(outer, stored, amax);
-  RowRing<T> ring = ring_of(x);
+  Tried six[kRowsOfThread];
+  Tried four[kRowsOfThread];
   float sum_of_six = 0;
   float sum_of_four = 0;
-#pragma unroll 1
+#pragma unroll
   for (int r = 0; r < kRowsOfThread; ++r) {
-    sum_of_six = __fadd_rn(sum_of_six, tried(job, ring.x[0], s.six.factor).sum);
-    sum_of_four = __fadd_rn(sum_of_four, tried(job, ring.x[0], s.four.factor).sum);
-    ring.turn();
+    six[r] = tried(job, x[r], s.six.factor), four[r] = tried(job, x[r], s.four.factor);
+    sum_of_six = __fadd_rn(sum_of_six, six[r].sum), sum_of_four = __fadd_rn(sum_of_four, four[r].sum);
   }
   const Choice choice =
       choice_of(s, outer, amax, square.sum(sum_of_four), square.sum(sum_of_six), kElements * kElements);
@@ -236,12 +213,9 @@ __device__ __forceinline__ void choose_square(const Nvfp4Job& job, const Place& 
     job.scales[at.row / kElements * job.blocks + at.block] =
         static_cast<std::uint8_t>(is_four ? s.four.byte : s.six.byte);
   }
-#pragma unroll 1
-  for (int r = 0; r < kRowsOfThread; ++r) {
-    const Nvfp4Scale& chosen = is_four ? s.four : s.six;
-    store_row(job, at, r, encode_to_nearest<false>(outer, chosen, ring.x[0], amax, job.sixteen, at.count));
-    ring.turn();
-  }
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r)
+    store_row(job, at, r, chosen_codes(job, outer, s, is_four, six[r], four[r], x[r], amax, at.count));
 }
 
 }  // namespace mxcheck_kernels::sm90

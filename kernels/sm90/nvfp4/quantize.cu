@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4   
       const std::uint32_t amax = largest_of_rows(shared, m.largest_counting());
       return choose_square(job, at, outer, stored, SquareOfWarps{errors}, amax, down == 0, x);
     } else {
-      return choose_rows(job, at, outer, stored, x);
+      return choose_rows(job, at, outer, stored, x, m);
     }
   }
   Nvfp4Scale scales[kSquare ? 1 : kRowsOfThread];
