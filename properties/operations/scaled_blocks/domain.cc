@@ -71,7 +71,11 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const bool may_gather = traits.has_row_index && reads_x && traits.has_experts;
     if (may_gather && (cuda() || traits.has_row_index_on_host)) add_row_index([](const Variant&) { return true; });
     if (std::ranges::any_of(variants(), [](const Variant& v) { return blocks_of(v).options.any(); })) add_options();
-    quantizes_two_levels_ = reads_x && traits.has_two_levels;
+    // Laws take the scale of the matrix, near which no arithmetic leaves what is normal.
+    if (reads_x && traits.has_two_levels && statement().covers_pairs) {
+      scale_ = add("tensor's scale", word_bins(drawn_scale_labels()),
+                   [](const Case& c) { return kind_of_drawn_scale(blocks_case(c).tensor_scale); });
+    }
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
     interact({format, block, cols_, input});
@@ -86,7 +90,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     if (o.hadamard != 0) return family + (o.hadamard == 16 ? ", transformed by 16" : ", transformed");
     if (o.is_stochastic()) return family + ", stochastic";
     // Weights have square blocks.
-    return quantizes_two_levels_ && blocks_of(v).block.rows > 1 ? family + ", square" : family;
+    return scale_ >= 0 && blocks_of(v).block.rows > 1 ? family + ", square" : family;
   }
   [[nodiscard]] std::int64_t small_work() const override { return kMostDrawnElements; }
   [[nodiscard]] std::int64_t most_work(Suite suite) const override {
@@ -123,6 +127,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     draw_row_index(c, wanted, 20, draw);
     draw_col_stride(c, wanted, draw);
     draw_nvfp4_random(c, draw);
+    if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(10))) draw_scales(c, wanted, draw);
     return true;
   }
 
@@ -148,6 +153,14 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     const std::uint64_t offset = blocks_case(c).random.offset;
     const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(1, c.elements()) - 1);
     return offset == 0 ? 0 : offset >= limit ? 3 : offset + last < limit ? 1 : 2;
+  }
+
+  // Mostly of data that lie around the scale's ties, so that codes are no mere zeros or largest values.
+  void draw_scales(Case& c, const Bins& wanted, Draw& draw) const {
+    blocks_case(c).tensor_scale = draw_scale(draw_value(wanted, scale_, draw), draw);
+    if (!is_wanted(wanted, data_axis()) && draw.chance(80)) c.data = Data::boundaries;
+    if (blocks_of(std::as_const(c).variant).options.has_both && draw.chance(50))
+      blocks_case(c).random.column_scale = draw_scale(draw_value(wanted, scale_, draw), draw);
   }
 
   // Axes of the options of kernels/candidate_nvfp4.h.
@@ -199,8 +212,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
   }
 
   std::int64_t usual_in_quick_;
-  int rows_ = -1, cols_ = -1, elements_ = -1, pad_ = -1;
-  bool quantizes_two_levels_ = false;
+  int rows_ = -1, cols_ = -1, elements_ = -1, pad_ = -1, scale_ = -1;
 };
 
 }  // namespace

@@ -226,6 +226,31 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
   blocks_case(c).random = r;
 }
 
+const std::vector<std::string>& drawn_scale_labels() {
+  static const std::vector<std::string> labels{"of the matrix", "a power of two", "subnormal", "largest", "any"};
+  return labels;
+}
+
+std::int64_t kind_of_drawn_scale(std::uint32_t bits) {
+  constexpr std::uint32_t kMantissa = 0x7FFFFF, kFirstOfLargest = 0x7D800000;
+  if (bits == 0) return 0;
+  if (bits <= kMantissa) return 2;
+  if (bits >= kFirstOfLargest) return 3;
+  return (bits & kMantissa) == 0 ? 1 : 4;
+}
+
+std::uint32_t draw_scale(std::int64_t kind, Draw& draw) {
+  const auto mantissa = static_cast<std::uint32_t>(draw.word() >> 41);
+  const auto exponent = static_cast<std::uint32_t>(draw.between(1, 250));
+  switch (kind) {
+    case 0: return 0;
+    case 1: return exponent << 23;
+    case 2: return draw.chance(30) ? 1U << draw.below(23) : std::max<std::uint32_t>(1, mantissa >> draw.below(23));
+    case 3: return draw.chance(25) ? 0x7F7FFFFF : static_cast<std::uint32_t>(draw.between(251, 254)) << 23 | mantissa;
+    default: return exponent << 23 | mantissa | 1;
+  }
+}
+
 void fit_to_groups(Case& c) {
   const Nvfp4Options o = blocks_of(std::as_const(c).variant).options;
   if (!o.any()) return;
