@@ -38,7 +38,7 @@ __device__ __forceinline__ SixAndFour six_and_four(const Nvfp4Outer& outer, floa
   SixAndFour s;
   s.six = scale_of_quotient(outer, quotient);
   s.four = scale_of_quotient(outer, __fmul_rn(quotient, 1.5F));
-  s.is_ordinary = is_ordinary(stored, a, {s.four.factor, 0}, {s.six.factor, 0});
+  s.is_ordinary = codes_may_decide(stored, a, s.four.factor, s.six.factor);
   return s;
 }
 

@@ -20,11 +20,13 @@
 //
 // apart. distance_of_codes() is 5/4 of that, with D for T and RN(largest * S) for A: the quarter is more than all terms
 // of second order. is_ordinary() is that header's: within it no f underflows, v does where an error of 2^-150 is
-// nothing beside u, and what underflows in e and E is said there.
+// nothing beside u, and what underflows in e and E is said there. Neither scale may be 0: all v are 0 then, and so is
+// D, but the errors are x.
 
 #include <cstdint>
 
 #include "kernels/sm90/common/either.cuh"
+#include "kernels/sm90/common/four_over_six.cuh"
 
 #ifndef __CUDACC__
   #include <algorithm>
@@ -67,6 +69,11 @@ MXCHECK_EITHER float error_of_codes(float b, float sum) { return product(product
 MXCHECK_EITHER float distance_of_codes(float a, float of_four, float of_six, int n) {
   const auto count = static_cast<float>(n);
   return 0x1.4p-24F * (1.75F * count * a * a + (63 + 2 * count) * (of_four + of_six));
+}
+
+// True if the above holds of a block with these factors of its two scales, which are 0 where the scales are.
+MXCHECK_EITHER bool codes_may_decide(float amax, float largest, float of_four, float of_six) {
+  return of_six != 0 && of_four != 0 && is_ordinary(amax, largest, {of_four, 0}, {of_six, 0});
 }
 
 // a: A in units of g.

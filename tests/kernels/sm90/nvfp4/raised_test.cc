@@ -98,7 +98,7 @@ class ErrorsOfCodes : public ::testing::Test {
       }
       (four ? c.of_four : c.of_six) = sm90::error_of_codes(scale.scale, (parts[0] + parts[2]) + (parts[1] + parts[3]));
     }
-    c.ordinary = sm90::is_ordinary(amax, largest, {factors[1], 0}, {factors[0], 0});
+    c.ordinary = sm90::codes_may_decide(amax, largest, factors[1], factors[0]);
     return c;
   }
 
@@ -186,6 +186,24 @@ TEST_F(ErrorsOfCodes, decide_as_defined_beside_a_tie) {
   EXPECT_GT(ties, 2000);
   EXPECT_GT(decided, blocks / 4);
   EXPECT_LT(decided, blocks);
+}
+
+// Under the smallest block scales, of which one may be 0: no error is that of a code then.
+TEST_F(ErrorsOfCodes, decide_as_defined_where_a_scale_is_0) {
+  int zeros = 0;
+  for (int n = 0; n < 20000; ++n) {
+    const float least = std::ldexp(6.0F / 2688, -10);  // the largest magnitude where the scale of 6 is half of 2^-9
+    Numbers x = normal(n % 30 == 0 ? 256 : 16, least, n % 2 == 0);
+    for (float& v : x) v = std::clamp(v, -2 * least, 2 * least);
+    x[0] = least * std::ldexp(1.0F, n % 5 - 2);
+    if (n % 3 == 0) std::fill(x.begin() + 1, x.end(), 0.0F);
+    const int before = decided;
+    check(x, 1);
+    if (HasFatalFailure()) return;
+    if (decided == before) ++zeros;
+  }
+  EXPECT_GT(decided, 1000);
+  EXPECT_GT(zeros, 1000);
 }
 
 TEST(ChoiceByCodes, leaves_equal_sums_and_nan_open) {
