@@ -214,7 +214,7 @@ void changes_are_found(const Law& law, const Case& c) {
 
 // --- memory of another layer
 
-// Cases whose memory is not that of c, by name.
+// Cases whose memory is not that of c, by name: three, which are others in each case.
 std::vector<std::pair<std::string, Case>> unlike_layers(const CheckContext& context, const Case& c) {
   std::vector<std::pair<std::string, Case>> all;
   const auto add = [&](std::string how, const std::function<void(Case&)>& change) {
@@ -234,26 +234,18 @@ std::vector<std::pair<std::string, Case>> unlike_layers(const CheckContext& cont
       moe_case(o).inner = 2 * inner;
     });
   }
-  // The other pass, the other order, and of other recipes a few, others in each case.
-  std::vector<Variant> recipes;
+  // The other pass, the other order, other recipes.
   for (const Variant& v : context.variants) {
     if (!is_moe(v) || !keeps_weights(v)) continue;
     const MoeVariant& own = moe_of(c.variant);
-    const bool same_operation = v.operation == c.variant.operation;
-    const bool same_order = moe_of(v).gate_up == own.gate_up;
-    const bool same_recipe = moe_of(v).recipe == own.recipe;
-    if (int{!same_operation} + int{!same_order} + int{!same_recipe} != 1) continue;
-    if (!same_recipe) {
-      recipes.push_back(v);
-    } else {
-      add(to_text(v), [&](Case& o) { o.variant = v; });
-    }
+    const int differences = int{v.operation != c.variant.operation} + int{moe_of(v).gate_up != own.gate_up} +
+                            int{moe_of(v).recipe != own.recipe};
+    if (differences == 1) add(to_text(v), [&](Case& o) { o.variant = v; });
   }
-  constexpr std::size_t kRecipes = 3;
-  for (std::size_t i = 0; i < std::min(kRecipes, recipes.size()); ++i) {
-    const Variant& v = recipes[(random_word(c.seed, 0x6B) + i) % recipes.size()];
-    add(to_text(v), [&](Case& o) { o.variant = v; });
-  }
+  constexpr std::size_t kTried = 3;
+  const auto first = static_cast<std::ptrdiff_t>(random_word(c.seed, 0x6B) % std::max<std::size_t>(all.size(), 1));
+  std::rotate(all.begin(), all.begin() + first, all.end());
+  if (all.size() > kTried) all.resize(kTried);
   return all;
 }
 
