@@ -281,6 +281,11 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
   add("quantize", {1, 32}, true, fewer, cols - 1, Format::fp32);
   add("quantize", {1, 32}, true, fewer, cols - 1, Format::bf16, Format::e4m3, 64, true);
   add("quantize", {32, 1}, true, fewer, cols - 1);
+  add("quantize", {32, 1}, true, fewer, cols - 4);
+  add("quantize_dual", {1, 32}, true, fewer, cols - 4);
+  add("quantize", {1, 32}, true, fewer, cols - 8);
+  add("quantize_dual", {1, 32}, true, fewer, cols - 8);
+  add("quantize", {32, 1}, true, fewer, cols - 1, Format::bf16, Format::e4m3, 64);
   add("quantize", {32, 1}, true, fewer, cols - 1, Format::fp32);
   add("quantize", {128, 128}, false, fewer, cols - 1);
   add("quantize_dual", {1, 32}, true, fewer, cols - 1);
