@@ -36,28 +36,28 @@ constexpr Figure assumed(double value, std::string_view why) { return {value, wh
 
 // ---- what Hopper's two cards share ----
 
-constexpr std::string_view kAsBf16 = "no case; BF16 loses as much, 0.58 of 0.70";
+constexpr std::string_view kAsBf16 = "no case; BF16 loses as much, 0.604 of 0.673";
 constexpr Figure kAbsent{};
 constexpr EngineRate kNoMx{Engine::mx, kAbsent, kAbsent, kAbsent};
 constexpr EngineRate kNoNvfp4{Engine::nvfp4, kAbsent, kAbsent, kAbsent};
 
-// The H100's rates, as shares of the peaks that both cards have: 693 and 575 of 989, 1272, 904 and 766 of 1979.
+// The H200's rates, as shares of the peaks that both cards have: 666 and 597 of 989, 1208, 890 and 755 of 1979.
 constexpr std::array<EngineRate, kEngineCount> hopper_engines(std::string_view sheet) {
-  return {{{Engine::bf16, {989, sheet}, {0.70, kGemms}, {0.58, kGemms}},
-           {Engine::values, {989, sheet}, {0.753, kValuesGemms}, {0.624, kValuesGemms}},
-           {Engine::fp8, {1979, sheet}, {0.643, kGemms}, assumed(0.533, kAsBf16)},
-           {Engine::fp8_lines, {1979, sheet}, {0.457, kLinesGemms}, {0.387, kLinesGemms}},
-           {Engine::fp8_tensor, {1979, sheet}, {0.643, kGemms}, assumed(0.533, kAsBf16)},
+  return {{{Engine::bf16, {989, sheet}, {0.673, kGemms}, {0.604, kGemms}},
+           {Engine::values, {989, sheet}, {0.724, kValuesGemms}, {0.649, kValuesGemms}},
+           {Engine::fp8, {1979, sheet}, {0.610, kGemms}, assumed(0.547, kAsBf16)},
+           {Engine::fp8_lines, {1979, sheet}, {0.450, kLinesGemms}, {0.382, kLinesGemms}},
+           {Engine::fp8_tensor, {1979, sheet}, {0.610, kGemms}, assumed(0.547, kAsBf16)},
            kNoMx,
            kNoNvfp4}};
 }
 
 constexpr std::array<MoverShare, kMoverCount> kHopperMovers{{{Mover::quantize, {1.03, kQuantizers}},
                                                              {Mover::quantize_tokens, {1.18, kSteps}},
-                                                             {Mover::two_level, {0.585, kNvfp4Layers}},
-                                                             {Mover::stochastic, {0.27, kNvfp4Layers}},
-                                                             {Mover::four_over_six, {0.116, kFitted}},
-                                                             {Mover::ms_eden, {0.065, kFitted}},
+                                                             {Mover::two_level, {0.85, kNvfp4Layers}},
+                                                             {Mover::stochastic, {0.328, kNvfp4Layers}},
+                                                             {Mover::four_over_six, {0.61, kFitted}},
+                                                             {Mover::ms_eden, {0.362, kFitted}},
                                                              {Mover::gather, {0.875, kGathers}},
                                                              {Mover::swiglu, {0.961, kSteps}},
                                                              {Mover::swiglu_backward, {0.923, kSteps}},
@@ -83,8 +83,8 @@ constexpr std::array<MoverShare, kMoverCount> kB200Movers{{{Mover::quantize, {0.
                                                            {Mover::quantize_tokens, {0.956, kSixTwelve}},
                                                            {Mover::two_level, assumed(0.956, kConverts)},
                                                            {Mover::stochastic, assumed(0.956, kConverts)},
-                                                           {Mover::four_over_six, assumed(0.19, kLikeHopper)},
-                                                           {Mover::ms_eden, assumed(0.106, kLikeHopper)},
+                                                           {Mover::four_over_six, assumed(0.686, kLikeHopper)},
+                                                           {Mover::ms_eden, assumed(0.407, kLikeHopper)},
                                                            {Mover::gather, assumed(0.875, kAsHopper)},
                                                            {Mover::swiglu, assumed(0.961, kAsHopper)},
                                                            {Mover::swiglu_backward, assumed(0.923, kAsHopper)},

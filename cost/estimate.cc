@@ -146,14 +146,14 @@ class Plan {
   }
 
   // `elements` are read in BF16 and written as the GEMM reads them; a scale of the whole tensor takes a pass more, and
-  // so does a rotation whose results are written, as values.
+  // so does MS-EDEN's rotation, whose results are written, where its values are.
   void quantize(const std::string& tensor, const OperandRule& rule, LayerGemm gemm, double elements, bool tokens,
                 double times = 1) {
     if (!rule.quantized()) return;
     const Engine engine = engine_of(card_, recipe_.gemm(gemm));
     double each = 2 + read_bytes(gemm, rule);
     if (has_scale_of_tensor(rule)) each += 2;
-    if (rule.rotates != 0 && engine == Engine::values) each += 2;
+    if (rule.rotates != 0 && is_ms_eden(rule) && engine == Engine::values) each += 2;
     move("quantize " + tensor, quantizer_of(rule, tokens, engine), elements * each, StepKind::quantize, times);
   }
 

@@ -95,7 +95,8 @@ TEST(Estimate, mxfp8_is_values_on_hopper_and_codes_on_blackwell) {
 TEST(Estimate, a_scale_of_the_tensor_and_a_rotation_take_passes_more) {
   EXPECT_EQ(step_of(small("fp8_tensor").forward, "quantize X").bytes, 256 * 128 * (2 + 2 + 1));
   EXPECT_EQ(step_of(small("nvfp4").forward, "quantize X").bytes, 256 * 128 * (2 + 2 + 2));  // values
-  EXPECT_EQ(step_of(small("nvfp4").backward, "quantize X along tokens").bytes, 256 * 128 * (2 + 2 + 2 + 2));
+  EXPECT_EQ(step_of(small("nvfp4").backward, "quantize X along tokens").bytes, 256 * 128 * (2 + 2 + 2));
+  EXPECT_EQ(step_of(small("quartet2").backward, "quantize X along tokens").bytes, 256 * 128 * (2 + 2 + 2 + 2));
   EXPECT_EQ(step_of(small("nvfp4", Architecture::blackwell).forward, "quantize X").bytes,
             256 * 128 * (2 + 2 + 0.5 + 1.0 / 16));
 }

@@ -74,13 +74,14 @@ TEST(SonicMoe, figure_1_kept_memory_is_constant_over_granularity) {
 }
 
 // Figure 1, right: SonicMoE is at 86 to 91 % of cuBLAS's products, activation and aggregation, one after another. Read
-// from figure 14: 555, 505 and 430 TFLOPS.
+// from figure 14: 555, 505 and 430 TFLOPS. Our products have 0.954 of cuBLASLt's rate (docs/performance.md, BF16, 8
+// groups).
 TEST(SonicMoe, figure_1_the_bound_of_forward_rates_follows_from_the_shapes) {
   constexpr std::array<double, 4> kSonic{0, 555, 505, 430};
   for (std::size_t i = 1; i < kGranularities.size(); ++i) {
     const Estimate e = estimate(kGranularities[i], layer_recipe_named("bf16"), card_named("H100"), test::kBalanced);
     const double us = e.forward.us() - test::step_of(e.forward, "gather X").us;
-    EXPECT_NEAR(0.88 * e.useful_forward / us / 1e6 / kSonic[i], 1, 0.06) << kGranularities[i].top_k;
+    EXPECT_NEAR(0.88 / 0.954 * e.useful_forward / us / 1e6 / kSonic[i], 1, 0.06) << kGranularities[i].top_k;
   }
 }
 
