@@ -15,8 +15,9 @@
  *
  * Memory. kept.memory and kept.bytes, on the candidate's device, aligned to 256 bytes; as many bytes as workspace()
  * says of the call with the mode MXCHECK_WEIGHTS_BYTES, whose memory may be NULL. They depend on the operation, the
- * recipe, cols, inner and experts alone. Its contents are the library's own, hold no address, and may be copied. They
- * are read and written in the order of the call's stream: a caller that uses several orders them like any tensor.
+ * recipe, cols, inner and experts alone. The workspace of a call may differ from mode to mode. The memory's contents
+ * are the library's own, hold no address, and may be copied. They are read and written in the order of the call's
+ * stream: a caller that uses several orders them like any tensor.
  *
  * Another memory. A call refuses memory as MXCHECK_INVALID that was not written by a call of the same operation,
  * recipe, gate_up, cols, inner and experts. Memory in which another program wrote what a library takes for its own is

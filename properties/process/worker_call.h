@@ -43,9 +43,9 @@ class MessageBuffer {
   char bytes_[kZone + kBytes + kZone] = {};
 };
 
-// No case has weights that need more memory. A call with sizes that are wrong may: it gets none, and is refused for
-// that if for nothing else.
-inline constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 32;
+// No case has weights that need more memory: W1 and W2 have 3 * 2^30 elements at most, of 2 bytes and a share of their
+// scales. A call with sizes that are wrong may need more: it gets none, and is refused for that if for nothing else.
+inline constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 33;
 
 // The policy of a call that has memory for kept weights: a copy with the pointer to it. Of other calls the policy.
 class PolicyWithMemory {

@@ -69,7 +69,7 @@ struct FewPrepareJob {
 };
 cudaError_t launch_few_prepare(const FewPrepareJob& job, cudaStream_t stream);
 
-// What a block of threads does with a tile of D, beside writing it.
+// SwiGLU after a tile of D, which the block of threads does beside writing it.
 struct FewSwiglu {
   std::int64_t n = 0;
   bool interleaved = false;

@@ -1,5 +1,5 @@
 #pragma once
-// What follows a tile of a GEMM of few tokens: D to memory, and the work of the last block of threads that finishes a
+// Epilogue of a GEMM of few tokens: D to memory, and the work of the last block of threads that finishes a
 // part of it: SwiGLU of a group of columns, or the sums of tokens in a tile of columns.
 //
 // Blocks of threads count themselves at the part once their D can be seen. Which one is last differs between runs; what

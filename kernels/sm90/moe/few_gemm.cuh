@@ -11,7 +11,7 @@
 
 namespace mxcheck_kernels::sm90 {
 
-// What codes of A, and of weights on their way, are made by; NoCoder for BF16.
+// Coder makes the codes of A, and of weights on their way; NoCoder for BF16.
 template <class Shape, class Coder>
 struct FewGemm {
   const FewRing<Shape>& ring;

@@ -19,7 +19,7 @@ struct FewMaps {
   CUtensorMap x;
 };
 
-// What a kernel is told beside the job.
+// Kernel parameters beside the job.
 struct FewTiles {
   int tiles = 0;    // of an item
   int half = 0;     // tiles of the gates, where the up values are a half of their own; else 0

@@ -109,7 +109,8 @@ void MoeBuilder::add_kept_weights() {
   if (!call_.keeps_weights()) return;
   KeptJob job = kept_job(call_, kept_);
   job.plan = header_;
-  const Part digests = memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode, so that all have one workspace
+  const Part digests =
+      memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode of the path of steps, whose workspace is one
   const auto add_digests = [&](unsigned long long* to) {
     for (const bool first : {true, false}) {
       const Checked& w = first ? call_.tensors.w1 : call_.tensors.w2;

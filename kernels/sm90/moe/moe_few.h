@@ -35,7 +35,7 @@ bool takes_few(const MoeCall& call);
 // `weights`. Throws Refusal: UNSUPPORTED for another call than takes_few's, or a recipe without FP8 codes.
 MoePlan moe_few_plan(const mxcheck_call& call, const MoeCodedWeights& weights);
 
-// Of a call that takes_few, quantizing weights on their way where the recipe does.
+// Plan of a call that takes_few; weights are quantized on their way where the recipe does.
 MoePlan forward_of_few(const MoeCall& call);
 
 }  // namespace mxcheck_kernels::sm90

@@ -71,7 +71,8 @@ class FewPass {
     }
   }
 
-  // Of up: of each item and group; of down: of each tile, the narrowest of which has 64 columns.
+  // Counters of up are one for each item and group; those of down one for each tile, the narrowest of which has 64
+  // columns.
   [[nodiscard]] std::int64_t up_count() const { return most_items_ * groups_; }
   [[nodiscard]] std::int64_t count() const { return up_count() + (c_.d + 63) / 64; }
 

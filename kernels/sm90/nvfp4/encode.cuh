@@ -194,7 +194,7 @@ struct WordSource {
   [[nodiscard]] __device__ __forceinline__ PhiloxSeries series_of(std::uint32_t own_upper) const {
     return own_upper == upper ? series : philox_series(keys, own_upper, words.counter[0], words.counter[1]);
   }
-  // Of the counter of this number.
+  // The four words of the counter of this number.
   [[nodiscard]] __device__ __forceinline__ PhiloxWords four(std::uint64_t number) const {
     return philox_words(keys, series_of(static_cast<std::uint32_t>(number >> 32)), static_cast<std::uint32_t>(number));
   }

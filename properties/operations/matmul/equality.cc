@@ -129,9 +129,9 @@ std::vector<Case> usual_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
-// What one kernel of a library may do otherwise than the others, once for each contract, kind of groups and of scales:
-// two large extents at a time, C where there is nothing to be added to it, and alpha where it is infinite or tiny, as
-// the product of two tensors' scales may be.
+// Cases that one kernel of a library may compute otherwise than the others, once for each contract, kind of groups and
+// of scales: two large extents at a time, C where there is nothing to be added to it, and alpha where it is infinite or
+// tiny, as the product of two tensors' scales may be.
 std::vector<Case> corners_of_each_kind(std::span<const Variant> variants, Suite) {
   struct Shape {
     std::int64_t rows, cols, depth;

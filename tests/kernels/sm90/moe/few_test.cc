@@ -1,4 +1,4 @@
-// The forward pass of few tokens against the path of steps, byte for byte: every output, and what is refused.
+// The forward pass of few tokens against the path of steps, byte for byte, in every output.
 
 #include <algorithm>
 #include <array>
@@ -199,7 +199,7 @@ class FewLayer {
   Input<std::int64_t> offsets_;
 };
 
-// Of outputs in BF16 any NaN is as good as another.
+// Any NaN of an output in BF16 equals any other.
 std::string difference(const FewLayer& layer, const Ran& expected, const Ran& got) {
   static constexpr std::array<const char*, 4> kNames{"o", "h", "third", "fourth"};
   for (std::size_t i = 0; i < expected.outputs.size(); ++i) {

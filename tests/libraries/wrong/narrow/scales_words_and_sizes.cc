@@ -70,7 +70,7 @@ void layer_is(const View& v) {
 bool is_7168_wide(const Layer& p) { return p.policy.cols == 7168; }
 bool is_beyond_2048(const Layer& p) { return p.inner > 2048; }
 bool has_256_experts(const Layer& p) { return p.experts == 256 && p.routed > 256; }
-// Of 128, along both widths and among the rows of several experts.
+// Tiles of 128, along both widths and among the rows of several experts.
 bool has_two_tiles_each_way(const Layer& p) {
   return p.policy.cols >= 256 && p.inner >= 256 && p.experts > 2 && p.routed > 128;
 }
