@@ -187,24 +187,36 @@ std::string source_manifest(const std::string& root, std::vector<std::string> pa
 
 namespace {
 
-// True if the file of this path is compiled into what is listed: a source, or a header that a listed source or one of
-// its own folder includes. Others may share the folder.
-bool is_part(const std::string& root, const std::string& path, const std::map<std::string, std::string>& entries) {
-  const fs::path file(path);
-  if (file.extension() != ".h" && file.extension() != ".cuh") return true;
+bool is_header(const fs::path& file) { return file.extension() == ".h" || file.extension() == ".cuh"; }
+
+// True if the file of this path is compiled into what is listed: a source, or a header that such a file includes, one
+// that is listed or in the header's folder; of headers alone all that are listed. Others may share the folder. seen:
+// headers that were looked at.
+bool is_part(const std::string& root, const fs::path& path, const std::map<std::string, std::string>& entries,
+             std::set<fs::path>& seen) {
+  const auto is_source_of = [](const auto& entry) { return !is_header(entry.first); };
+  const bool headers_alone = std::none_of(entries.begin(), entries.end(), is_source_of);
+  if (!is_header(path) || (headers_alone && entries.contains(path.generic_string()))) return true;
+  if (!seen.insert(path).second) return false;
   std::vector<fs::path> others;
-  for (const auto& [listed, digest] : entries) others.push_back(fs::path(root) / listed);
+  for (const auto& [listed, digest] : entries) others.emplace_back(listed);
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::path(root) / file.parent_path(), ignored)) {
-    if (is_source(entry.path()) && entry.path().filename() != file.filename()) others.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(fs::path(root) / path.parent_path(), ignored)) {
+    if (is_source(entry.path())) others.push_back(path.parent_path() / entry.path().filename());
   }
-  const std::string name = file.filename().string();
+  const std::string name = path.filename().string();
   return std::any_of(others.begin(), others.end(), [&](const fs::path& other) {
-    if (other.lexically_normal() == (fs::path(root) / file).lexically_normal()) return false;
-    if (!fs::is_regular_file(other, ignored)) return false;
-    const std::string text = read_text(other.string());
-    return text.find(name + "\"") != std::string::npos || text.find(name + ">") != std::string::npos;
+    const fs::path file = fs::path(root) / other;
+    if (other == path || !fs::is_regular_file(file, ignored)) return false;
+    const std::string text = read_text(file.string());
+    const bool includes = text.find(name + "\"") != std::string::npos || text.find(name + ">") != std::string::npos;
+    return includes && is_part(root, other, entries, seen);
   });
+}
+
+bool is_part(const std::string& root, const std::string& path, const std::map<std::string, std::string>& entries) {
+  std::set<fs::path> seen;
+  return is_part(root, fs::path(path), entries, seen);
 }
 
 }  // namespace

@@ -109,6 +109,22 @@ TEST(SourceDigest, a_folder_that_files_are_borrowed_from_may_have_others) {
             (std::vector<std::string>{"other/c.h has changed", "own/h.cu is new"}));
 }
 
+// A header of another library in the same folder, which includes one more.
+TEST(SourceDigest, headers_that_no_source_reaches_may_be_new_or_change) {
+  const test::TemporaryDirectory root;
+  std::filesystem::create_directories(root / "k");
+  for (const char* name : {"k/a.cu", "k/b.h", "k/c.h"}) test::write_file(root / name, "int x;");
+  test::write_file(root / "k/a.cu", "#include \"k/b.h\"");
+  const std::string manifest = source_manifest(root.path(), {"k/a.cu", "k/b.h", "k/c.h"});
+  test::write_file(root / "k/d.cuh", "#include \"k/e.cuh\"\n#include \"k/c.h\"");
+  test::write_file(root / "k/e.cuh", "#include \"k/d.cuh\"");
+  test::write_file(root / "k/c.h", "int y;");
+  EXPECT_EQ(source_changes(root.path(), manifest), std::vector<std::string>{});
+  test::write_file(root / "k/b.h", "#include \"k/d.cuh\"");
+  EXPECT_EQ(source_changes(root.path(), manifest),
+            (std::vector<std::string>{"k/b.h has changed", "k/c.h has changed", "k/d.cuh is new", "k/e.cuh is new"}));
+}
+
 TEST(SourceDigest, a_folder_of_which_headers_alone_are_listed_may_have_others) {
   const test::TemporaryDirectory root;
   std::filesystem::create_directories(root / "face");
