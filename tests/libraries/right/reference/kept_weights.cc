@@ -70,7 +70,7 @@ void require_weights(const mxcheck_call& call, const Layer& l) {
   const Header& h = l.header;
   const std::array<std::array<std::int64_t, 2>, 2> shapes{
       {{h.experts * h.cols, 2 * h.inner}, {h.experts * h.inner, h.cols}}};
-  for (int i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < 2; ++i) {
     const DLTensor& w = call.inputs[1 + i];
     require(w.ndim == 2 && w.shape != nullptr && w.shape[0] == shapes[i][0] && w.shape[1] == shapes[i][1] &&
                 w.dtype.code == kDLBfloat && w.dtype.bits == 16 && w.dtype.lanes == 1,
