@@ -163,6 +163,24 @@ grep -qE '^run: +1 +3\.0 +[0-9.]+  kernels/sm90$' "$work/output" ||
   { failures=$((failures + 1)); printf 'FAILED: no line of kernels/sm90 in:\n'; cat -- "$work/output"; }
 expect 1 'the build failed' BUILD_STATUS=1 -- build --timings
 
+# clang-tidy of what changed: also if the oldest change is a header that no .cc includes.
+stub git 'case "$*" in
+  *rev-parse*) printf "0123456789abcdef\n" ;;
+  *ls-files*) printf "a.cc\0b.cc\0" ;;
+  *log*) printf "a.cc\nkernel.h\n" ;;
+  *grep*) exit 1 ;;
+esac'
+stub clang-tidy-14 'exit "${TIDY_STATUS:-0}"'
+mkdir -p -- "$tree/build/release_tidy"
+printf '"file": "%s/a.cc"\n"file": "%s/b.cc"\n' "$tree" "$tree" >"$tree/build/release_tidy/compile_commands.json"
+touch -- "$tree/a.cc" "$tree/b.cc"
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\n' "$tree" >"$tree/build/release_tidy/CMakeCache.txt"
+touch -- "$tree/build/release_tidy/build.ninja"
+expect 0 '--warnings-as-errors=* a.cc' -- tidy --since HEAD~1
+refuse '--warnings-as-errors=* b.cc'
+expect 1 'clang-tidy has findings' TIDY_STATUS=1 -- tidy --since HEAD~1
+rm -- "$stubs/git" "$stubs/clang-tidy-14"
+
 # Requests that mean nothing.
 expect 2 '--budget takes seconds' -- tidy --budget soon
 expect 2 "tidy takes --since and --budget, not '--all'" -- tidy --all
