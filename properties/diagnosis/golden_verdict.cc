@@ -81,6 +81,25 @@ Table golden_table(const GoldenTensors& golden, const DatasetInfo& dataset, cons
   return all;
 }
 
+// Bytes that may hold anything (attribute `open`: properties/goldens/case.h) become the expected ones.
+void close_open_bytes(const DatasetInfo& info, const Bytes& expected, Bytes& observed) {
+  const std::string& text = attribute(info.attributes, "open");
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::uint64_t first = 0, last = 0;
+    const auto [colon, one] = std::from_chars(at, end, first);
+    const bool has_two = one == std::errc() && colon != end && *colon == ':';
+    const auto [rest, two] = has_two ? std::from_chars(colon + 1, end, last) : std::from_chars_result{end, one};
+    if (!has_two || two != std::errc() || first > last || last > expected.size() || (rest != end && *rest != ' '))
+      throw Error(ErrorKind::golden, "the attribute open of its dataset " + info.name + " is '" + text +
+                                         "': must be ranges of its bytes, FIRST:END, with a space between them");
+    std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(first), last - first,
+                observed.begin() + static_cast<std::ptrdiff_t>(first));
+    at = rest == end ? end : rest + 1;
+  }
+}
+
 class Judge {
  public:
   Judge(const GoldenTensors& golden, const CandidateTensor& candidate) : golden_(golden), candidate_(candidate) {
@@ -103,8 +122,9 @@ class Judge {
   }
 
  private:
-  void compare_bits(const DatasetInfo& info, const std::vector<std::byte>& observed, DatasetResult& result) {
-    const std::vector<std::byte>& expected = golden_.tensors.at(info.name).data;
+  void compare_bits(const DatasetInfo& info, Bytes observed, DatasetResult& result) {
+    const Bytes& expected = golden_.tensors.at(info.name).data;
+    close_open_bytes(info, expected, observed);
     const Format format = element_format(info);
     TensorInfo shape;
     shape.name = info.name, shape.format = format;
@@ -147,6 +167,9 @@ class Judge {
     const bool known = info.name == "codes" || info.name == "scales" || tiled;
     Finding finding;
     finding.difference = result.difference;
+    const GoldenKind* kind = find_golden_kind(attribute(golden_.info.attributes, "kind"));
+    if (kind != nullptr) result.element = kind->explain(golden_, info, *result.difference);
+    if (!result.element.empty()) return;
     if (quantize_ && known && problem_.recipe.rule != ScaleRule::fp32) {
       Case c;
       c.variant = {"quantize", problem_.x.format};

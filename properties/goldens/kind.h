@@ -1,7 +1,8 @@
 #pragma once
 // A kind of golden: an operation's problem saved with its answer. Its keys in a suite, how a file of it is made, and
 // the table of definitions that explains a candidate's difference from one; all of them in the operation's folder
-// (properties/operations/*/golden.h), and listed in properties/goldens/registry.cc.
+// (properties/operations/*/golden.h) but `case` (properties/goldens/case.h), and listed in
+// properties/goldens/registry.cc.
 
 #include <any>
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include "goldens/json/json.h"
 #include "numerics/bytes.h"
 #include "numerics/tensor.h"
+#include "properties/core/compare.h"
 #include "properties/core/definitions.h"
 
 namespace mxcheck {
@@ -76,9 +78,11 @@ class GoldenKind {
   using Make = std::function<MadeGolden(const GoldenSpec&, const MakeOptions&)>;
   using Rows = std::function<Table(const GoldenTensors&, const DatasetInfo&, const CandidateTensor&)>;
   using Write = std::unique_ptr<GoldenWriter> (*)(const GoldenSpec&, const std::string& path, const MakeOptions&);
+  using Explain = std::vector<std::string> (*)(const GoldenTensors&, const DatasetInfo&, const Difference&);
 
-  GoldenKind(std::string_view name, Parse parse, Make make, Rows rows = {}, Write write = nullptr)
-      : name_(name), parse_(parse), make_(std::move(make)), rows_(std::move(rows)), write_(write) {}
+  GoldenKind(std::string_view name, Parse parse, Make make, Rows rows = {}, Write write = nullptr,
+             Explain explain = nullptr)
+      : name_(name), parse_(parse), make_(std::move(make)), rows_(std::move(rows)), write_(write), explain_(explain) {}
 
   [[nodiscard]] std::string_view name() const { return name_; }
   // The keys that are this kind's own. Error{usage} with the place and what would be right.
@@ -88,6 +92,11 @@ class GoldenKind {
   [[nodiscard]] Table rows(const GoldenTensors& golden, const DatasetInfo& dataset,
                            const CandidateTensor& candidate) const {
     return rows_ ? rows_(golden, dataset, candidate) : Table();
+  }
+  // Lines about the first differing element and what it follows from; none where the kind has none. Errors as rows().
+  [[nodiscard]] std::vector<std::string> explain(const GoldenTensors& golden, const DatasetInfo& dataset,
+                                                 const Difference& difference) const {
+    return explain_ == nullptr ? std::vector<std::string>() : explain_(golden, dataset, difference);
   }
   // Error{internal} for a kind that is written panel by panel alone.
   [[nodiscard]] MadeGolden make(const GoldenSpec& golden, const MakeOptions& options) const;
@@ -101,6 +110,7 @@ class GoldenKind {
   Make make_;
   Rows rows_;
   Write write_;
+  Explain explain_;
 };
 
 // All kinds, in the order of the documentation; null for a name that is none's.

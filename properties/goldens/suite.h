@@ -64,6 +64,8 @@
 //               "closed" (experts that are to get no rows: their logits are the lowest finite number), "rules" (one)
 //               with what route_round has. In: logits, bias, X, W1, W2, the routes, dO. Out: every tensor of the run
 //               by its name.
+//   case        "case": a case of the gate, of any operation (properties/goldens/case.h). In: the inputs that the gate
+//               draws for it. Out: its outputs.
 //
 // "input" is one of
 //   {"real": "layer0.w1"}                  an embedded tensor (goldens/data/embedded.h)

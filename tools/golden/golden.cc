@@ -71,7 +71,7 @@ ManifestEntry trusted_entry(const std::string& golden, const Trust& trust) {
 namespace {
 
 struct Options {
-  std::string suite, output;
+  std::string suite, the_case, name = "case", output;
   int compression = 0;
   int threads = 0;
   bool json = false;
@@ -95,12 +95,21 @@ std::string report_text(const Options& o, const GoldenSuite& suite, const std::v
                             made.size() == 1 ? "" : "s", suite.name, bytes, kManifestName);
 }
 
+// A suite of one case, by the way of every suite: names and texts are checked there.
+GoldenSuite suite_of_case(const Options& o) {
+  Json suite{{"suite", "case"}, {"description", "one case of the gate"}, {"goldens", Json::array()}};
+  suite["goldens"].push_back({{"name", o.name}, {"kind", "case"}, {"case", o.the_case}});
+  return parse_suite(to_text(suite), "--case");
+}
+
 int run_make(const Options& o) {
-  std::optional<GoldenSuite> from_file;
-  if (is_file(o.suite)) from_file = read_suite(o.suite);
-  const GoldenSuite& suite = from_file ? *from_file : builtin_suite(o.suite);
+  if (o.suite.empty() == o.the_case.empty()) throw Error(ErrorKind::usage, "either --suite or --case is needed");
+  std::optional<GoldenSuite> own;
+  if (!o.the_case.empty()) own = suite_of_case(o);
+  if (is_file(o.suite)) own = read_suite(o.suite);
+  const GoldenSuite& suite = own ? *own : builtin_suite(o.suite);
   MakeOptions options;
-  if (from_file) options.input_directory = std::filesystem::path(o.suite).parent_path().string();
+  if (own && o.the_case.empty()) options.input_directory = std::filesystem::path(o.suite).parent_path().string();
   options.compression = o.compression;
   options.threads = o.threads;
   options.generator = std::string("mxcheck ") + kVersion;
@@ -146,7 +155,10 @@ int run_suites(bool as_json) {
 void add_golden_make(Command& golden) {
   auto o = std::make_shared<Options>();
   Command sub = golden.subcommand("make", "Compute goldens and write them with their manifest");
-  sub.option("--suite", o->suite, "A name that mxcheck golden suites lists, or SPEC.json").required();
+  sub.option("--suite", o->suite, "A name that mxcheck golden suites lists, or SPEC.json");
+  sub.option("--case", o->the_case,
+             "In place of a suite: one golden of this case of the gate, as its reports print it");
+  sub.option("--name", o->name, "Of --case: NAME.h5").shows_default();
   sub.option("-o,--output", o->output, "Directory; made if it is not there, goldens of the same names replaced")
       .required();
   sub.option("--compression", o->compression, "Deflate level; the bytes then depend on the zlib at hand")
@@ -165,7 +177,10 @@ void add_golden_make(Command& golden) {
       "    \"format\": \"e4m3\", \"block\": \"1x32\", \"recipe\": \"rceil\", \"layouts\": [\"tcgen05\"]}]}\n\n"
       "Examples:\n"
       "  mxcheck golden make --suite real -o goldens\n"
-      "  mxcheck golden make --suite ./mine.json -o goldens --json");
+      "  mxcheck golden make --suite ./mine.json -o goldens --json\n"
+      "  mxcheck golden make --case 'op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e4m3 block=1x128 "
+      "block_b=128x128\n"
+      "    scales=fp32 groups=none d=bf16 rows=64 cols=96 depth=512 data=normal seed=1' --name gemm -o goldens");
   sub.runs([o] { return run_make(*o); });
 }
 

@@ -145,7 +145,7 @@ TEST(BuiltinSuites, have_their_files_names_and_reach_every_kind_and_shape) {
     }
   }
   EXPECT_EQ(kinds.size(), all_golden_kinds().size());
-  EXPECT_EQ(kinds.size(), 15U);
+  EXPECT_EQ(kinds.size(), 16U);
   EXPECT_EQ(shapes.size(), kAskedBlockShapes.size());
   EXPECT_EQ(layer_recipes.size(), all_layer_recipes().size());
   EXPECT_EQ(recipes.size(), all_recipes().size());

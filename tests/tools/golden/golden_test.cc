@@ -50,7 +50,7 @@ TEST_F(GoldenTool, refuses_in_one_line_and_writes_nothing) {
   write_file(dir / "file", "");
   write_file(dir / "bad.json", "{");
   expect_refused(2, "subcommand", "golden");
-  expect_refused(2, "--suite is required", "golden make -o x");
+  expect_refused(2, "either --suite or --case is needed", "golden make -o x");
   expect_refused(2, "--output is required", "golden make --suite real");
   expect_refused(2, "no suite 'mine'; there are formats, casts", "golden make --suite mine -o x");
   expect_refused(2, "none.json: cannot be opened", "golden make --suite none.json -o x");
@@ -113,6 +113,22 @@ TEST_F(GoldenTool, a_file_of_the_spec_is_found_beside_it) {
                        "format": "e4m3", "block": "1x32", "recipe": "rceil"}]})");
   EXPECT_EQ(mxcheck("golden make --suite specs/s.json -o out").code, 0);
   expect_contains(mxcheck("golden show out/x.h5").out, "source              x.npy\n");
+}
+
+TEST_F(GoldenTool, makes_a_golden_of_one_case_of_the_gate) {
+  const std::string product =
+      "--case 'op=matmul:sm90_bf16 format=bf16 format_b=bf16 block=none block_b=none scales=none groups=none d=fp32 "
+      "rows=3 "
+      "cols=4 depth=20 data=normal seed=1' ";
+  EXPECT_EQ(mxcheck("golden make " + product + "-o out").code, 0);
+  EXPECT_EQ(mxcheck("golden make " + product + "--name other -o out").code, 0);
+  expect_contains(mxcheck("golden show out/case.h5").out, "case_depth          20\n");
+  EXPECT_EQ(mxcheck("golden verify out/other.h5 --against out/case.h5").code, 0);
+  expect_refused(2, "either --suite or --case is needed", "golden make -o none");
+  expect_refused(2, "either --suite or --case is needed", "golden make --suite real " + product + "-o none");
+  expect_refused(2, "must be 1 to 64 letters", "golden make " + product + "--name ../x -o none");
+  expect_refused(2, "there is no operation 'sort'", "golden make --case 'op=sort rows=1' -o none");
+  EXPECT_FALSE(std::filesystem::exists(dir / "none"));
 }
 
 // A disk that fills up at the second golden: neither a golden, nor a manifest, nor a directory.
