@@ -262,6 +262,11 @@ namespace {
 // Normal ones alone.
 double two_to(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
+// Of cases with products that cancel: those of 16 of k of a row of A that do not.
+bool products_stay(std::uint64_t seed_of_a, std::int64_t row, std::int64_t sixteenth) {
+  return random_word(seed_of_a ^ 0x57A75, static_cast<std::uint64_t>(row << 20 | sixteenth)) % 4 == 0;
+}
+
 class OperandCodes {
  public:
   OperandCodes(const Case& c, Format format, std::uint64_t salt, std::int64_t depth)
@@ -311,8 +316,8 @@ class OperandCodes {
     const bool second = (k / distance_ & 1) != 0;
     const std::int64_t first = second ? k - distance_ : k;
     const std::uint64_t word = random_word(seed_ ^ 0xCA9CE2, static_cast<std::uint64_t>(row_ * depth_ + first));
-    // Which products stay is A's to say, and both of a pair do.
-    const bool stays = is_a_ && word % 4 == 0;
+    // Which products stay is A's to say, of 16 at a time, and both of a pair do.
+    const bool stays = is_a_ && products_stay(seed_, row_, first / 16);
     const int least = std::max(1 - f_.bias - f_.mantissa_bits, -16);
     const int most = std::min(f_.bias, 15);
     const int exponents = stays ? (most - least + 1) / 2 : most - least + 1;
@@ -442,7 +447,7 @@ std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, 
   std::vector<std::byte> out(static_cast<std::size_t>(rows * blocks) * (bytes_only ? 1 : 4));
   // Blocks whose products cancel have the same scales.
   const std::int64_t width = salt == 0xA ? matmul_of(c.variant).block.cols : matmul_of(c.variant).block_b.cols;
-  const bool cancels = kind == MXCHECK_E4M3 && matmul_case(c).cancels != 0;  // codes alone have too few sizes
+  const bool paired_scales = kind == MXCHECK_E4M3 && salt == 0xA && matmul_case(c).cancels != 0;
   const std::int64_t paired = width > 0 ? matmul_case(c).cancels / width : 0;
   const bool in_one_block = c.data == Data::every_row && c.seed >= kSpecialInOneBlock;
   for (std::int64_t i = 0; i < rows * blocks; ++i) {
@@ -451,8 +456,13 @@ std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, 
     const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(number));
     const std::int64_t row = i / blocks + (in_one_block ? static_cast<std::int64_t>(c.seed % 1024) : 0);
     const bool is_usual = in_one_block && i % blocks != i / blocks % blocks;
-    const Data data = is_usual ? Data::normal : cancels ? Data::wide : c.data;
-    const std::uint8_t byte = kind == MXCHECK_E4M3 ? e4m3_scale_byte(data, word, row) : scale_byte(data, word, row);
+    const Data data = is_usual ? Data::normal : c.data;
+    std::uint8_t byte = kind == MXCHECK_E4M3 ? e4m3_scale_byte(data, word, row) : scale_byte(data, word, row);
+    // E2M1 has too few sizes: here blocks of products that cancel are large, and of those that stay small.
+    if (paired_scales && products_stay(c.seed ^ salt, row, number % blocks))
+      byte = static_cast<std::uint8_t>(0x01 + word % 0x0F);
+    else if (paired_scales)
+      byte = static_cast<std::uint8_t>(0x60 + word % 0x1F);
     const float value = scale_value(data, word, row);
     if (bytes_only)
       out[static_cast<std::size_t>(i)] = std::byte{byte};
