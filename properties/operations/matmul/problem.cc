@@ -319,7 +319,7 @@ class OperandCodes {
     // Which products stay is A's to say, of 16 at a time, and both of a pair do.
     const bool stays = is_a_ && products_stay(seed_, row_, first / 16);
     const int least = std::max(1 - f_.bias - f_.mantissa_bits, -16);
-    const int most = std::min(f_.bias, 15);
+    const int most = std::min(f_.bias, 14);  // within E5M2 and FP16
     const int exponents = stays ? (most - least + 1) / 2 : most - least + 1;
     const double size = (1 + static_cast<double>(word >> 32 & 7) / 8) *
                         two_to(least + static_cast<int>(word >> 40 & 0xFFFF) % std::max(1, exponents));
