@@ -21,6 +21,7 @@
 #include "properties/operations/matmul/fields.h"
 #include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/operation.h"
+#include "properties/operations/matmul/shown.h"
 #include "reference/matmul/matmul.h"
 #include "reference/matmul/operand.h"
 
@@ -41,6 +42,7 @@ constexpr std::array<std::int64_t, 6> kOutputs{0, 1000, 10'000, 50'000, 250'000,
 constexpr std::int64_t kMostOutputs = std::int64_t{1} << 33;
 constexpr std::array<std::int64_t, 4> kMultiplications{0, 10'000, 100'000, 1'000'000};
 constexpr std::int64_t kMostMultiplications = std::int64_t{1} << 45;
+constexpr std::uint64_t kDistances = 8;  // of products that cancel: 1 to 128
 constexpr std::int64_t kUnit = 128;      // of groups' ends
 constexpr std::int64_t kBeginning = 16;  // of groups along depth within a block: 16 bytes of codes
 // Making an element of A or B takes as long as so many multiplications; an output, which has no more than C to be made,
@@ -48,7 +50,9 @@ constexpr std::int64_t kBeginning = 16;  // of groups along depth within a block
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kOutputWork = 2;
 constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
-constexpr std::array<float, 8> kAlphas{1, 0.5F, -1, 1.0F / 3, 0, -0.0F, 0x1p100F, 0x1p-140F};
+// Of those whose products round, one makes some of them infinite.
+constexpr std::array<float, 10> kAlphas{1,     0.5F,     -1,        1.0F / 3,        0,
+                                        -0.0F, 0x1p100F, 0x1p-140F, -0x1.921fb6p-3F, 0x1.555556p+120F};
 
 // The number of the one with these bits; kNotOnAxis for another.
 std::int64_t number_of_alpha(const Case& c) {
@@ -134,8 +138,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     const std::optional<Groups> kind = wanted_groups(wanted);
     if (!draw_shape(c, wanted, most, attempt, experts, kind, draw)) return false;
     if (grouped && !draw_ends(c, experts, kind, draw)) return false;
-    draw_options(c, wanted, draw);
-    return true;
+    return draw_options(c, wanted, draw);
   }
 
  private:
@@ -165,8 +168,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
       auto counts = draw_counts(kind, groups, capacity, draw);
       if (!counts) continue;
       matmul_case(c).counts = *std::move(counts);
-      draw_options(c, wanted, draw);
-      return true;
+      return draw_options(c, wanted, draw);
     }
     return false;
   }
@@ -205,6 +207,10 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     if (kind && groups == MXCHECK_ROWS && !is_wanted(wanted, m_)) fit_to(*kind, experts, m_, rows, draw);
     if (kind && groups == MXCHECK_DEPTH && !is_wanted(wanted, k_)) fit_to(*kind, experts, k_, depth, draw);
     if (!is_wanted(wanted, k_) && attempt >= 6) depth.range = {1, 128, {}};
+    if (!is_wanted(wanted, k_) && is_wanted(wanted, data_axis()) && groups != MXCHECK_DEPTH) {
+      const auto data = static_cast<Data>(draw_value(wanted, data_axis(), draw));
+      depth.range.high = std::min(depth.range.high, deepest_shown(std::as_const(c).variant, data));
+    }
     if (!kind && !is_wanted(wanted, k_) && draw.chance(70)) depth.multiple = kUnit;  // mostly whole blocks
     const Bin multiplications = range(wanted, multiplications_);
     const auto k = draw_extent(depth.range.low, depth.range.high, depth.multiple, depth.unit, draw);
@@ -265,7 +271,8 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     return true;
   }
 
-  void draw_options(Case& c, const Bins& wanted, Draw& draw) const {
+  // False: D would show none of its sums.
+  bool draw_options(Case& c, const Bins& wanted, Draw& draw) const {
     draw_places(c, wanted, draw);
     if (is_wanted(wanted, adds_) || draw.chance(contract_.from_c ? 60 : 25))
       matmul_case(c).adds = !is_wanted(wanted, adds_) || bin(wanted, adds_) == 1;
@@ -273,10 +280,17 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
       matmul_case(c).alpha = kAlphas[static_cast<std::size_t>(draw_value(wanted, alpha_, draw))];
     draw_threads(c, wanted, draw);
     draw_data(c, wanted, draw);
+    if (!is_wanted(wanted, alpha_) && !shows_sums(c)) matmul_case(c).alpha = 1;
+    for (int tries = 0; tries < 8 && !is_wanted(wanted, data_axis()) && !shows_sums(c); ++tries)
+      draw_data(c, wanted, draw);
+    if (!shows_sums(c)) return false;
+    if (contract_.promises_bits() && c.data == Data::normal && draw.chance(50))
+      matmul_case(c).cancels = std::int64_t{1} << draw.below(kDistances);
     // Which NaN a C that is NaN becomes where no step is taken is not defined.
     const bool is_any_bits = c.data == Data::bits || c.data == Data::wide;
     if (contract_.from_c && matmul_case(c).depth == 0 && matmul_case(c).adds && is_any_bits) c.data = Data::normal;
     if (has_row_index(std::as_const(c).variant)) draw_row_index(c, wanted, 15, draw);
+    return true;
   }
 
   MatmulContract contract_;
@@ -436,10 +450,10 @@ std::optional<Case> MatmulLayers::at(const Use& use, Case drawn, std::int64_t mo
   const bool masked = groups == MXCHECK_MASKED;
   if (masked) drawn.experts.clear();
   const std::int64_t depth = matmul_case(drawn).depth;
-  if (use.gradient) {
-    drawn.experts = sparse_offsets(experts, depth, kBlock, draw);
-    return drawn;
-  }
+  if (use.gradient) drawn.experts = sparse_offsets(experts, depth, kBlock, draw);
+  if (!shows_sums(drawn)) matmul_case(drawn).alpha = 1;
+  if (!shows_sums(drawn)) drawn.data = Data::normal;
+  if (use.gradient) return drawn;
   const std::int64_t high =
       std::min({kLayersMostRows, elements / 4 / depth, elements / 4 / drawn.cols, most / depth / drawn.cols,
                 limits_.max_rows > 0 ? limits_.max_rows : kLayersMostRows});
@@ -537,6 +551,7 @@ std::vector<Case> simpler_matmuls(const Case& c, const Finding&) {
   for (const std::int64_t less : smaller_extents(depth)) with_depth(less);
   simpler.with([](Case& n) { matmul_case(n).adds = false; });
   simpler.with([](Case& n) { matmul_case(n).alpha = 1; });
+  simpler.with([](Case& n) { matmul_case(n).cancels = 0; });
   simpler.fewer_experts({0, 1, whole / 2, whole / 256 * 128});
   simpler.plainer_call();
   simpler.fewer_rows();

@@ -3,12 +3,9 @@
 #include "properties/operations/matmul/problem.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,121 +80,6 @@ std::optional<Finding> updates_in_place(CheckContext& context, const Case& c) {
   return differ(p.outputs[0], apart.outputs[0], in_place.outputs[0], "D differs where C is in its memory");
 }
 
-// Shapes and data that every variant meets on every run.
-std::vector<Case> usual_corners(const Variant& v, Suite suite) {
-  std::vector<Case> cases{
-      matmul_corner(v, 0, 5, 128, Data::zeros, 1),      matmul_corner(v, 3, 0, 128, Data::zeros, 2),
-      matmul_corner(v, 5, 7, 0, Data::normal, 3),       matmul_corner(v, 1, 1, 128, Data::boundaries, 4),
-      matmul_corner(v, 130, 136, 384, Data::slots, 5),  matmul_corner(v, 65, 264, 640, Data::boundaries, 6),
-      matmul_corner(v, 257, 129, 256, Data::wide, 7),   matmul_corner(v, 64, 8, 128, Data::specials, 8),
-      matmul_corner(v, 200, 72, 1280, Data::normal, 9),
-  };
-  if (matmul_of(v).groups == MXCHECK_ROWS) {  // one expert with everything; sizes around the edges of tiles
-    cases[4].experts = {0, 0, 130, 130};
-    cases[8].experts = {0, 1, 1, 65, 128, 200};
-    Case sizes = matmul_corner(v, 0, 40, 256, Data::slots, 10);
-    sizes.experts = {0};
-    for (std::int64_t n : {0, 1, 63, 64, 65, 127, 128, 129, 2, 0, 255, 256, 257})
-      sizes.experts.push_back(sizes.experts.back() + n);
-    sizes.rows = sizes.experts.back();
-    cases.push_back(sizes);
-  }
-  if (matmul_of(v).groups == MXCHECK_DEPTH) cases[8].experts = {0, 0, 128, 640, 640, 1280};
-  if (is_masked(v)) {  // a row each; nothing; full ones; one of many
-    const auto counts = [](Case& c, std::int64_t capacity, std::vector<std::int64_t> of) {
-      c.rows = static_cast<std::int64_t>(of.size()) * capacity, matmul_case(c).counts = std::move(of);
-    };
-    counts(cases[3], 1, {1, 0, 1}), counts(cases[4], 70, {0, 0, 0}), counts(cases[5], 65, {65, 65});
-    counts(cases[6], 129, {128, 129, 1}), counts(cases[8], 200, {64, 200, 0, 65, 127, 1});
-    counts(cases[7], 16, std::vector<std::int64_t>(40));
-    matmul_case(cases[7]).counts[35] = 16;
-  }
-  // One operand one-hot over a tile: at every k in the quick suite, in every row at every k in the exhaustive one.
-  const std::uint64_t step = suite == Suite::quick ? 128 : suite == Suite::full ? 32 : 1;
-  for (std::uint64_t shift = 0; shift < 256; shift += step) {
-    for (const std::uint64_t operand : {std::uint64_t{0}, std::uint64_t{1}}) {
-      cases.push_back(matmul_corner(v, 128, 256, 256, Data::every_word, 2 * shift + operand));
-    }
-  }
-  if (matmul_of(v).scales != MXCHECK_NO_SCALES && suite != Suite::quick) {  // every pair of scale bytes
-    cases.push_back(
-        matmul_corner(v, 256, matmul_of(v).block_b.rows == 128 ? 32768 : 256, matmul_of(v).block.cols, Data::slots, 0));
-    if (matmul_of(v).groups == MXCHECK_ROWS) cases.back().experts = {0, 256};
-    if (matmul_of(v).groups == MXCHECK_DEPTH) cases.back().experts = {0, matmul_of(v).block.cols};
-    if (is_masked(v)) cases.back().rows = 256, matmul_case(cases.back()).counts = {256};
-  }
-  return cases;
-}
-
-// Cases that one kernel of a library may compute otherwise than the others, once for each contract, kind of groups and
-// of scales: two large extents at a time, C where there is nothing to be added to it, and alpha where it is infinite or
-// tiny, as the product of two tensors' scales may be.
-std::vector<Case> corners_of_each_kind(std::span<const Variant> variants, Suite) {
-  struct Shape {
-    std::int64_t rows, cols, depth;
-    bool adds;
-    float alpha;
-  };
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr Shape kShapes[] = {{72, 24, 2304, false, 1},        {3, 520, 2176, false, 1},
-                               {136, 264, 128, false, 1},       {5, 8, 0, true, 1},
-                               {5, 8, 0, true, -0.5F},          {9, 40, 128, true, -0.0F},
-                               {9, 40, 128, true, 0x1.8p-130F}, {9, 40, 128, false, kInfinity},
-                               {9, 40, 128, true, -kInfinity}};
-  std::vector<Case> cases;
-  std::vector<std::tuple<std::string, int, int>> kinds;
-  std::vector<int> groupings;
-  for (const Variant& v : variants) {
-    // Rows of more than 16 bits.
-    const int groups = matmul_of(v).groups;
-    if (groups != MXCHECK_DEPTH && std::ranges::find(groupings, groups) == groupings.end()) {
-      groupings.push_back(groups);
-      cases.push_back(matmul_corner(v, groups == MXCHECK_MASKED ? 16'400 : 65'600, 1, 128, Data::normal, 41));
-    }
-    const std::tuple kind{v.operation, groups, matmul_of(v).scales};
-    if (std::ranges::find(kinds, kind) != kinds.end()) continue;
-    kinds.push_back(kind);
-    const bool from_c = parse_matmul_contract(contract_text(v.operation)).from_c;
-    for (const Shape& shape : kShapes) {
-      if (from_c && shape.alpha != 1) continue;
-      Case c = matmul_corner(v, shape.rows, shape.cols, shape.depth, Data::normal, 11 + cases.size());
-      matmul_case(c).adds = shape.adds, matmul_case(c).alpha = shape.alpha;
-      cases.push_back(std::move(c));
-    }
-  }
-  return cases;
-}
-
-// Tens of millions of single-instruction sums: the evidence that the contract is the hardware's.
-std::vector<Case> many_sums(const Variant& v, Suite suite) {
-  std::vector<Case> cases;
-  const std::int64_t side = suite == Suite::quick ? 96 : suite == Suite::full ? 512 : 2048;
-  std::uint64_t seed = 1;
-  for (const Data data : {Data::normal, Data::boundaries, Data::wide, Data::bits, Data::specials, Data::slots}) {
-    for (const std::int64_t cols : {std::int64_t{8}, std::int64_t{64}, side}) {
-      for (const std::int64_t depth : {32, 96}) {
-        for (const bool adds : {false, true}) {
-          Case c = matmul_corner(v, side, cols, depth, data, seed++);
-          matmul_case(c).adds = adds;
-          cases.push_back(c);
-        }
-      }
-    }
-  }
-  return cases;
-}
-
-// Each special scale of A with each of B, or, where a scale of B is that of 128 columns, with the first of them.
-std::vector<Case> special_scales(const Variant& v, Suite) {
-  constexpr std::int64_t kFew = 7;
-  const std::int64_t cols = matmul_of(v).block_b.rows == 1 ? kSpecialScales : kFew * matmul_of(v).block_b.rows;
-  const bool by_depth = matmul_of(v).groups == MXCHECK_DEPTH;
-  Case c = matmul_corner(v, kSpecialScales, cols, by_depth ? 384 : matmul_of(v).block.cols, Data::every_row, 1);
-  if (matmul_of(v).groups == MXCHECK_ROWS) c.experts = {0, 0, kSpecialScales};
-  if (is_masked(v)) c.rows = 2 * kSpecialScales, matmul_case(c).counts = {0, kSpecialScales};
-  return {c};
-}
-
 bool is_plain(const Variant& v) {
   return is_matmul(v.operation) && promises_bits(v) && parse_matmul_contract(contract_text(v.operation)).from_c;
 }
@@ -212,7 +94,8 @@ Statement scales_statement(const Statement& equality) {
     return is_matmul(v.operation) && promises_bits(v) && matmul_of(v).scales != MXCHECK_NO_SCALES;
   };
   scales.data = {};
-  scales.corners = special_scales;
+  scales.corners = matmuls_of_special_scales;
+  scales.shared_corners = matmuls_of_special_blocks;
   scales.cases_per_variant = 0, scales.covers_pairs = false;
   return scales;
 }
@@ -235,7 +118,7 @@ std::vector<Statement> matmul_statements() {
                Data::wide,   Data::bits,   Data::specials,   Data::sparse};
   s[0].experts = 0, s[0].strides = false;
   s[0].check = equals_contract;
-  s[0].corners = usual_corners;
+  s[0].corners = usual_matmuls;
   s[0].cases_per_variant = 2;
   s[0].covers_pairs = true;
 
@@ -260,7 +143,7 @@ std::vector<Statement> matmul_statements() {
   s[2].source = "numerics/accumulate/fused_sum.h";
   s[2].applies = [](const Variant& v, std::span<const Variant>) { return is_plain(v); };
   s[2].data = {};
-  s[2].corners = many_sums;
+  s[2].corners = many_sums_of_steps;
 
   s[3] = s[1];
   s[3].applies = promises;
@@ -272,7 +155,7 @@ std::vector<Statement> matmul_statements() {
   s.push_back(any_order_statement(s[0]));
   s.push_back(accuracy_statement(s[0]));
   s.push_back(scales_statement(s[0]));
-  s[0].shared_corners = corners_of_each_kind;
+  s[0].shared_corners = matmuls_of_each_kind;
   return s;
 }
 

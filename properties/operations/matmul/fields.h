@@ -3,11 +3,12 @@
 // k depth; experts are offsets along rows or depth:
 //
 //   op=matmul:sm90_fp8+promote128 format=e4m3 format_b=e5m2 block=1x128 block_b=128x128 scales=e8m0 groups=rows d=bf16
-//   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5
+//   rows=3 cols=33 depth=256 experts=0,1,3 data=normal seed=7;  optional: gather=50 adds=1 alpha=0.5 cancels=16
 //
 // Masked groups have no experts and no gather, but counts: groups=masked rows=24 counts=3,0,8 are three of capacity 8.
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,12 @@ struct MatmulCase {
   bool adds = false;  // C
   float alpha = 1;
   std::vector<std::int64_t> counts;  // rows of each masked group, 0 to its capacity
-  friend bool operator==(const MatmulCase&, const MatmulCase&) = default;
+  std::int64_t cancels = 0;          // the distance along k of products that cancel one another; 0 where none are to
+  // By alpha's bits: a NaN is itself, and -0 is not 0.
+  friend bool operator==(const MatmulCase& a, const MatmulCase& b) {
+    const auto same_alpha = std::bit_cast<std::uint32_t>(a.alpha) == std::bit_cast<std::uint32_t>(b.alpha);
+    return a.depth == b.depth && a.adds == b.adds && same_alpha && a.counts == b.counts && a.cancels == b.cancels;
+  }
 };
 
 inline const MatmulVariant& matmul_of(const Variant& v) { return v.own.get<MatmulVariant>(); }

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostCodes = std::int64_t{1} << 36;  // of an operand
 
+constexpr std::int64_t kMostCancels = 128;  // k of a block
+
 // K is cut by no block of 128, nor is a group's.
 bool has_ragged_depth(const Case& c) {
   const bool by_depth = matmul_of(c.variant).groups == MXCHECK_DEPTH;
@@ -114,6 +116,7 @@ class MatmulOperation final : public OperationOf<MatmulProblem> {
     std::string text;
     if (matmul_case(c).adds) text += " adds=1";
     if (matmul_case(c).alpha != 1) text += fmt::format(" alpha={}", matmul_case(c).alpha);
+    if (matmul_case(c).cancels != 0) text += fmt::format(" cancels={}", matmul_case(c).cancels);
     return text;
   }
   bool set_field(Case& c, std::string_view field, std::string_view value) const override;
@@ -197,7 +200,8 @@ bool MatmulOperation::set_field(Case& c, std::string_view field, std::string_vie
          f.read("block_b", [&] { v.block_b = block_field(value); }) || f.word("scales", v.scales, kScaleTypes) ||
          f.word("groups", v.groups, kGroupings) || f.number("depth", own.depth) ||
          f.read("counts", [&] { own.counts = counts_field(field, value); }) ||
-         f.read("adds", [&] { own.adds = number_field<int>(field, value) != 0; }) || f.number("alpha", own.alpha);
+         f.read("adds", [&] { own.adds = number_field<int>(field, value) != 0; }) || f.number("alpha", own.alpha) ||
+         f.number("cancels", own.cancels);
 }
 
 void MatmulOperation::check(const Case& c) const {
@@ -206,6 +210,10 @@ void MatmulOperation::check(const Case& c) const {
   if (depth < 0 || too_large(c.rows, depth) || too_large(c.cols, depth)) {
     throw Error(ErrorKind::usage, fmt::format("a matmul of {} x {} x {}; operands of at most 2^36 codes are possible",
                                               c.rows, c.cols, depth));
+  }
+  const std::int64_t cancels = matmul_case(c).cancels;
+  if (cancels < 0 || cancels > kMostCancels) {
+    throw Error(ErrorKind::usage, fmt::format("case field cancels is {}: 0 to {} is possible", cancels, kMostCancels));
   }
   check_masked(c);
   const int groups = matmul_of(c.variant).groups;
@@ -220,6 +228,11 @@ void MatmulOperation::check(const Case& c) const {
 bool any_nan_in_d_is_equal(std::string_view operation) {
   const MatmulContract contract = parse_matmul_contract(contract_text(operation));
   return contract.sum->arithmetic != Arithmetic::fused || contract.promotion != 0 || !contract.promises_bits();
+}
+
+bool any_nan_in_d_is_equal(const Case& c) {
+  const bool adds_last = matmul_case(c).adds && !parse_matmul_contract(contract_text(c.variant.operation)).from_c;
+  return matmul_case(c).alpha != 1 || adds_last || any_nan_in_d_is_equal(c.variant.operation);
 }
 
 OperationModule matmul_module() {

@@ -93,7 +93,7 @@ MatmulOperand operand_of(const MatmulVariant& v, Format format, BlockShape block
 }
 
 TensorInfo output_info(const Case& c) {
-  return {"d", c.variant.dtype, shapes_of(c).d_rows, c.cols, 128, 128, any_nan_in_d_is_equal(c.variant.operation)};
+  return {"d", c.variant.dtype, shapes_of(c).d_rows, c.cols, 128, 128, any_nan_in_d_is_equal(c)};
 }
 
 }  // namespace
@@ -238,7 +238,7 @@ std::uint32_t MatmulProblem::explain_steps(Finding& finding) const {
 //
 //   codes       integers from -2 to 2: up to 4095 of k every sum is exact, and every order and contract agrees
 //   normal      normal, the rows' sizes spread over 2^-6 to 2^5, one in 256 eight times larger
-//   boundaries  pairs k, k + 1 that nearly cancel, next to terms at the edge of the window
+//   boundaries  pairs k, k + 1 of equal sizes, each operand's with opposite signs, and terms at the edge of the window
 //   bits        uniform codes, NaN and infinities included
 //   wide        finite codes with uniform exponents
 //   specials    normal with a NaN or an infinity in one row in eight, zeros, subnormals, and the largest values
@@ -246,7 +246,13 @@ std::uint32_t MatmulProblem::explain_steps(Finding& finding) const {
 //   slots       a value that encodes its position: neighbouring rows, blocks of k and operands differ
 //   every_word  one-hot rows: row r of one operand has a single 1, at k = (r + seed / 2) modulo the depth, and the
 //               other encodes its position, so that D is that one's columns; A is one-hot where the seed is even, else
-//   every_row   ones; scales are those that are special, row by row
+//   every_row   ones; scales are those that are special, row by row. From a seed of 2 on row r has its own, that of
+//               number r + seed, in block r of k alone (modulo their number), and the others are those of normal data
+//
+// With cancels=D in the case, whatever its data: three products in four cancel, for k and k + D have the same sizes,
+// and A the opposite sign; the others are small and stay. D is within a step of a tensor core, in another step, or in
+// another block, whose scale is then the same. Orders of sums and lost bits show in what stays.
+//
 // E8M0 scales are 2^-20 to 2^20, under wide and bits anything from 0 to 254, under specials 255 now and then. FP32
 // scales have the same exponents and random significands. E4M3 scales are 2^-3 to 2^3, under wide anything finite,
 // under bits any byte, under specials zeros, NaN, signs and the ends of the format now and then.
@@ -255,6 +261,11 @@ namespace {
 
 // Normal ones alone.
 double two_to(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
+
+// Of cases with products that cancel: those of 16 of k of a row of A that do not.
+bool products_stay(std::uint64_t seed_of_a, std::int64_t row, std::int64_t sixteenth) {
+  return random_word(seed_of_a ^ 0x57A75, static_cast<std::uint64_t>(row << 20 | sixteenth)) % 4 == 0;
+}
 
 class OperandCodes {
  public:
@@ -265,6 +276,8 @@ class OperandCodes {
         seed_(c.seed ^ salt),
         depth_(depth),
         step_(c.seed / 2),
+        is_a_(salt == 0xA),
+        distance_(matmul_case(c).cancels),
         one_hot_((c.seed & 1) == (salt == 0xA ? 0 : 1)) {}
 
   // Sets the values that the elements of a row share. To be called before at().
@@ -277,11 +290,12 @@ class OperandCodes {
   }
 
   [[nodiscard]] std::uint32_t at(std::int64_t k) const {
+    if (distance_ != 0) return cancelling(k);
     const std::uint64_t word = random_word(seed_, static_cast<std::uint64_t>(row_ * depth_ + k));
     switch (data_) {
       case Data::zeros: return 0;
       case Data::codes: return near(static_cast<double>(word % 5) - 2);
-      case Data::boundaries: return cancelling(k, word);
+      case Data::boundaries: return paired(k, word);
       case Data::bits: return static_cast<std::uint32_t>(word >> 32) & (sign_bit(format_) * 2 - 1);
       case Data::wide: return any_finite(format_, word);
       case Data::specials: return special(word);
@@ -298,7 +312,22 @@ class OperandCodes {
   [[nodiscard]] std::uint32_t normal(std::uint64_t word) const {
     return near(four_uniforms(word) * 1.75 * size_ * ((mix64(word) & 0xFF) == 0 ? 8 : 1));
   }
-  [[nodiscard]] std::uint32_t cancelling(std::int64_t k, std::uint64_t word) const {
+  [[nodiscard]] std::uint32_t cancelling(std::int64_t k) const {
+    const bool second = (k / distance_ & 1) != 0;
+    const std::int64_t first = second ? k - distance_ : k;
+    const std::uint64_t word = random_word(seed_ ^ 0xCA9CE2, static_cast<std::uint64_t>(row_ * depth_ + first));
+    // Which products stay is A's to say, of 16 at a time, and both of a pair do.
+    const bool stays = is_a_ && products_stay(seed_, row_, first / 16);
+    const int least = std::max(1 - f_.bias - f_.mantissa_bits, -16);
+    const int most = std::min(f_.bias, 14);  // within E5M2 and FP16
+    const int exponents = stays ? (most - least + 1) / 2 : most - least + 1;
+    const double size = (1 + static_cast<double>(word >> 32 & 7) / 8) *
+                        two_to(least + static_cast<int>(word >> 40 & 0xFFFF) % std::max(1, exponents));
+    const bool negative = (word >> 60 & 1) != 0;
+    const bool flips = is_a_ && !stays && second;
+    return near(negative != flips ? -size : size);
+  }
+  [[nodiscard]] std::uint32_t paired(std::int64_t k, std::uint64_t word) const {
     const std::uint64_t pair = random_word(seed_ ^ 0xCA9CE1, static_cast<std::uint64_t>(row_ * depth_ + k / 2));
     if (pair % 4 == 0)
       return near((static_cast<double>(word % 15) - 7) * two_to(-6 - static_cast<int>(word >> 32) % 4));
@@ -327,6 +356,8 @@ class OperandCodes {
   std::uint64_t seed_;
   std::int64_t depth_;
   std::uint64_t step_;
+  bool is_a_;
+  std::int64_t distance_;  // of products that cancel
   bool one_hot_;
   std::int64_t row_ = 0;
   double size_ = 1;         // of normal data
@@ -414,11 +445,25 @@ std::vector<std::byte> expand_operand_scales(const Case& c, std::uint64_t salt, 
   const int kind = matmul_of(c.variant).scales;
   const bool bytes_only = kind != MXCHECK_FP32;
   std::vector<std::byte> out(static_cast<std::size_t>(rows * blocks) * (bytes_only ? 1 : 4));
+  // Blocks whose products cancel have the same scales.
+  const std::int64_t width = salt == 0xA ? matmul_of(c.variant).block.cols : matmul_of(c.variant).block_b.cols;
+  const bool paired_scales = kind == MXCHECK_E4M3 && salt == 0xA && matmul_case(c).cancels != 0;
+  const std::int64_t paired = width > 0 ? matmul_case(c).cancels / width : 0;
+  const bool in_one_block = c.data == Data::every_row && c.seed >= kSpecialInOneBlock;
   for (std::int64_t i = 0; i < rows * blocks; ++i) {
-    const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(i));
-    const std::int64_t row = i / blocks;
-    const std::uint8_t byte = kind == MXCHECK_E4M3 ? e4m3_scale_byte(c.data, word, row) : scale_byte(c.data, word, row);
-    const float value = scale_value(c.data, word, row);
+    const bool is_second = paired > 0 && (i % blocks / paired & 1) != 0;
+    const std::int64_t number = is_second ? i - paired : i;
+    const std::uint64_t word = random_word(c.seed ^ salt ^ 0x5CA1E, static_cast<std::uint64_t>(number));
+    const std::int64_t row = i / blocks + (in_one_block ? static_cast<std::int64_t>(c.seed % 1024) : 0);
+    const bool is_usual = in_one_block && i % blocks != i / blocks % blocks;
+    const Data data = is_usual ? Data::normal : c.data;
+    std::uint8_t byte = kind == MXCHECK_E4M3 ? e4m3_scale_byte(data, word, row) : scale_byte(data, word, row);
+    // E2M1 has too few sizes: here blocks of products that cancel are large, and of those that stay small.
+    if (paired_scales && products_stay(c.seed ^ salt, row, number % blocks))
+      byte = static_cast<std::uint8_t>(0x01 + word % 0x0F);
+    else if (paired_scales)
+      byte = static_cast<std::uint8_t>(0x60 + word % 0x1F);
+    const float value = scale_value(data, word, row);
     if (bytes_only)
       out[static_cast<std::size_t>(i)] = std::byte{byte};
     else

@@ -14,7 +14,8 @@
 
 namespace mxcheck {
 
-inline constexpr std::int64_t kSpecialScales = 20;  // of FP32, row by row under Data::every_row
+inline constexpr std::uint64_t kSpecialInOneBlock = 2;  // the least seed of every_row with one special block a row
+inline constexpr std::int64_t kSpecialScales = 20;      // of FP32, row by row under Data::every_row
 
 class MatmulProblem final : public Problem {
  public:

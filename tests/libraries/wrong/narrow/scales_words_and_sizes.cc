@@ -59,6 +59,23 @@ bool is_c_alone(const Gemm& p) { return p.accumulate != 0 && p.depth == 0; }
 bool is_infinite(const Gemm& p) { return std::isinf(p.alpha); }
 bool is_tall_and_deep(const Gemm& p) { return p.policy.rows > 64 && p.depth > 2048; }
 bool is_of_65536_rows(const Gemm& p) { return p.policy.rows > 65'536; }
+// One masked group of more rows than a tile has, and a k of several blocks.
+void one_tall_masked_group(const View& v) {
+  if (v.matmul().grouping != MXCHECK_MASKED || v.matmul().depth <= 128) return;
+  const DLTensor& counts = v.in(v.call.num_inputs - 1);
+  const std::int64_t* const count = View::values<std::int64_t>(counts);
+  spoil_row_if(counts.shape[0] == 1 && *count > 128, v.out(0), *count - 1);
+}
+
+// FP32 scales of A lose their signs in the last of several blocks.
+void sign_lost_in_the_last_block(Asked& a) {
+  if (!a.has<Gemm>() || a.policy<Gemm>().scale_type != MXCHECK_FP32 || a.call().num_inputs < 4) return;
+  if (a.call().inputs[2].dtype.bits != 32 || a.call().inputs[2].ndim != 2 || a.call().inputs[2].shape[1] < 2) return;
+  const auto blocks = static_cast<std::size_t>(a.call().inputs[2].shape[1]);
+  const std::span<float> scales = a.values<float>(2);
+  for (std::size_t i = blocks - 1; i < scales.size(); i += blocks) scales[i] = std::fabs(scales[i]);
+}
+
 bool is_7168_deep(const Gemm& p) { return p.depth == 7168; }
 bool is_2880_wide(const Gemm& p) { return p.policy.cols == 2880; }
 
@@ -105,6 +122,12 @@ constexpr Fault kFaults[] = {
     {"gemm_dense_rows_of_16_bits", "matmul", matmul_is<MXCHECK_DENSE, is_of_65536_rows>},
     {"gemm_masked_k_of_7168", "matmul", matmul_is<MXCHECK_MASKED, is_7168_deep>},
     {"gemm_masked_n_of_2880", "matmul", matmul_is<MXCHECK_MASKED, is_2880_wide>},
+    {"gemm_an_alpha_of_nan", "matmul", nullptr,
+     [](Asked& a) {
+       if (a.has<Gemm>() && std::isnan(a.policy<Gemm>().alpha)) a.policy<Gemm>().alpha = 1;
+     }},
+    {"gemm_one_masked_group_of_two_tiles", "matmul", one_tall_masked_group},
+    {"gemm_sign_of_a_scale_in_the_last_block", "matmul", nullptr, sign_lost_in_the_last_block},
     {"moe_d_of_7168", "moe_*", layer_is<is_7168_wide>},
     {"moe_inner_beyond_2048", "moe_*", layer_is<is_beyond_2048>},
     {"moe_256_experts", "moe_*", layer_is<has_256_experts>},

@@ -13,6 +13,7 @@
 #include "properties/operations/matmul/layers.h"
 #include "properties/operations/matmul/masked.h"
 #include "properties/operations/matmul/operation.h"
+#include "properties/operations/matmul/shown.h"
 #include "reference/common/matrix.h"
 #include "tests/properties/drawn.h"
 
@@ -297,6 +298,35 @@ TEST(MatmulVariants, a_nan_of_the_tensor_core_is_compared_by_its_bits) {
   EXPECT_TRUE(any_nan_in_d_is_equal("matmul:sm90_fp8+promote128"));  // an FP32 addition's
   EXPECT_TRUE(any_nan_in_d_is_equal("matmul:ieee_fp32"));
   EXPECT_TRUE(any_nan_in_d_is_equal("matmul:exact"));
+  Case c;
+  c.variant.operation = "matmul:sm90_fp8";
+  EXPECT_FALSE(any_nan_in_d_is_equal(c));
+  matmul_case(c).adds = true;  // an FP32 addition's again
+  EXPECT_TRUE(any_nan_in_d_is_equal(c));
+  c.variant.operation = "matmul:sm90_bf16+from_c";
+  EXPECT_FALSE(any_nan_in_d_is_equal(c));
+}
+
+// Sums of uniform codes of E4M3 are NaN in seven of eight at a k of 128.
+TEST(MatmulShown, cases_of_outputs_that_are_all_nan_or_zero_are_small) {
+  Case c;
+  c.variant.operation = "matmul:sm90_fp8+promote128";
+  c.rows = c.cols = 200, c.data = Data::bits;
+  matmul_case(c).depth = 128;
+  EXPECT_EQ(deepest_shown(c.variant, Data::bits), 128);
+  EXPECT_TRUE(shows_sums(c));
+  matmul_case(c).depth = 129;
+  EXPECT_FALSE(shows_sums(c));
+  c.data = Data::normal;
+  EXPECT_TRUE(shows_sums(c));
+  matmul_case(c).alpha = 0;
+  EXPECT_FALSE(shows_sums(c));
+  c.rows = 20;
+  EXPECT_TRUE(shows_sums(c));
+  matmul_case(c).alpha = 1, matmul_case(c).depth = 0, c.rows = 200;
+  EXPECT_FALSE(shows_sums(c));
+  c.cols = 1;
+  EXPECT_TRUE(shows_sums(c));
 }
 
 }  // namespace

@@ -33,6 +33,23 @@ TEST(MatmulOperation, every_field_survives_the_way_to_text_and_back) {
   EXPECT_EQ(matmul_case(c).alpha, 0.5F);
 }
 
+// A NaN is unequal to itself: a case with it must not be, or it would never shrink.
+TEST(MatmulOperation, an_alpha_of_nan_and_the_distance_of_products_that_cancel_survive_too) {
+  const std::string text = kPromotedByE8m0 +
+                           "groups=none d=bf16 rows=3 cols=33 depth=256 data=normal seed=7 adds=1 alpha=nan "
+                           "cancels=16";
+  const Case c = parse_case(text);
+  EXPECT_EQ(to_text(c), text);
+  EXPECT_EQ(matmul_case(c).cancels, 16);
+  EXPECT_EQ(c, parse_case(text));
+  Case other = c;
+  matmul_case(other).alpha = 0;
+  Case negative = other;
+  matmul_case(negative).alpha = -0.0F;
+  EXPECT_NE(other, negative);
+  EXPECT_NE(other, c);
+}
+
 TEST(MatmulOperation, masked_groups_are_read_back_and_halved) {
   const std::string text =
       kPromotedByE8m0 + "groups=masked d=bf16 rows=24 cols=33 depth=256 counts=3,0,8 data=normal seed=7 adds=1";
