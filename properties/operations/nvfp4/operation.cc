@@ -235,6 +235,7 @@ Statement equality() {
     for (std::uint64_t seed = 100; seed < 116; ++seed) {
       cases.push_back(blocks_corner(v, blocks_of(v).block.rows * 8, 512, Data::boundaries, seed));
     }
+    for (Case& c : divisor_corners(v)) cases.push_back(std::move(c));
     return cases;
   };
   return s;
