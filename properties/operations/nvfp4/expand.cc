@@ -12,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "numerics/format/codec.h"
@@ -183,6 +184,14 @@ std::vector<Case> divisor_corners(const Variant& v) {
     known.plants.push_back({0, col++, nearest_bits(v.dtype, std::fabs(value)) | (value < 0 ? sign_bit(v.dtype) : 0)});
   if (o.has_both) blocks_case(known).random.column_scale = std::bit_cast<std::uint32_t>(614.4F);
   if (o.hadamard == 0) cases.push_back(std::move(known));
+  // Codes of subnormal elements: arithmetic that flushes them shows.
+  if (o.hadamard == 0 && v.dtype != Format::fp16) {
+    constexpr int kTiny = -121;
+    cases.push_back(blocks_corner(v, blocks.block.rows * kBlockRows, blocks.block.cols * kBlocks, Data::boundaries, 1));
+    blocks_case(cases.back()).tensor_scale = scale_of_divisor(levels, 3, kTiny, of_variant).stored;
+    if (o.has_both)
+      blocks_case(cases.back()).random.column_scale = blocks_case(std::as_const(cases.back())).tensor_scale;
+  }
   return cases;
 }
 

@@ -3,8 +3,8 @@
 // token (0 in route_metadata: token_offsets):
 //
 //   op=route_round variant=softmax-topk x=bf16 nan=last bias=1 limited=1 rule=nr-f weights=renorm rows=300 cols=16 k=4
-//   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10 masked=50
-//   plant=...
+//   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10
+//   masked=50 plant=...
 //
 //   op=route_balance_loss x=fp32 rows=300 cols=16 loads=drawn scale=0.01 data=normal seed=7;  optional: stride=20
 //   plant=...  (scale is the coefficient)

@@ -42,8 +42,10 @@ float element_divisor(const TwoLevel& levels, float stored, float b) {
 
 bool has_divisor_at_an_end(const TwoLevel& levels, float stored) {
   for (int i = kEighths; i < 2 * kEighths; ++i) {
-    const std::uint32_t mantissa = mantissa_of(element_divisor(levels, stored, static_cast<float>(i) / kEighths));
-    if (std::ranges::find(kDivisorMantissas, mantissa) != kDivisorMantissas.end()) return true;
+    const float divisor = element_divisor(levels, stored, static_cast<float>(i) / kEighths);
+    const std::uint32_t mantissa = mantissa_of(divisor);
+    if (std::isnormal(divisor) && std::ranges::find(kDivisorMantissas, mantissa) != kDivisorMantissas.end())
+      return true;
   }
   return false;
 }
@@ -60,7 +62,7 @@ DivisorScale scale_of_divisor(const TwoLevel& levels, std::size_t which, int exp
     const auto middle = std::bit_cast<std::uint32_t>(static_cast<float>(stored_of(levels, s)));
     for (std::uint32_t stored = middle - kUlpsAside; stored <= middle + kUlpsAside; ++stored) {
       const float divisor = element_divisor(levels, std::bit_cast<float>(stored), b);
-      if (std::isfinite(divisor) && mantissa_of(divisor) == wanted) return {stored, b};
+      if (std::isnormal(divisor) && mantissa_of(divisor) == wanted) return {stored, b};
     }
   }
   throw Error(ErrorKind::internal, "no scale of a tensor has such a divisor");

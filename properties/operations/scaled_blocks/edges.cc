@@ -31,14 +31,14 @@ struct EdgeFamily {
   [[nodiscard]] const Variant& number(std::size_t n) const { return *members[n % members.size()]; }
 };
 
-// Variants of one shape of blocks and type of values; by_layout: of one layout of scales too. Without options, which
-// choose other kernels than the plain ones, where there are such.
+// Variants of one shape of blocks, type of values, rounding and directions; by_layout: of one layout of scales too.
 std::vector<EdgeFamily> edge_families(std::span<const Variant> variants, bool by_layout) {
-  std::map<std::tuple<std::int64_t, std::int64_t, Format, int, bool>, EdgeFamily> families;
+  std::map<std::tuple<std::int64_t, std::int64_t, Format, int, Nvfp4Rounding, bool>, EdgeFamily> families;
   for (const Variant& v : variants) {
     const ScaledBlocksVariant& blocks = blocks_of(v);
     if (blocks.options.hadamard != 0) continue;  // columns, or rows, are multiples of the group
-    families[{blocks.block.rows, blocks.block.cols, v.dtype, by_layout ? blocks.layout : 0, blocks.options.has_both}]
+    const Nvfp4Options& o = blocks.options;
+    families[{blocks.block.rows, blocks.block.cols, v.dtype, by_layout ? blocks.layout : 0, o.rounding, o.has_both}]
         .members.push_back(&v);
   }
   std::vector<EdgeFamily> all;
@@ -91,8 +91,9 @@ std::vector<Case> edges_of_rows_and_experts(std::span<const Variant> variants, S
   const ScaledBlocksTraits& traits = operation.traits();
   const bool has_values = traits.reads_x || traits.name.starts_with("dequantize");
   for (const EdgeFamily& family : edge_families(variants, false)) {
-    const BlockShape block = blocks_of(family.number(0)).block;
-    const bool is_usual = block == BlockShape{1, 32} || block == BlockShape{1, 16};
+    const ScaledBlocksVariant& blocks = blocks_of(family.number(0));
+    const bool is_usual =
+        (blocks.block == BlockShape{1, 32} || blocks.block == BlockShape{1, 16}) && !blocks.options.any();
     if (has_values) add_row_starts(family, is_usual ? kVector : kVector / 2, cases);
   }
   if (!traits.has_experts) return cases;
