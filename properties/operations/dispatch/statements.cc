@@ -82,6 +82,31 @@ std::vector<Case> routed_corners(const Variant& v, Suite suite) {
   return cases;
 }
 
+// Where a row of x or y begins among 16 bytes, with every number of elements that are left at its end: by one variant
+// after the other.
+std::vector<Case> row_starts(std::span<const Variant> variants, Suite) {
+  constexpr std::int64_t kVector = 16, kWhole = 32;
+  std::vector<Case> cases;
+  for (const std::int64_t width : {1, 2}) {
+    std::vector<const Variant*> members;
+    for (const Variant& v : variants) {
+      if ((has_coded_rows(v) ? 1 : 2) == width) members.push_back(&v);
+    }
+    if (members.empty()) continue;
+    for (std::int64_t start = 0; start < kVector; start += width) {
+      for (std::int64_t tail = 0; tail < kVector / width; ++tail) {
+        const std::size_t n = cases.size();
+        cases.push_back(routed_corner(*members[n % members.size()], {3, 4}, kWhole + tail, shaped(Homes::turns, 5, 2),
+                                      Data::slots, n));
+        Misalignment& places = cases.back().misaligned;
+        places.inputs[0] = static_cast<std::uint8_t>(start);
+        places.outputs[0] = static_cast<std::uint8_t>((5 * start + 3 * tail) % kVector / width * width);
+      }
+    }
+  }
+  return cases;
+}
+
 Statement equality_of(std::string_view name, std::string_view operation, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "kernels/candidate_dispatch.h";
@@ -91,6 +116,7 @@ Statement equality_of(std::string_view name, std::string_view operation, std::st
   s.strides = false;
   s.check = equals_the_reference;
   s.corners = routed_corners;
+  s.shared_corners = row_starts;
   s.covers_pairs = true;
   return s;
 }

@@ -22,6 +22,7 @@
 #include "properties/core/notation.h"
 #include "properties/core/rng.h"
 #include "properties/operations/nvfp4/problem.h"
+#include "properties/operations/scaled_blocks/divisors.h"
 #include "properties/operations/scaled_blocks/expand.h"
 #include "properties/operations/scaled_blocks/geometry.h"
 #include "properties/operations/scaled_blocks/operation.h"
@@ -269,6 +270,11 @@ std::vector<Case> every_nibble_and_scale(const Variant& v, Suite suite) {
   const BlockShape block = blocks_of(v).block;
   for (std::uint64_t seed = 0; seed < kDrawnScales; ++seed)
     cases.push_back(blocks_corner(v, block.rows * 16, block.cols * 16, Data::slots, seed));
+  for (const std::uint32_t mantissa : kDivisorMantissas) {  // kernels multiply by an inverse of what is stored
+    cases.push_back(blocks_corner(v, block.rows * 16, block.cols * 16, Data::slots, mantissa));
+    blocks_case(cases.back()).tensor_scale =
+        std::bit_cast<std::uint32_t>(1.0F) - (mantissa > 16 ? 1U << 23 : 0) + mantissa;
+  }
   return cases;
 }
 

@@ -12,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "numerics/format/codec.h"
@@ -19,7 +20,9 @@
 #include "properties/core/input.h"
 #include "properties/core/rng.h"
 #include "properties/operations/nvfp4/problem.h"
+#include "properties/operations/scaled_blocks/divisors.h"
 #include "properties/operations/scaled_blocks/geometry.h"
+#include "properties/operations/scaled_blocks/operation.h"
 
 namespace mxcheck {
 namespace {
@@ -135,6 +138,61 @@ Input expand_nvfp4_ties(const Case& c, OuterScale outer) {
   const TieExpander expander(c, outer);
   return make_input_by_row(c.variant.dtype, c.rows, c.cols, std::max(c.cols, c.stride),
                            [&](std::int64_t i, std::uint32_t* to) { expander.fill_row(i, to); });
+}
+
+namespace {
+
+// A seed whose tie lies beside these eighths: blocks on either side of it then have the scale.
+std::uint64_t seed_beside(float b, std::uint64_t from) {
+  const int eighths = static_cast<int>(b * 8);
+  for (std::uint64_t seed = from;; ++seed) {
+    const int below = tie_of(seed).quotient / 2;
+    if (below == eighths || below + 1 == eighths) return seed;
+  }
+}
+
+}  // namespace
+
+std::vector<Case> divisor_corners(const Variant& v) {
+  constexpr std::int64_t kBlocks = 8;  // in a row
+  constexpr std::int64_t kBlockRows = 4;
+  const ScaledBlocksVariant& blocks = blocks_of(v);
+  const Nvfp4Options& o = blocks.options;
+  const TwoLevel levels = any_recipe_named(blocks.recipe).two_level;
+  // All ones and 1 of every variant; the others of one variant after the other.
+  const std::uint64_t of_variant =
+      derived_seed(static_cast<std::uint64_t>(o.hadamard) + (o.has_both ? 1 : 0), blocks.recipe) +
+      static_cast<std::uint64_t>(o.rounding) + static_cast<std::uint64_t>(v.dtype) +
+      static_cast<std::uint64_t>(blocks.block.rows) + static_cast<std::uint64_t>(blocks.layout);
+  std::vector<Case> cases;
+  for (const std::size_t which :
+       {std::size_t{0}, std::size_t{2}, std::array<std::size_t, 3>{1, 3, 4}[of_variant % 3]}) {
+    const int exponent = -static_cast<int>(of_variant % 5);  // x of FP16 is normal
+    const DivisorScale scale = scale_of_divisor(levels, which, exponent, of_variant);
+    Case c = blocks_corner(v, blocks.block.rows * kBlockRows, blocks.block.cols * kBlocks, Data::boundaries,
+                           seed_beside(scale.b, of_variant % 1000));
+    blocks_case(c).tensor_scale = scale.stored;
+    if (o.has_both) blocks_case(c).random.column_scale = scale.stored;
+    cases.push_back(std::move(c));
+  }
+  // Under an amax of 614.4 "nvfp4_46" has S = 2.5, and an amax of 48 the scale 20: -10 / RN(20 / S) is the tie -1.25 of
+  // codes, and where the inverse of RN(20 * 614.4 / 1536) stands for it, an ulp beside.
+  Case known = blocks_corner(v, blocks.block.rows, blocks.block.cols, Data::zeros, 1);
+  blocks_case(known).tensor_scale = std::bit_cast<std::uint32_t>(614.4F);
+  std::int64_t col = 0;
+  for (const double value : {48.0, -10.0, 10.0, -2.0, 20.0, -40.0})
+    known.plants.push_back({0, col++, nearest_bits(v.dtype, std::fabs(value)) | (value < 0 ? sign_bit(v.dtype) : 0)});
+  if (o.has_both) blocks_case(known).random.column_scale = std::bit_cast<std::uint32_t>(614.4F);
+  if (o.hadamard == 0) cases.push_back(std::move(known));
+  // Codes of subnormal elements: arithmetic that flushes them shows.
+  if (o.hadamard == 0 && v.dtype != Format::fp16) {
+    constexpr int kTiny = -121;
+    cases.push_back(blocks_corner(v, blocks.block.rows * kBlockRows, blocks.block.cols * kBlocks, Data::boundaries, 1));
+    blocks_case(cases.back()).tensor_scale = scale_of_divisor(levels, 3, kTiny, of_variant).stored;
+    if (o.has_both)
+      blocks_case(cases.back()).random.column_scale = blocks_case(std::as_const(cases.back())).tensor_scale;
+  }
+  return cases;
 }
 
 }  // namespace mxcheck

@@ -235,6 +235,11 @@ Statement equality() {
     for (std::uint64_t seed = 100; seed < 116; ++seed) {
       cases.push_back(blocks_corner(v, blocks_of(v).block.rows * 8, 512, Data::boundaries, seed));
     }
+    for (Case& c : divisor_corners(v)) cases.push_back(std::move(c));
+    const ScaledBlocksVariant& blocks = blocks_of(v);
+    constexpr std::int64_t kMostOfAGrid = 65'535;  // blocks below one another
+    if (blocks.block.rows > 1 && blocks.recipe == "nvfp4" && v.dtype == Format::bf16 && !blocks.options.any())
+      cases.push_back(blocks_corner(v, kMostOfAGrid * blocks.block.rows + 1, 1, Data::slots, 116));
     return cases;
   };
   return s;

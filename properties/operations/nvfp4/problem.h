@@ -51,6 +51,9 @@ class Nvfp4Problem final : public Problem {
 // The matrix of data=boundaries, and the tensor's scale of a case.
 Input expand_nvfp4_ties(const Case& c, OuterScale outer);
 float drawn_tensor_scale(const Case& c, const Recipe& recipe);
+// Cases of data=boundaries under scales whose divisors have a mantissa at an end of a binade (divisors.h), with many
+// blocks of the scale that has this divisor.
+std::vector<Case> divisor_corners(const Variant& v);
 
 // The table: other recipes of two levels, and slips of scales, codes and the scale of the tensor. observed: the
 // candidate's outputs; codes may follow from its own scales.

@@ -26,7 +26,7 @@ namespace mxcheck {
 namespace {
 
 constexpr std::array<std::int64_t, 20> kTokens{0,  1,  2,   3,   8,   9,   16,   17,   32,    33,
-                                               64, 65, 128, 129, 256, 512, 1024, 4096, 16384, 65536};
+                                               64, 65, 128, 129, 256, 512, 1024, 4096, 16384, 65537};
 constexpr std::int64_t kMostTokens = 131'072;
 constexpr std::array<std::int64_t, 6> kLogits{0, 1000, 10'000, 50'000, 250'000, 1'000'000};
 constexpr std::array<std::int64_t, 12> kTopK{0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 65};
@@ -34,6 +34,8 @@ constexpr std::array<std::int64_t, 9> kGroups{1, 2, 3, 4, 5, 8, 9, 16, 17};
 constexpr std::array<std::int64_t, 17> kTiles{1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257};
 constexpr std::array<float, 9> kScales{1, 2.5F, 0.5F, 1.0F / 3, 0, -0.0F, -1.5F, 0x1p-140F, 0x1p120F};
 constexpr std::array<std::int64_t, 4> kDrops{0, 1, 51, 100};
+constexpr std::array<std::int64_t, 8> kRagged{1, 8, 9, 17, 33, 65, 129, 257};
+constexpr std::array<std::int64_t, 3> kMasked{0, 1, 51};
 constexpr std::int64_t kMostRandomLogits = 6'000;  // exp, correctly rounded, takes its time
 
 // none, 1, below the fair share, the fair share, above it, all tokens.
@@ -101,6 +103,13 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     if (rounds_ || metadata_)
       tile_ = add("tile", extent_bins(kTiles, 512),
                   [](const Case& c) { return domain_has_tile(c.variant) ? route_case(c).tile : kNotOnAxis; });
+    if (metadata_)
+      ragged_ = add("slots of a ragged token, at most", extent_bins(kRagged, 512),
+                    [](const Case& c) { return route_case(c).top_k == 0 ? most_ragged_slots(c) : kNotOnAxis; });
+    if (std::ranges::any_of(variants(), may_mask))
+      masked_ = add("experts with a bias of -Inf, %", extent_bins(kMasked, 90), [](const Case& c) {
+        return may_mask(c.variant) ? std::int64_t{route_case(c).masked} : kNotOnAxis;
+      });
     if (rounds_) add_rounding();
     if (!metadata_) add_scale();
     if (kind_.name == kBalanceLoss.name)
@@ -219,6 +228,12 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     return draw_extents(c, rows, cols, product, attempt, draw) && c.cols >= 1;
   }
 
+  void draw_masked(Case& c, const Bins& wanted, Draw& draw) const {
+    if (masked_ < 0 || !may_mask(std::as_const(c).variant)) return;
+    if (is_wanted(wanted, masked_) || draw.chance(10))
+      route_case(c).masked = static_cast<int>(draw_value(wanted, masked_, draw));
+  }
+
   // Groups, those kept, and top-k.
   bool draw_choice(Case& c, const Bins& wanted, Draw& draw) const {
     std::int64_t most = c.cols;
@@ -240,7 +255,10 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     const bool every = is_wanted(wanted, every_) ? bin(wanted, every_) == 1 : every_ >= 0 && draw.chance(8);
     std::int64_t top_k = draw_extent(allowed.low, std::min(allowed.high, most), 1, 1, draw).value_or(most);
     if (every) top_k = most;
+    if (is_wanted(wanted, ragged_)) top_k = 0;
     route_case(c).top_k = top_k;
+    if (metadata_ && top_k == 0 && (is_wanted(wanted, ragged_) || draw.chance(30)))
+      route_case(c).ragged = static_cast<int>(draw_small_value(wanted, ragged_, draw));
     return metadata_ || top_k >= 1;
   }
 
@@ -261,12 +279,14 @@ class RouteDomain final : public LayeredDomain<RouteLayers> {
     draw_places(c, wanted, draw);
     draw_threads(c, wanted, draw);
     draw_data(c, wanted, draw);
+    draw_masked(c, wanted, draw);
   }
 
   const RouteKind& kind_;
   bool metadata_, rounds_;
   int tokens_ = -1, experts_ = -1, logits_ = -1, top_k_ = -1, every_ = -1, groups_ = -1, kept_ = -1, tile_ = -1;
-  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, loads_ = -1;
+  int capacity_ = -1, seed_ = -1, step_ = -1, layer_ = -1, scale_ = -1, drops_ = -1, loads_ = -1, ragged_ = -1,
+      masked_ = -1;
 };
 
 }  // namespace
@@ -413,6 +433,8 @@ void check_route(const Case& c) {
   require(own.tile >= 1 && own.tile <= kMostTile && own.capacity >= 0 && own.drops >= 0 && own.drops <= 100,
           "tile is at least 1 and at most 2^20, capacity at least 0, drops a percentage");
   require(std::isfinite(own.scale), "scale is a number");
+  require(own.masked >= 0 && own.masked <= 100 && (own.masked == 0 || may_mask(c.variant)),
+          "masked is a percentage, of a router with a bias that takes infinities");
   require(own.loads == Loads::equal || c.variant.operation == kBalanceLoss.name, "loads are of route_balance_loss");
   const RouteKind& kind = kind_of(c.variant);
   if (!kind.reads_logits) return check_metadata(c);
@@ -499,6 +521,7 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding) {
   simpler.with([](Case& n) { route_case(n).layer = 0; });
   simpler.with([](Case& n) { route_case(n).drops = 0; });
   simpler.with([](Case& n) { route_case(n).ragged = 0; });
+  simpler.with([](Case& n) { route_case(n).masked = 0; });
   simpler.with([](Case& n) { route_case(n).loads = Loads::equal; });
   simpler.plainer_data();
   for (std::size_t i = 0; i < c.plants.size(); ++i)

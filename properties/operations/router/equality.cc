@@ -73,24 +73,30 @@ std::vector<std::vector<const Variant*>> families_of(std::span<const Variant> va
   return all;
 }
 
+// Beside multiples of a warp's 32 lanes, which expert_numbers() has.
+constexpr std::array<std::int64_t, 18> kBesideWarps{31,  33,  63,  65,  95,  97,  127, 129, 191,
+                                                    193, 255, 257, 319, 321, 383, 385, 447, 511};
+
 // Every pair of experts and top_k of every router, bias and type: kernels are compiled for a pair, or chosen by it.
 std::vector<Case> every_pair(std::span<const Variant> variants, Suite) {
   constexpr std::array kData{Data::normal, Data::codes, Data::boundaries};
   constexpr std::int64_t kTokens = 3, kTile = 2;
   std::vector<Case> cases;
   for (const std::vector<const Variant*>& family : families_of(variants)) {
+    const auto add = [&](std::int64_t experts, std::int64_t top_k) {
+      const std::size_t n = cases.size();
+      const Variant& v = *family[n % family.size()];
+      const Data data = kData[n / family.size() % kData.size()];
+      cases.push_back(kind_of(v).rounds ? rounding_corner(v, kTokens, experts, top_k, kTile, data, n)
+                                        : route_corner(v, kTokens, experts, top_k, data, n));
+      RouteCase& own = route_case(cases.back());
+      if (route_of(v).limited) own.groups = own.groups_kept = 1;
+      own.top_k = top_k;
+    };
     for (const std::int64_t experts : expert_numbers()) {
-      for (std::int64_t top_k = 1; top_k <= std::min(kMostOfGrid, experts); ++top_k) {
-        const std::size_t n = cases.size();
-        const Variant& v = *family[n % family.size()];
-        const Data data = kData[n / family.size() % kData.size()];
-        cases.push_back(kind_of(v).rounds ? rounding_corner(v, kTokens, experts, top_k, kTile, data, n)
-                                          : route_corner(v, kTokens, experts, top_k, data, n));
-        RouteCase& own = route_case(cases.back());
-        if (route_of(v).limited) own.groups = own.groups_kept = 1;
-        own.top_k = top_k;
-      }
+      for (std::int64_t top_k = 1; top_k <= std::min(kMostOfGrid, experts); ++top_k) add(experts, top_k);
     }
+    for (const std::int64_t experts : kBesideWarps) add(experts, 2 + static_cast<std::int64_t>(cases.size()) % 7);
   }
   return cases;
 }

@@ -4,7 +4,7 @@
 //
 //   op=route_round variant=softmax-topk x=bf16 nan=last bias=1 limited=1 rule=nr-f weights=renorm rows=300 cols=16 k=4
 //   groups=8 kept=2 tile=32 data=slots seed=7;  optional: stride=20 capacity=9 scale=2.5 step=3 layer=1 drops=10
-//   plant=...
+//   masked=50 plant=...
 //
 //   op=route_balance_loss x=fp32 rows=300 cols=16 loads=drawn scale=0.01 data=normal seed=7;  optional: stride=20
 //   plant=...  (scale is the coefficient)
@@ -45,6 +45,7 @@ struct RouteCase {
   std::uint32_t layer = 0;
   int drops = 0;   // route_metadata, route_backward: percent of the routes that are -1
   int ragged = 0;  // route_metadata, tokens of any number of slots: at most so many, 0 for kMostRaggedSlots
+  int masked = 0;  // route, route_round: percent of the experts whose bias is -Inf
   Loads loads = Loads::equal;
   friend bool operator==(const RouteCase&, const RouteCase&) = default;
 };

@@ -129,6 +129,7 @@ std::string RouteOperation::shape_text(const Case& c) const {
   if (own.layer != 0) text += fmt::format(" layer={}", own.layer);
   if (own.drops != 0) text += fmt::format(" drops={}", own.drops);
   if (own.ragged != 0) text += fmt::format(" ragged={}", own.ragged);
+  if (own.masked != 0) text += fmt::format(" masked={}", own.masked);
   if (own.loads != Loads::equal) text += fmt::format(" loads={}", kLoads[static_cast<std::size_t>(own.loads)]);
   return text;
 }
@@ -146,7 +147,8 @@ bool RouteOperation::set_field(Case& c, std::string_view field, std::string_view
          f.word("weights", v.renormalize, kWeights) || f.number("k", own.top_k) || f.number("groups", own.groups) ||
          f.number("kept", own.groups_kept) || f.number("tile", own.tile) || f.number("capacity", own.capacity) ||
          f.number("scale", own.scale) || f.number("step", own.step) || f.number("layer", own.layer) ||
-         f.number("drops", own.drops) || f.number("ragged", own.ragged) || f.word("loads", own.loads, kLoads);
+         f.number("drops", own.drops) || f.number("ragged", own.ragged) || f.number("masked", own.masked) ||
+         f.word("loads", own.loads, kLoads);
 }
 
 std::vector<InvalidCall> RouteOperation::invalid_calls() const {

@@ -33,6 +33,9 @@ std::vector<Case> simpler_routes(const Case& c, const Finding& finding);
 // Error{usage} for a case that no call could pose.
 void check_route(const Case& c);
 
+// A router whose bias may be infinite: users take experts out of the choice by -Inf.
+bool may_mask(const Variant& v);
+
 // A scale, a row stride, more experts of a token than anyone has: what a library may leave out.
 bool is_route_option(const Case& c);
 std::vector<InvalidCall> invalid_routes();

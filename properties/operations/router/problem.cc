@@ -416,6 +416,10 @@ float companion(Data data, std::uint64_t word) {
 
 }  // namespace
 
+bool may_mask(const Variant& v) {
+  return promises_bits(v) && kind_of(v).chooses && route_of(v).bias && !refuses_infinity(v);
+}
+
 std::vector<std::uint32_t> small_alphabet(const Variant& v) {
   const std::uint32_t sign = sign_bit(v.dtype);
   const std::uint32_t one = nearest_bits(v.dtype, 1);
@@ -446,6 +450,8 @@ std::vector<float> expand_bias(const Case& c) {
     // Infinities of the two would make a NaN of the key; in packed order a key must be finite too.
     if (problem_refuses_nan(c.variant) && !(std::fabs(value) < 0x1p100F)) value = static_cast<float>(bell(mix64(word)));
     bias[e] = value;
+    const std::uint64_t one = random_word(c.seed ^ 0x3A5C, e) % 100;
+    if (one < static_cast<std::uint64_t>(route_case(c).masked)) bias[e] = -std::numeric_limits<float>::infinity();
   }
   return bias;
 }

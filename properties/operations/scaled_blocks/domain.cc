@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::int64_t kUnit = 32;  // of experts' ends
 constexpr std::array<std::int64_t, 17> kRows{0,   1,   2,    32,   33,   64,   65,    128,  129,
-                                             256, 512, 1024, 2048, 4096, 8192, 16384, 65536};
+                                             256, 512, 1024, 2048, 4096, 8192, 16384, 65537};
 constexpr std::int64_t kMostRows = 131'072;
 constexpr std::array<std::int64_t, 15> kCols{0, 1, 2, 32, 33, 64, 65, 128, 129, 256, 512, 1024, 2048, 4096, 8192};
 constexpr std::int64_t kMostCols = 20'480;
@@ -74,7 +74,7 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     // Laws take the scale of the matrix, near which no arithmetic leaves what is normal.
     if (reads_x && traits.has_two_levels && statement().covers_pairs) {
       scale_ = add("tensor's scale", word_bins(drawn_scale_labels()),
-                   [](const Case& c) { return kind_of_drawn_scale(blocks_case(c).tensor_scale); });
+                   [](const Case& c) { return kind_of_drawn_scale(recipe_of(c), blocks_case(c).tensor_scale); });
     }
     // A conversion instruction by the format, a reduction by the block, vectors and unrolled loops by columns and by
     // where a row begins: kernels choose a path by all four together.
@@ -155,12 +155,15 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     return offset == 0 ? 0 : offset >= limit ? 3 : offset + last < limit ? 1 : 2;
   }
 
+  static Recipe recipe_of(const Case& c) { return any_recipe_named(blocks_of(c.variant).recipe); }
+
   // Mostly of data that lie around the scale's ties, so that codes are no mere zeros or largest values.
   void draw_scales(Case& c, const Bins& wanted, Draw& draw) const {
-    blocks_case(c).tensor_scale = draw_scale(draw_value(wanted, scale_, draw), draw);
+    const Recipe recipe = recipe_of(c);
+    blocks_case(c).tensor_scale = draw_scale(recipe, draw_value(wanted, scale_, draw), draw);
     if (!is_wanted(wanted, data_axis()) && draw.chance(80)) c.data = Data::boundaries;
     if (blocks_of(std::as_const(c).variant).options.has_both && draw.chance(50))
-      blocks_case(c).random.column_scale = draw_scale(draw_value(wanted, scale_, draw), draw);
+      blocks_case(c).random.column_scale = draw_scale(recipe, draw_value(wanted, scale_, draw), draw);
   }
 
   // Axes of the options of kernels/candidate_nvfp4.h.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "numerics/format/format.h"
+#include "numerics/scale/recipe.h"
 #include "properties/core/case.h"
 #include "properties/core/policy.h"
 #include "properties/core/rng.h"
@@ -90,8 +91,8 @@ void draw_nvfp4_random(Case& c, Draw& draw);
 // The stored scales that a case has beside those of its own matrix, by kind: the words of a case's tensor_scale and
 // column_scale, all positive and finite; 0 is "of the matrix".
 const std::vector<std::string>& drawn_scale_labels();
-std::int64_t kind_of_drawn_scale(std::uint32_t bits);
-std::uint32_t draw_scale(std::int64_t kind, Draw& draw);
+std::int64_t kind_of_drawn_scale(const Recipe& recipe, std::uint32_t bits);
+std::uint32_t draw_scale(const Recipe& recipe, std::int64_t kind, Draw& draw);
 // The case with extents that the variant's groups divide: fewer columns (rows, with both directions), or one group.
 void fit_to_groups(Case& c);
 // Error{usage} for a case that no call could pose.

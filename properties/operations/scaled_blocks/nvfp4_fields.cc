@@ -19,6 +19,7 @@
 #include "numerics/names.h"
 #include "numerics/text.h"
 #include "properties/core/case_text.h"
+#include "properties/operations/scaled_blocks/divisors.h"
 #include "properties/operations/scaled_blocks/fields.h"
 
 namespace mxcheck {
@@ -227,19 +228,21 @@ void draw_nvfp4_random(Case& c, Draw& draw) {
 }
 
 const std::vector<std::string>& drawn_scale_labels() {
-  static const std::vector<std::string> labels{"of the matrix", "a power of two", "subnormal", "largest", "any"};
+  static const std::vector<std::string> labels{
+      "of the matrix", "a power of two", "subnormal", "largest", "any", "of a divisor at an end of a binade"};
   return labels;
 }
 
-std::int64_t kind_of_drawn_scale(std::uint32_t bits) {
+std::int64_t kind_of_drawn_scale(const Recipe& recipe, std::uint32_t bits) {
   constexpr std::uint32_t kMantissa = 0x7FFFFF, kFirstOfLargest = 0x7D800000;
   if (bits == 0) return 0;
   if (bits <= kMantissa) return 2;
   if (bits >= kFirstOfLargest) return 3;
-  return (bits & kMantissa) == 0 ? 1 : 4;
+  if ((bits & kMantissa) == 0) return 1;
+  return has_divisor_at_an_end(recipe.two_level, std::bit_cast<float>(bits)) ? 5 : 4;
 }
 
-std::uint32_t draw_scale(std::int64_t kind, Draw& draw) {
+std::uint32_t draw_scale(const Recipe& recipe, std::int64_t kind, Draw& draw) {
   const auto mantissa = static_cast<std::uint32_t>(draw.word() >> 41);
   const auto exponent = static_cast<std::uint32_t>(draw.between(1, 250));
   switch (kind) {
@@ -247,6 +250,11 @@ std::uint32_t draw_scale(std::int64_t kind, Draw& draw) {
     case 1: return exponent << 23;
     case 2: return draw.chance(30) ? 1U << draw.below(23) : std::max<std::uint32_t>(1, mantissa >> draw.below(23));
     case 3: return draw.chance(25) ? 0x7F7FFFFF : static_cast<std::uint32_t>(draw.between(251, 254)) << 23 | mantissa;
+    case 5: {
+      const std::size_t which = draw.chance(50) ? 0 : draw.below(kDivisorMantissas.size());
+      const std::uint64_t word = draw.word();
+      return scale_of_divisor(recipe.two_level, which, static_cast<int>(word >> 8 & 15) - 12, word).stored;
+    }
     default: return exponent << 23 | mantissa | 1;
   }
 }

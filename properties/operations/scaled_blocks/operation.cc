@@ -315,12 +315,14 @@ Statement blocks_equality(std::string_view name, std::string_view operation, std
             Data::normal,     Data::real,       Data::bits,       Data::specials,   Data::wide,  Data::sparse};
   s.check = equals_the_reference;
   s.corners = usual_corners;
+  s.shared_corners = edges_of_rows_and_experts;
   s.cases_per_variant = 3;
   s.covers_pairs = s.col_strides = true;
   return s;
 }
 
 std::vector<Statement> large_tensor_statements() {
+  static constexpr std::int64_t kMostOfAGrid = 65'535;
   Statement s;
   s.name = "large_tensors_equal_the_reference";
   s.sentence = "tensors of over sixteen million elements have the reference's bytes, each and every one";
@@ -338,11 +340,17 @@ std::vector<Statement> large_tensor_statements() {
     const BlockShape block = blocks_of(v).block;
     const bool main_block = block == BlockShape{1, 32} || block == BlockShape{32, 1};
     const bool usual = block == BlockShape{1, 32} || (block == BlockShape{32, 1} && v.operation == "quantize");
-    if (suite == Suite::quick && (v.dtype != Format::bf16 || !usual)) return {};
+    // More blocks below one another than a grid has in its second and third dimension.
+    std::vector<Case> cases;
+    const std::int64_t height = v.operation == "quantize_dual" ? block.cols : block.rows;
+    if (v.dtype == Format::bf16 && height > 1 && (height == 32 || suite != Suite::quick))
+      cases.push_back(blocks_corner(v, kMostOfAGrid * height + 1, 1, Data::boundaries, 12));
+    if (suite == Suite::quick && (v.dtype != Format::bf16 || !usual)) return cases;
     Case c = blocks_corner(v, main_block ? 4099 : 1027, 4111, Data::boundaries, 11);
     c.experts = {0, 0, 100, c.rows};
     if ((v.operation == "quantize" && block.rows == 1) || v.operation == "cast") c.experts.clear();
-    return {c};
+    cases.push_back(std::move(c));
+    return cases;
   };
   return {s};
 }

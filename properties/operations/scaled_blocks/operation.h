@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,9 @@ std::vector<std::uint8_t> input_bytes(const Call& call, std::size_t number);
 Case blocks_corner(const Variant& v, std::int64_t rows, std::int64_t cols, Data data, std::uint64_t seed);
 // Shapes and data that every variant meets on every run, whatever the seed.
 std::vector<Case> usual_corners(const Variant& v, Suite suite);
+// Corners of all variants together (edges.cc): rows that begin and end anywhere among 16 bytes, experts about a block's
+// height.
+std::vector<Case> edges_of_rows_and_experts(std::span<const Variant> variants, Suite suite);
 
 // A statement that the outputs of one operation are the reference's, on drawn data of every kind.
 Statement blocks_equality(std::string_view name, std::string_view operation, std::string_view sentence,

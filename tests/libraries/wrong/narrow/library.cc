@@ -23,7 +23,7 @@ using right::variable;  // what it gives ends with a NUL
 const Fault& fault() {
   static const Fault& chosen = []() -> const Fault& {
     for (const auto table : {faults_of_blocks_gemms_and_routers, faults_of_routed_rows,
-                             faults_of_random_words_and_routes, faults_of_scales_words_and_sizes}) {
+                             faults_of_random_words_and_routes, faults_of_scales_words_and_sizes, faults_of_edges}) {
       for (const Fault& one : table()) {
         if (one.name == variable("NARROW")) return one;
       }

@@ -141,5 +141,6 @@ std::span<const Fault> faults_of_blocks_gemms_and_routers();
 std::span<const Fault> faults_of_routed_rows();
 std::span<const Fault> faults_of_random_words_and_routes();
 std::span<const Fault> faults_of_scales_words_and_sizes();
+std::span<const Fault> faults_of_edges();
 
 }  // namespace narrow

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/nvfp4/levels.h"
 #include "tests/libraries/wrong/narrow/narrow.h"
 
 namespace narrow {
@@ -32,6 +33,37 @@ bool is_subnormal_power_of_two(float s) {
 void column_scale_without_normal_inverse(const View& v) {
   if (!has_options(v) || v.policy<Nvfp4>().directions != MXCHECK_BOTH_DIRECTIONS) return;
   spoil_last_if(has_no_normal_inverse(value_of(v.in(2))), v.out(2));
+}
+
+// 1 / d from the number below it, by one Newton step.
+float stepped_inverse(float d) {
+  const float below = std::nextafter(1 / d, 0.0F);
+  return std::fma(below, std::fma(-d, below, 1.0F), below);
+}
+
+// Elements of "nvfp4_46" in BF16 are multiplied by such an inverse, where scales are compact, and the call has neither
+// offsets nor options.
+void inverse_by_one_newton_step(const View& v) {
+  using namespace mxcheck_kernels;
+  if (has_options(v) || !v.has_recipe("nvfp4_46") || v.p().layout != MXCHECK_COMPACT || v.integers(64) != nullptr)
+    return;
+  const DLTensor& x = v.in(0);
+  if (x.dtype.code != kDLBfloat) return;
+  const cpu::Levels levels(Nvfp4Recipe::four_six, value_of(v.in(1)));
+  const std::int64_t stride = x.strides == nullptr ? v.p().cols : x.strides[0];
+  for (std::int64_t i = 0; i < v.p().rows; ++i) {
+    for (std::int64_t j = 0; j < v.p().cols; ++j) {
+      const std::uint8_t scale =
+          View::values<std::uint8_t>(v.out(1))[i / v.p().block_rows * v.out(1).shape[1] + j / v.p().block_cols];
+      const float value = cpu::Bf16::value(View::values<std::uint16_t>(x)[i * stride + j]);
+      const float divisor = cpu::e4m3_value(scale) * levels.decode;
+      if (scale == 0 || scale == cpu::kE4m3Nan || std::isnan(value) || !std::isnormal(divisor)) continue;
+      const std::uint8_t right = cpu::e2m1_of(value * levels.factor_of(scale));
+      const std::uint8_t wrong = cpu::e2m1_of(value * stepped_inverse(divisor));
+      View::values<std::uint8_t>(v.out(0))[i * v.out(0).shape[1] + j / 2] ^=
+          static_cast<std::uint8_t>((right ^ wrong) << j % 2 * 4);
+    }
+  }
 }
 
 // A carry into the counter's second word is or-ed, not added.
@@ -97,6 +129,7 @@ constexpr Fault kFaults[] = {
     {"nvfp4_a_subnormal_power_of_two", "quantize_nvfp4", tensor_scale_is<is_subnormal_power_of_two>},
     {"nvfp4_a_tensor_scale_without_normal_inverse", "quantize_nvfp4", tensor_scale_is<has_no_normal_inverse>},
     {"nvfp4_a_column_scale_without_normal_inverse", "quantize_nvfp4", column_scale_without_normal_inverse},
+    {"nvfp4_an_inverse_by_one_newton_step", "quantize_nvfp4", inverse_by_one_newton_step},
     {"nvfp4_no_signs_where_the_first_word_has_none", "quantize_nvfp4", nullptr,
      [](Asked& a) {
        if (a.has<Nvfp4>() && a.policy<Nvfp4>().signs[0] == 0) std::fill_n(a.policy<Nvfp4>().signs, 4, 0U);

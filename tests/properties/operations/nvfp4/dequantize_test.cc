@@ -112,7 +112,7 @@ TEST(DequantizeNvfp4, edge_cases_pair_every_code_with_every_scale_byte) {
         seen.set(scales[static_cast<std::size_t>(index[i])] * std::size_t{16} + codes[i]);
       whole += seen.all() ? 1 : 0;
     }
-    EXPECT_EQ(whole, 32) << to_text(block);
+    EXPECT_EQ(whole, 37) << to_text(block);
   }
 }
 
