@@ -1,5 +1,6 @@
 // Weights that a layer keeps between calls (kernels/candidate_kept_weights.h): later calls give the outputs of those
-// weights, whatever w1 and w2 hold by then; a check finds any change of them; memory of another layer is refused.
+// weights, whatever w1 and w2 hold by then; a check finds any change of them; memory of another layer is refused; and a
+// call that is refused keeps nothing.
 //
 // A case is one run of calls with the same memory. The calls that they are compared with keep none.
 
@@ -50,9 +51,19 @@ class KeptCalls {
   }
   // The call is refused as INVALID, and nothing is written.
   void refuses(const MoeProblem& p, int mode, bool fresh, const std::string& how) const {
+    refuses(p, call_of(p, p, mode, fresh), how);
+  }
+  // A call that would keep p's weights in memory that holds others, but for what `wrong` makes of it.
+  void refuses_to_keep(const MoeProblem& p, const InvalidCall& wrong) const {
+    Call call = call_of(p, p, MXCHECK_WEIGHTS_KEEP, false);
+    if (wrong.make(call)) refuses(p, call, std::string("a call that would keep other weights, but ") + wrong.how);
+  }
+
+ private:
+  void refuses(const MoeProblem& p, const Call& call, const std::string& how) const {
     const OperationInfo* limits = law_.context().process.operation(p.c.variant.operation);
     if (limits != nullptr && !is_within_limits(p.c, *limits)) return;
-    const Outcome outcome = law_.context().process.run(call_of(p, p, mode, fresh));
+    const Outcome outcome = law_.context().process.run(call);
     const bool returned = outcome.kind == OutcomeKind::returned && outcome.ended.empty();
     const bool option = outcome.status == MXCHECK_UNSUPPORTED && operation_named(p.c.variant.operation).is_option(p.c);
     if (returned && option) return;
@@ -72,8 +83,6 @@ class KeptCalls {
     }
     if (!problem.empty()) Law::broken(how + ": the candidate " + problem);
   }
-
- private:
   // `answered`: the problem whose outputs the call has.
   static Call call_of(const MoeProblem& p, const MoeProblem& answered, int mode, bool fresh) {
     Call call = p.call();
@@ -261,6 +270,38 @@ void memory_of_another_layer_is_refused(const Law& law, const Case& c) {
   calls.use(kept, "of kept weights after calls of other layers are not those of the weights");
 }
 
+// --- a call that keeps weights and is refused
+
+// Four of the wrong routes, which are others in each case; then memory that is a byte too small.
+std::vector<InvalidCall> wrong_keeps(const Case& c) {
+  std::vector<InvalidCall> all = invalid_layer_routes();
+  constexpr std::size_t kTried = 4;
+  std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(random_word(c.seed, 0x6C) % all.size()),
+              all.end());
+  all.resize(kTried);
+  all.push_back({"the memory is one byte too small", [](Call& call) { return call.memory.is_small = true; }});
+  return all;
+}
+
+// Other weights: half of them written over the kept ones would be the same otherwise.
+void refused_calls_keep_nothing(const Law& law, const Case& c) {
+  const KeptCalls calls(law);
+  const MoeProblem first(c);
+  const MoeProblem second = with_other_weights(first);
+  calls.keep(first, true, "of a call that keeps its weights are not those of a call that keeps none");
+  for (const InvalidCall& wrong : wrong_keeps(c)) {
+    calls.refuses_to_keep(second, wrong);
+    calls.use(first, "of kept weights, after a call that would keep others was refused, are not those of the weights");
+  }
+  calls.check(first,
+              "of kept weights that are checked, after calls that would keep others were refused, are not those "
+              "of the weights");
+  calls.keep(
+      second, false,
+      "of a call that keeps other weights, after such calls were refused, are not those of a call that keeps none");
+  calls.use(second, "of weights that were kept after refused calls are not those of the weights");
+}
+
 // Widths are multiples of 128, which every library takes. Tokens beyond 256 and few after them are computed in another
 // way by some.
 std::vector<Case> kept_corners(const Variant& v, Suite suite) {
@@ -304,6 +345,10 @@ std::vector<Statement> moe_kept_weights_statements() {
                "memory that no call has written, or one of another operation, recipe, order or shape, is refused as "
                "INVALID, nothing is written, and what was kept stays",
                memory_of_another_layer_is_refused),
+      kept_law("a_refused_call_keeps_no_weights",
+               "a call that would keep other weights and is refused, for wrong routes or too little memory, leaves the "
+               "memory as it was: later calls give the bits of the weights that it holds, and a check accepts them",
+               refused_calls_keep_nothing),
   };
 }
 

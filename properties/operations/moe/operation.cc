@@ -214,8 +214,35 @@ std::vector<InvalidCall> invalid_policies() {
   };
 }
 
-// Calls with invalid routes, whose values only the device can see.
-std::vector<InvalidCall> invalid_routes() {
+// Calls with wrong memory for kept weights.
+std::vector<InvalidCall> invalid_memory() {
+  const auto with_policy = [](auto change) {
+    return [change](Call& c) {
+      if (c.memory.policy_offset == 0) return false;
+      edit<mxcheck_moe_kept_policy>(c.policy, change);
+      return true;
+    };
+  };
+  const auto with_mode = [&](int mode) {
+    return with_policy([mode](mxcheck_moe_kept_policy& p) { p.kept.mode = mode; });
+  };
+  return {
+      {"the memory for kept weights is a null pointer",
+       [](Call& c) { return c.memory.is_null = c.memory.policy_offset != 0; }},
+      {"the memory for kept weights is one byte too small",
+       [](Call& c) { return c.memory.is_small = c.memory.policy_offset != 0; }},
+      {"the mode of kept weights is 0", with_mode(0)},
+      {"the mode of kept weights is negative", with_mode(-1)},
+      {"the mode of kept weights is unknown", with_mode(5)},
+      {"a call asks how large the memory for kept weights must be", with_mode(MXCHECK_WEIGHTS_BYTES)},
+      {"the policy ends within the fields of kept weights",
+       with_policy([](mxcheck_moe_kept_policy& p) { p.moe.policy.size = sizeof(mxcheck_moe_policy) + 8; })},
+  };
+}
+
+}  // namespace
+
+std::vector<InvalidCall> invalid_layer_routes() {
   return {
       {"the offsets of experts descend",
        [](Call& c) {
@@ -251,37 +278,9 @@ std::vector<InvalidCall> invalid_routes() {
   };
 }
 
-// Calls with wrong memory for kept weights.
-std::vector<InvalidCall> invalid_memory() {
-  const auto with_policy = [](auto change) {
-    return [change](Call& c) {
-      if (c.memory.policy_offset == 0) return false;
-      edit<mxcheck_moe_kept_policy>(c.policy, change);
-      return true;
-    };
-  };
-  const auto with_mode = [&](int mode) {
-    return with_policy([mode](mxcheck_moe_kept_policy& p) { p.kept.mode = mode; });
-  };
-  return {
-      {"the memory for kept weights is a null pointer",
-       [](Call& c) { return c.memory.is_null = c.memory.policy_offset != 0; }},
-      {"the memory for kept weights is one byte too small",
-       [](Call& c) { return c.memory.is_small = c.memory.policy_offset != 0; }},
-      {"the mode of kept weights is 0", with_mode(0)},
-      {"the mode of kept weights is negative", with_mode(-1)},
-      {"the mode of kept weights is unknown", with_mode(5)},
-      {"a call asks how large the memory for kept weights must be", with_mode(MXCHECK_WEIGHTS_BYTES)},
-      {"the policy ends within the fields of kept weights",
-       with_policy([](mxcheck_moe_kept_policy& p) { p.moe.policy.size = sizeof(mxcheck_moe_policy) + 8; })},
-  };
-}
-
-}  // namespace
-
 std::vector<InvalidCall> invalid_layers() {
   std::vector<InvalidCall> all = disagreeing_extents({unknown_recipe(), unknown_layout(), negative_layout()});
-  add_invalid(all, {invalid_blocks(), invalid_policies(), invalid_routes(), invalid_memory()});
+  add_invalid(all, {invalid_blocks(), invalid_policies(), invalid_layer_routes(), invalid_memory()});
   return all;
 }
 

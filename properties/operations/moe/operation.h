@@ -29,6 +29,8 @@ Case moe_corner(const Variant& v, std::int64_t tokens, std::int64_t cols, std::i
 std::unique_ptr<Domain> moe_domain(const DomainRequest& request);
 std::vector<Case> simpler_layers(const Case& c, const Finding& finding);
 std::vector<InvalidCall> invalid_layers();
+std::vector<InvalidCall>
+invalid_layer_routes();  // of these, the ones whose routes are wrong: what a device alone can see
 // Multiplications, and what quantization costs: what the reference's time grows with. An element of a weight, which is
 // drawn, quantized and packed up to four times, takes as long as some sixty products.
 inline constexpr std::int64_t kMoeWorkOfWeight = 60;

@@ -101,6 +101,13 @@ bool is_of(const Header& held, const Header& wanted, const KeptWeightsFaults& fa
          (same_shape || faults.ignores_shape || faults.accepts_any_memory);
 }
 
+// Faults of a library that begins to write before it knows whether the call is refused.
+void spoil(const mxcheck_call& call, const Layer& l, unsigned char* held, const KeptWeightsFaults& faults) {
+  const auto bytes = static_cast<std::size_t>(l.matrix);
+  if (faults.refused_keep_clears_scales) std::memset(held + 5 * bytes / 2, 0, bytes / 2);
+  if (faults.writes_before_checks && bytes != 0) std::memcpy(held, weights(call, 0), bytes);
+}
+
 }  // namespace
 
 bool has_kept_weights(const mxcheck_policy* policy) {
@@ -135,7 +142,12 @@ void run_with_kept_weights(const mxcheck_call& call, const char* operation, cons
   mxcheck_call without = call;
   without.policy = &policy.policy, without.inputs = inputs.data();
   if (kept.mode == MXCHECK_WEIGHTS_KEEP && !(faults.never_refreshes && is_of(held, wanted.header, {}))) {
-    plain(without);
+    try {
+      plain(without);
+    } catch (...) {
+      spoil(call, wanted, held_weights, faults);
+      throw;
+    }
     Header header = wanted.header;
     header.digests = digests_of(call, wanted, faults);
     std::memcpy(memory, &header, sizeof(header));

@@ -22,6 +22,8 @@ struct KeptWeightsFaults {
   bool checks_after_writing = false;
   bool writes_past_the_end = false;
   bool refusal_spoils_memory = false;
+  bool refused_keep_clears_scales = false;  // the last bytes of what is kept: an amax that is cleared before the checks
+  bool writes_before_checks = false;        // half of W1
 };
 
 // True if the policy asks for the option.

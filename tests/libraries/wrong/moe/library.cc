@@ -57,6 +57,8 @@ candidates::KeptWeightsFaults faults_of_kept_weights() {
   f.checks_after_writing = has("kept_weights_checked_after_writing");
   f.writes_past_the_end = has("kept_weights_one_byte_past_the_memory");
   f.refusal_spoils_memory = has("kept_weights_spoilt_by_a_refusal");
+  f.refused_keep_clears_scales = has("kept_weights_cleared_by_a_refused_keep");
+  f.writes_before_checks = has("kept_weights_half_written_by_a_refused_keep");
   return f;
 }
 
