@@ -93,7 +93,8 @@ __device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, flo
 }
 
 // RN(1 / x) where x and 1 / x are normal: callers use the result of no other x. A step of Newton's iteration on the
-// hardware's approximation, as __frcp_rn() has behind its test of the range.
+// hardware's approximation, as __frcp_rn() has behind its test of the range. Known limit: where all bits of x's
+// mantissa are ones and the approximation is below 1 / x, the step can end an ulp below RN(1 / x).
 __device__ __forceinline__ float reciprocal_of_normal(float x) {
   const float near = ptx::rcp_approx_ftz_f32(x);
   return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0F), near);
