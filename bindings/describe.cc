@@ -20,6 +20,7 @@
 #include "reference/common/matrix.h"
 #include "reference/matmul/matmul.h"
 #include "reference/quantize/scale_layout.h"
+#include "reference/quantize/word_order.h"
 #include "reference/router/token_rounding.h"
 
 namespace mxcheck::c {
@@ -39,6 +40,8 @@ std::string names(std::string_view of) {
   if (of == "formats") return lines_of(kNumberFormats);
   if (of == "recipes") return lines_of(all_recipes());
   if (of == "two_level_recipes") return lines_of(two_level_recipes());
+  if (of == "word_orders") return lines_of(word_orders());
+  if (of == "word_outputs") return lines_of(kWordOutputs);
   if (of == "blocks") return lines_of(kBlockShapes);
   if (of == "layouts") return lines_of(kScaleLayouts);
   if (of == "roundings") return lines_of(kElementRoundings);
@@ -48,7 +51,7 @@ std::string names(std::string_view of) {
   if (of == "rules") return lines_of(all_token_rounding_rules());
   refuse("'" + std::string(of) +
          "' has no names: formats, recipes, two_level_recipes, blocks, layouts, roundings, overflows, contracts, "
-         "routers, rules have");
+         "routers, rules, word_orders, word_outputs have");
 }
 
 std::string line(std::string_view key, const std::string& value) { return std::string(key) + '=' + value + '\n'; }

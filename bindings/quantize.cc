@@ -16,6 +16,7 @@
 #include "numerics/format/packing.h"
 #include "numerics/scale/two_level.h"
 #include "reference/quantize/scale_layout.h"
+#include "reference/quantize/word_order.h"
 
 namespace mxcheck::c {
 namespace {
@@ -285,31 +286,86 @@ void refuse_packing_of(std::string_view format) {
 }  // namespace
 }  // namespace mxcheck::c
 
+namespace mxcheck::c {
+namespace {
+
+// Arguments of quantize under two levels of scales; words: none, or one for each element.
+struct TwoLevelArguments {
+  const char *from, *format, *recipe, *block, *layout, *engine, *tensor_scale;
+  const void* values;
+  std::int64_t rows, cols, row_stride;
+  const std::int64_t* offsets;
+  std::int64_t offset_count;
+  std::uint8_t pad;
+  std::int32_t threads;
+  const void* given;
+  bool is_stochastic;
+  const std::uint32_t* words;
+  void *codes, *scales, *tensor_scales;
+};
+
+void quantize_two_levels(const TwoLevelArguments& a) {
+  Recipe of = two_level_recipe_of(a.recipe);
+  if (a.is_stochastic) of.rounding = Rounding::stochastic;
+  const Request r = request_of(a.format, a.block, a.layout, of.rule, offsets_of(a.offsets, a.offset_count));
+  if (engine_of(text_of(a.engine, "engine")) == Engine::simd) refuse_simd();
+  const MatrixView x{value_format_of(text_of(a.from, "from")), static_cast<const std::byte*>(a.values), a.rows, a.cols,
+                     a.row_stride};
+  check_matrix(x);
+  threads_of(a.threads);
+  check(r, a.rows, a.cols);
+  const bool of_rows = is_of_rows(text_of(a.tensor_scale, "tensor_scale"));
+  std::vector<float> outer;
+  if (a.given != nullptr) read(outer, a.given, of_rows ? a.rows : 1, "given");
+  std::vector<std::uint32_t> words;
+  if (a.is_stochastic) read(words, a.words, a.rows * a.cols, "words");
+  const QuantizedTensor q = quantize(x, r.format, r.block, of,
+                                     {.outer_of_rows = of_rows, .outer = outer, .words = words}, r.offsets, a.threads);
+  check_pointer(a.codes, a.rows * a.cols, "codes");
+  check_pointer(a.scales, scale_bytes(r, q), "scales");
+  check_pointer(a.tensor_scales, static_cast<std::int64_t>(q.levels[1].scales.size()), "tensor_scales");
+  copy(q.codes.data, a.codes);
+  copy(to_layout(r.layout, scale_shape(q, r.offsets), q.scales().as<std::uint8_t>(), a.pad), a.scales);
+  copy(q.levels[1].scales.data, a.tensor_scales);
+}
+
+}  // namespace
+}  // namespace mxcheck::c
+
 int32_t mxcheck_c_quantize_two_levels(const char* from, const void* values, int64_t rows, int64_t cols,
                                       int64_t row_stride, const char* format, const char* recipe, const char* block,
                                       const char* layout, const int64_t* offsets, int64_t offset_count, uint8_t pad,
                                       int32_t threads, const char* engine, const char* tensor_scale, const void* given,
                                       void* codes, void* scales, void* tensor_scales) {
   return guarded([&] {
-    const Recipe of = two_level_recipe_of(recipe);
-    const Request r = request_of(format, block, layout, of.rule, offsets_of(offsets, offset_count));
-    if (engine_of(text_of(engine, "engine")) == Engine::simd) refuse_simd();
-    const MatrixView x{value_format_of(text_of(from, "from")), static_cast<const std::byte*>(values), rows, cols,
-                       row_stride};
-    check_matrix(x);
+    quantize_two_levels({from,    format, recipe, block,      layout,  engine,       tensor_scale,
+                         values,  rows,   cols,   row_stride, offsets, offset_count, pad,
+                         threads, given,  false,  nullptr,    codes,   scales,       tensor_scales});
+  });
+}
+
+int32_t mxcheck_c_quantize_stochastic(const char* from, const void* values, int64_t rows, int64_t cols,
+                                      int64_t row_stride, const char* format, const char* recipe, const char* block,
+                                      const char* layout, const int64_t* offsets, int64_t offset_count, uint8_t pad,
+                                      int32_t threads, const char* engine, const char* tensor_scale, const void* given,
+                                      const uint32_t* words, void* codes, void* scales, void* tensor_scales) {
+  return guarded([&] {
+    quantize_two_levels({from,    format, recipe, block,      layout,  engine,       tensor_scale,
+                         values,  rows,   cols,   row_stride, offsets, offset_count, pad,
+                         threads, given,  true,   words,      codes,   scales,       tensor_scales});
+  });
+}
+
+int32_t mxcheck_c_ordered_words(const char* order, int64_t rows, int64_t cols, uint64_t key, uint64_t first_call,
+                                const char* word_bytes, int32_t threads, uint32_t* words) {
+  return guarded([&] {
+    const NamedWords named = parse_words(text_of(order, "order"));
+    const WordBytes bytes = entry_named(kWordBytes, "order of bytes", text_of(word_bytes, "word_bytes")).value;
     threads_of(threads);
-    check(r, rows, cols);
-    const bool of_rows = is_of_rows(text_of(tensor_scale, "tensor_scale"));
-    std::vector<float> outer;
-    if (given != nullptr) read(outer, given, of_rows ? rows : 1, "given");
-    const QuantizedTensor q =
-        quantize(x, r.format, r.block, of, {.outer_of_rows = of_rows, .outer = outer}, r.offsets, threads);
-    check_pointer(codes, rows * cols, "codes");
-    check_pointer(scales, scale_bytes(r, q), "scales");
-    check_pointer(tensor_scales, static_cast<std::int64_t>(q.levels[1].scales.size()), "tensor_scales");
-    copy(q.codes.data, codes);
-    copy(to_layout(r.layout, scale_shape(q, r.offsets), q.scales().as<std::uint8_t>(), pad), scales);
-    copy(q.levels[1].scales.data, tensor_scales);
+    const std::vector<std::uint32_t> made =
+        ordered_words(*named.order, word_matrix(named.output, rows, cols), {key, first_call, bytes}, threads);
+    check_pointer(words, std::ssize(made), "words");
+    copy(to_bytes(made), words);
   });
 }
 

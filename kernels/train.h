@@ -155,7 +155,7 @@ typedef struct mxcheck_train_table {
    * ...; the list of names is returned for the name "". `bytes` is the room in `data`, afterwards the tensor's bytes;
    * with data NULL these alone are given.
    *
-   * Of several microbatches the tensors of a pass are those of the run's first one, and gradients are the step's.
+   * With several microbatches the tensors of a pass are the first one's, and gradients are the step's.
    *
    * After a step with `observe` these are there for every layer L, of which a trainer makes its observations, which are
    * the first microbatch's (of several ranks, the first rank's); R is

@@ -41,7 +41,7 @@ enum class ElementQuotient : std::uint8_t {
   over_quotient,         // RN(x / RN(b / S))
 };
 
-// Which blocks are zeros: their elements are multiplied by 0.
+// The test for blocks of zeros: their elements are multiplied by 0.
 enum class ZeroTest : std::uint8_t {
   none,         // none: the arithmetic decides. A scale of 0 has the factor 1 / 0
   of_amax,      // a == 0; the scale is then 0 too, whatever the outer scale is

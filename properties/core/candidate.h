@@ -72,7 +72,7 @@ class CandidateRunner {
   // Why no call can have a model; empty where it can.
   [[nodiscard]] virtual std::string why_no_model() const { return "nothing here computes on a device"; }
   [[nodiscard]] virtual GpusOfRun gpus() const { return {}; }
-  // From now on a fresh process on this one of gpus().all.
+  // Calls go to a fresh process on this one of gpus().all from now on.
   virtual void move_to(std::size_t /*gpu*/) {}
   // Null when there is no such operation.
   [[nodiscard]] const OperationInfo* operation(const std::string& name) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Which definition, or which named slip, gives these bits: the row of an operation's table, and the one matcher.
+// Finds the definition, or the named slip, that gives these bits: the row of an operation's table, and the one matcher.
 //
 // A table is a list of rows, made for one problem: properties/operations/*/definitions.h. A row has a name, says where
 // it comes from, and gives the bytes that each output would have. Tables are asked by the gate (a finding's matches),

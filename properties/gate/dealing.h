@@ -6,7 +6,7 @@
 //   dealing.owns_group(statement, "quantize")    // its corners, covering cases, triples and layers
 //   dealing.owns_case("cast_equals_the_reference: format=...")
 //
-// Which case a covering design makes next depends on which options the candidate has refused. Corners, covering cases,
+// The next case of a covering design depends on which options the candidate has refused. Corners, covering cases,
 // triples and layers of one statement about one operation are therefore a group, which belongs to one shard: groups are
 // dealt by the seconds that they usually take (usual_work.h), the longest first, each to the shard that has least.
 // Cases that stand alone (random ones, and those of statements that enumerate) fill up what is left, by a hash of their

@@ -28,8 +28,9 @@
 //
 //   quantize_nvfp4    "input", "recipe", "block" ("1x16", "16x16"); optional "tensor_scale" (bits of float32, as the
 //                     recipe stores it; else that of the input's own amax), "offsets", "layouts" (["tcgen05"]),
-//                     "pad_byte". In: x, tensor_scale, offsets if any. Out: codes, scales (E4M3), scales_tcgen05,
-//                     values (float32), values_bf16.
+//                     "pad_byte"; "words" (ORDER:OUTPUT, reference/quantize/word_order.h) with "seed", "first_call",
+//                     "word_bytes": codes rounded stochastically. In: x, tensor_scale, offsets if any. Out: codes,
+//                     scales (E4M3), scales_tcgen05, values (float32), values_bf16.
 //   dequantize_nvfp4  "recipe", "tensor_scale". In: codes [256, 16], scales [256, 1]: every code under every scale
 //                     byte, and tensor_scale. Out: values, values_bf16.
 //

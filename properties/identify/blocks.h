@@ -1,5 +1,5 @@
 #pragma once
-// Which rounding a black box that casts follows, and which recipe one that quantizes: docs/identify.md.
+// Finds the rounding of a black box that casts, and the recipe of one that quantizes: docs/identify.md.
 //
 //   const CastBox cast = [](std::span<const float> x) { return codes; };
 //   identify_cast(Format::e4m3, cast).explaining        // {"nearest_even, saturate"}
@@ -31,6 +31,7 @@
 #include "numerics/format/format.h"
 #include "properties/core/definitions.h"
 #include "reference/common/matrix.h"
+#include "reference/quantize/word_order.h"
 
 namespace mxcheck {
 
@@ -121,7 +122,8 @@ inline std::vector<std::byte> value_bytes(Format type, std::span<const float> va
 
 // --- NVFP4
 //
-// Which recipe of two levels of scales made this quantized matrix: NVFP4's codes, block scales and scale of the tensor.
+// Finds the recipe of two levels of scales that made a quantized matrix: NVFP4's codes, block scales and scale of the
+// tensor.
 //
 //   Nvfp4Dump dump{rows, cols, Format::bf16, x, codes, {1, 16}, scales, 0.0123F};
 //   match_nvfp4("dump", dump).explaining          // {"nvfp4_te, tensor_scale as amax"}
@@ -129,6 +131,14 @@ inline std::vector<std::byte> value_bytes(Format type, std::span<const float> va
 // Every recipe is tried with the scale of the tensor as it is given, read as each of the three numbers that are stored
 // for it (s, its inverse S, the amax), and with that of the matrix's own amax. Where each row of a block has the same
 // scale, blocks of 16 x 16 that repeat theirs are tried too.
+//
+// With a seed the codes may be rounded stochastically: a recipe that has every scale, under the
+// scale of the tensor as it stores it, is tried with the words of each
+// order (reference/quantize/word_order.h), as each output of a kernel, with the bytes of a word in both orders, and
+// with the words of an element's number plus the seed's first call.
+//
+//   dump.seed = {{rng_state_0, rng_state_1}};
+//   match_nvfp4("dump", dump).explaining          // {"nvfp4_te, words te_tuned:rows, bytes 0213"}
 //
 // Errors: Error{usage} for sizes that do not fit one another.
 
@@ -141,6 +151,7 @@ struct Nvfp4Dump {
   BlockShape block{1, 16};            // 1 x 16, 16 x 1 or 16 x 16
   std::vector<std::uint8_t> scales;   // compact
   std::optional<float> tensor_scale;  // none: of the matrix's own amax
+  std::optional<WordSeed> seed;       // of stochastic rounding; its bytes count for nothing, both orders are tried
 };
 
 Match match_nvfp4(const std::string& name, const Nvfp4Dump& dump);

@@ -1,6 +1,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "properties/identify/blocks.h"
 #include "reference/common/checked_size.h"
 #include "reference/quantize/quantize.h"
+#include "reference/quantize/word_order.h"
 
 namespace mxcheck {
 namespace {
@@ -23,9 +25,40 @@ struct DumpProblem {
   [[nodiscard]] MatrixView view() const { return {dump.dtype, x.data(), dump.rows, dump.cols, dump.cols}; }
 };
 
+using WordsOf = std::function<std::vector<std::uint32_t>()>;
+
+// The ways to round the dump's codes stochastically under its seed.
+std::vector<std::pair<std::string, WordsOf>> words_of(const Nvfp4Dump& dump) {
+  std::vector<std::pair<std::string, WordsOf>> all;
+  const auto by_number = [&](const char* name, const auto& word) {
+    all.emplace_back(name, [word, seed = *dump.seed, count = dump.codes.size()] {
+      std::vector<std::uint32_t> words(count);
+      for (std::size_t i = 0; i < count; ++i) words[i] = word(seed.key, i + seed.first, {0, 0});
+      return words;
+    });
+  };
+  by_number("stochastic", &element_word);
+  by_number("stochastic_bytes", &element_byte_word);
+  for (const WordOrder& order : word_orders()) {
+    for (const auto& output : kWordOutputs) {
+      const WordMatrix x = word_matrix(output.value, dump.rows, dump.cols);
+      if (!has_words(order, x)) continue;
+      for (const auto& bytes : kWordBytes) {
+        WordSeed seed = *dump.seed;
+        seed.bytes = bytes.value;
+        all.emplace_back(to_text(NamedWords{&order, output.value}) + ", bytes " + std::string(bytes.name),
+                         [&order, x, seed] { return ordered_words(order, x, seed); });
+      }
+    }
+  }
+  return all;
+}
+
 // Both outputs, scales first, in blocks of this shape; of 16 x 16 repeated for each row where the dump has them so.
-std::vector<Bytes> answer_of(const DumpProblem& p, const Recipe& recipe, BlockShape block, std::vector<float> outer) {
-  const QuantizedTensor q = quantize(p.view(), Format::e2m1, block, recipe, {.outer = outer});
+std::vector<Bytes> answer_of(const DumpProblem& p, const Recipe& recipe, BlockShape block, std::vector<float> outer,
+                             const WordsOf& words_of_codes = {}) {
+  const std::vector<std::uint32_t> words = words_of_codes ? words_of_codes() : std::vector<std::uint32_t>();
+  const QuantizedTensor q = quantize(p.view(), Format::e2m1, block, recipe, {.outer = outer, .words = words});
   Bytes scales = q.scales().data;
   if (block != p.dump.block) {
     const auto width = static_cast<std::size_t>(q.scale_cols());
@@ -42,25 +75,35 @@ std::vector<Bytes> answer_of(const DumpProblem& p, const Recipe& recipe, BlockSh
 
 void add_rows(Table& table, const std::shared_ptr<const DumpProblem>& p, const std::shared_ptr<AnswerMemo>& memo,
               BlockShape block, const std::string& end) {
-  const auto add = [&](const std::string& name, const Recipe& recipe, std::vector<float> outer) {
+  const auto add = [&](const std::string& name, const Recipe& recipe, const std::vector<float>& outer,
+                       bool may_have_words) {
     table.push_back(definition_of_all(
-        name + end, [p, recipe, block, outer = std::move(outer)] { return answer_of(*p, recipe, block, outer); }, memo,
+        name + end, [p, recipe, block, outer] { return answer_of(*p, recipe, block, outer); }, memo,
         recipe.checked_against));
+    if (!may_have_words || !p->dump.seed || answer_of(*p, recipe, block, outer)[0] != to_bytes(p->dump.scales)) return;
+    Recipe stochastic = recipe;
+    stochastic.rounding = Rounding::stochastic;
+    for (const auto& [words, of] : words_of(p->dump)) {
+      table.push_back(definition_of_all(
+          name + end + ", words " + words,
+          [p, stochastic, block, outer, of = of] { return answer_of(*p, stochastic, block, outer, of); }, memo,
+          recipe.checked_against));
+    }
   };
   const std::optional<float> given = p->dump.tensor_scale;
   if (given) {  // as the recipe stores it, before the other two numbers that it may be
-    for (const Recipe& recipe : two_level_recipes()) add(recipe.name, recipe, {*given});
+    for (const Recipe& recipe : two_level_recipes()) add(recipe.name, recipe, {*given}, true);
     for (const Recipe& recipe : two_level_recipes()) {
       for (const auto& [kind, stored] : kStoredScales) {
         if (stored == recipe.two_level.stored) continue;
         Recipe as = recipe;
         as.two_level.stored = stored;
-        add(recipe.name + ", tensor_scale as " + std::string(kind), as, {*given});
+        add(recipe.name + ", tensor_scale as " + std::string(kind), as, {*given}, false);
       }
     }
   }
   for (const Recipe& recipe : two_level_recipes()) {
-    add(recipe.name + (given ? ", under the scale of its own amax" : ""), recipe, {});
+    add(recipe.name + (given ? ", under the scale of its own amax" : ""), recipe, {}, !given);
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which contract a black box that multiplies follows: docs/identify.md.
+// Finds the contract that a black box that multiplies follows: docs/identify.md.
 //
 //   const ProductBox box = [](const ProductCall& call) { return words_of_d; };      // the kernel in question
 //   const ProductReport r = identify_product({Format::e4m3, Format::e4m3, Format::fp32, 256}, box);

@@ -1,5 +1,5 @@
 #pragma once
-// Which router variant a black box follows: docs/identify.md, docs/router.md.
+// Finds the router variant that a black box follows: docs/identify.md, docs/router.md.
 //
 //   const RouteBox box = [](const RouteCall& call) { return RouteAnswer{experts, weights}; };
 //   identify_router({32, 4}, box).explaining == std::vector<std::string>{"topk-softmax"}

@@ -15,7 +15,7 @@ ml_dtypes are used where the caller's tensors are theirs. docs/python.md is the 
 from ._arrays import Values
 from ._errors import EnvironmentError_ as EnvironmentError
 from ._errors import Error, GoldenError, InputError, InternalError, UsageError
-from ._formats import FormatInfo, cast, decode, formats, recipe, recipes, scale
+from ._formats import FormatInfo, cast, decode, formats, ordered_words, recipe, recipes, scale, word_orders
 from ._library import version
 from ._identify import identify, identify_dump
 from ._layer import LayerRun, LayerTensorVerdict, LayerVerdict, layer, layer_recipe, layer_recipes, verify_layer
@@ -89,6 +89,7 @@ __all__ = [
     "layer_recipes",
     "matmul",
     "mma",
+    "ordered_words",
     "quantize",
     "recipe",
     "recipes",
@@ -100,4 +101,5 @@ __all__ = [
     "scale_layout",
     "testing",
     "verify_layer",
+    "word_orders",
 ]

@@ -4,12 +4,12 @@ import array
 import ctypes
 import functools
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Union, overload
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union, overload
 
 from ._arrays import Values, count_of, new_buffer, result, view_of
 from ._errors import UsageError
 from ._library import call, text
-from ._names import encoded, format_name, number, told
+from ._names import encoded, format_name, number, told, whole
 
 
 @functools.lru_cache(maxsize=256)
@@ -74,6 +74,42 @@ def recipe(name: str) -> Dict[str, str]:
     return dict(_lines("recipe", name))
 
 
+def word_orders() -> List[str]:
+    """Names of the word orders of published kernels that round stochastically (docs/nvfp4.md)."""
+    return text("mxcheck_c_names", b"word_orders").splitlines()
+
+
+def ordered_words(order: str, shape: Sequence[int], key: int, first_call: int = 0, word_bytes: str = "0213", threads: int = 0) -> Any:
+    """The words of a published kernel for a matrix of this shape that it rounds stochastically, as mxcheck.Values of uint32: `words` of
+    mxcheck.quantize. The eight random bits of an element are the top ones of its word.
+
+    order: "te_tuned" or one of mxcheck.word_orders(), and the output that the matrix is, of a call that has it alone or beside another one:
+    "te_tuned:rows", "te_tuned:rows_of_both", "te_tuned:columns_of_both", "te_transpose:columns"; of columns the matrix is the transposed one.
+    key, first_call: rng_state[0] and rng_state[1] of Transformer Engine. word_bytes: the bytes of a word that four elements have, "0213" as
+    Blackwell's instruction has them, or "0123". UsageError for other names, and for shapes that the kernel does not take.
+    """
+    if len(shape) != 2:
+        raise UsageError(f"shape is {told(shape)}: rows and columns are needed")
+    rows, cols = (whole(extent, "shape") for extent in shape)
+    whole(key, "key", 0, 2**64 - 1)
+    whole(first_call, "first_call", 0, 2**64 - 1)
+    buffer, pointer = new_buffer(4 * rows * cols)
+    call("mxcheck_c_ordered_words", encoded(order, "order"), rows, cols, key, first_call, encoded(word_bytes, "word_bytes"),
+         whole(threads, "threads", 0, 2**31 - 1), pointer)
+    return result(buffer, (rows, cols), "uint32", 4, "values")
+
+
+def words_pointer(words: Any, count: int, what: str = "words") -> int:
+    """Where so many random words of 32 bits lie."""
+    random = Values(words, (count,), "uint32") if isinstance(words, (bytes, bytearray, memoryview, array.array)) else words
+    bits = view_of(random, what, codes=True)
+    if bits.format not in ("uint32", "int32"):
+        raise UsageError(f"{what} are of {bits.format}: uint32 or int32 is needed")
+    _refuse_gaps(bits)
+    check_bytes(bits, 4 * count, what)
+    return bits.pointer
+
+
 def cast(x: Any, format: Any, rounding: str = "nearest_even", overflow: str = "saturate", words: Any = None) -> Any:
     """Codes of x's elements, without scales.
 
@@ -90,14 +126,8 @@ def cast(x: Any, format: Any, rounding: str = "nearest_even", overflow: str = "s
     if (rounding == "stochastic") != (words is not None):
         raise UsageError("words go with the rounding stochastic, and it needs them: 32 random bits for each element of x")
     if words is not None:
-        random = Values(words, (count,), "uint32") if isinstance(words, (bytes, bytearray, memoryview, array.array)) else words
-        bits = view_of(random, "words", codes=True)
-        if bits.format not in ("uint32", "int32"):
-            raise UsageError(f"words are of {bits.format}: uint32 or int32 is needed")
-        _refuse_gaps(bits)
-        check_bytes(bits, 4 * count, "words")
         call("mxcheck_c_cast_stochastic", view.format.encode(), view.pointer, count, info.name.encode(), encoded(overflow, "overflow"),
-             bits.pointer, pointer)
+             words_pointer(words, count), pointer)
         return result(buffer, view.shape, info.name, info.code_bytes, view.kind)
     call("mxcheck_c_cast", view.format.encode(), view.pointer, count, info.name.encode(), encoded(rounding, "rounding"),
          encoded(overflow, "overflow"), pointer)

@@ -16,6 +16,7 @@ _NAME = "libmxcheck_c.so"
 _TYPES = {
     "int32_t": ctypes.c_int32,
     "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
     "uint8_t": ctypes.c_uint8,
 }
 

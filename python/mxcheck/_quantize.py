@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from ._arrays import View, count_of, is_writable, matrix_of, new_buffer, result, view_of
 from ._errors import UsageError
-from ._formats import _lines, check_bytes, formats, recipes
+from ._formats import _lines, check_bytes, formats, recipes, words_pointer
 from ._library import call
 from ._names import InALine, block_name, encoded, format_name, told, whole
 from ._packed import TensorScale, is_packed_type, pack, packing_of, unpack
@@ -95,7 +95,8 @@ def scale_format_of(recipe: Any) -> str:
 
 def quantize(x: Any, format: Any = None, recipe: str = "rceil", block: Any = None, layout: str = "compact",
              offsets: Optional[Sequence[int]] = None, pad: int = 0, threads: int = 0, engine: str = "auto",
-             out: Optional[Quantized] = None, tensor_scale: Any = None, packed: Union[None, bool, str] = None) -> Quantized:
+             out: Optional[Quantized] = None, tensor_scale: Any = None, packed: Union[None, bool, str] = None,
+             words: Any = None) -> Quantized:
     """A matrix to codes and scales, with the reference's bits.
 
     x: FP32, BF16 or FP16, rows x cols (a vector is one row); rows may lie apart. format: "e4m3" (the default; of recipes of two levels
@@ -110,6 +111,8 @@ def quantize(x: Any, format: Any = None, recipe: str = "rceil", block: Any = Non
     instead, a number or one for each row, as the recipe stores it. packed: True gives e2m1 codes two a byte, the even column in the low
     nibble, as torch.float4_e2m1fn_x2 where torch has it and as uint8 elsewhere; "uint8" as that, False one a byte. None: of torch tensors
     under recipes of two levels, and where format is torch.float4_e2m1fn_x2, True; else False.
+    words: of recipes of two levels, stochastic rounding: 32 random bits for each element, as of mxcheck.cast, or what
+    mxcheck.ordered_words gives for a published kernel.
     UsageError for what does not fit, InputError for a NaN that the recipe refuses.
     """
     view = view_of(x)
@@ -126,6 +129,8 @@ def quantize(x: Any, format: Any = None, recipe: str = "rceil", block: Any = Non
     packing = packing_of(packed, asked, info.name, two_levels, view.kind, cols)
     if not two_levels and tensor_scale is not None:
         raise UsageError(f"tensor_scale is given, and recipe {recipe} has one level of scales: those of two are {', '.join(recipes(2))}")
+    if not two_levels and words is not None:
+        raise UsageError(f"words are given, and recipe {recipe} rounds to nearest: recipes of two levels take words, {', '.join(recipes(2))}")
     if out is not None:
         _check_out(out, two_levels, packing)
         read = (rows - 1) * view.row_stride + cols if sizes[0] else 0
@@ -141,7 +146,11 @@ def quantize(x: Any, format: Any = None, recipe: str = "rceil", block: Any = Non
     if two_levels:
         given = TensorScale(tensor_scale, rows)
         buffer, outer_at, outer = given.result(rows, view.kind)
-        call("mxcheck_c_quantize_two_levels", *what, given.of.encode(), given.pointer or None, codes_at, scales_at, outer_at)
+        tensor = given.of.encode(), given.pointer or None
+        if words is None:
+            call("mxcheck_c_quantize_two_levels", *what, *tensor, codes_at, scales_at, outer_at)
+        else:
+            call("mxcheck_c_quantize_stochastic", *what, *tensor, words_pointer(words, rows * cols), codes_at, scales_at, outer_at)
         outer = ctypes.c_float.from_address(outer_at).value if outer is None else outer
     else:
         call("mxcheck_c_quantize", *what, codes_at, scales_at)

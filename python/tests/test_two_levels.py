@@ -130,6 +130,39 @@ class TensorScale(command_line.Refusing):
         self.assertTrue(all(value != value for value in array.array("f", q.dequantize().tobytes())))
 
 
+class Words(command_line.Refusing):
+    x = mxcheck.Values(array.array("f", [((7919 * i) % 4001 - 2000) / 977 for i in range(64 * 96)]), (64, 96), "fp32")
+
+    def test_of_a_kernel_are_the_command_s(self):
+        for order in ("te_tuned:rows_of_both", "te_blockwise", "te_transpose:columns"):
+            words = mxcheck.ordered_words(order, self.x.shape, 2**63 + 5, 2**64 - 2)
+            self.assertEqual((words.dtype, words.shape), ("uint32", (64, 96)))
+            self.assertTrue(all(word & 0xFFFFFF == 0 for row in words.tolist() for word in row))
+            q = mxcheck.quantize(self.x, recipe="nvfp4_te", words=words)
+            tensors, _ = command_line.quantized(self.x, preset="nvfp4_te", rounding="stochastic_bytes", seed=2**63 + 5, first_call=2**64 - 2,
+                                                words=order)
+            self.assertEqual(q.codes.tobytes(), tensors["codes"])
+            self.assertNotEqual(q.codes.tobytes(), mxcheck.quantize(self.x, recipe="nvfp4_te").codes.tobytes())
+        self.assertEqual(mxcheck.word_orders()[0], "te_blockwise")
+
+    def test_are_named_under_their_seed(self):
+        words = mxcheck.ordered_words("te_blockwise:columns_of_both", self.x.shape, 7, 12, word_bytes="0123")
+        q = mxcheck.quantize(self.x, recipe="nvfp4_te", words=words)
+        found = mxcheck.identify_dump(x=self.x, codes=q, seed=7, first_call=12)
+        self.assertEqual(found.names[0], "nvfp4_te, words te_blockwise:columns_of_both, bytes 0123")
+        self.assertFalse(mxcheck.identify_dump(x=self.x, codes=q, seed=8, first_call=12))
+
+    def test_that_no_kernel_has_are_refused(self):
+        self.refused(("unknown word order 'te'", "te_tuned"), mxcheck.ordered_words, "te", (64, 96), 1)
+        self.refused(("multiples of 32", "33 x 96"), mxcheck.ordered_words, "te_tuned", (33, 96), 1)
+        self.refused(("unknown order of bytes '1'",), mxcheck.ordered_words, "te_tuned", (64, 96), 1, word_bytes="1")
+        self.refused(("shape", "rows and columns"), mxcheck.ordered_words, "te_tuned", (64,), 1)
+        self.refused(("key",), mxcheck.ordered_words, "te_tuned", (64, 96), -1)
+        self.refused(("words are given", "rceil", "nvfp4"), lambda: mxcheck.quantize(self.x, words=bytes(4 * 64 * 96)))
+        self.refused(("words",), lambda: mxcheck.quantize(self.x, recipe="nvfp4", words=bytes(4)))
+        self.refused(("first_call is of seed",), mxcheck.identify_dump, x=self.x, codes=self.x, first_call=3)
+
+
 class Packed(command_line.Refusing):
     plain = mxcheck.quantize(F, recipe="nvfp4_te")
     pairs = bytes(low | high << 4 for low, high in zip(plain.codes.tobytes()[::2], plain.codes.tobytes()[1::2]))

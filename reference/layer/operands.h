@@ -36,7 +36,7 @@ struct TokenRows {
   bool by_token = false;
 };
 
-// Which rows there are: row_token[i] is the token of row i, sorted by expert.
+// The rows of all experts: row_token[i] is the token of row i, sorted by expert.
 struct RoutedRows {
   std::span<const std::int32_t> row_token;
   std::span<const std::int64_t> offsets;

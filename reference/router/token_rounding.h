@@ -1,5 +1,5 @@
 #pragma once
-// From token choice to the final rows of each expert: token rounding, expert choice and capacity rules
+// Rules that turn token choice into the final rows of each expert: token rounding, expert choice and capacity
 // (docs/router.md). The number of experts of a token varies after it, so the result is rows by expert with offsets, and
 // rows by token with offsets.
 //

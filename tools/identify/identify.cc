@@ -53,6 +53,9 @@ int run(const IdentifyOptions& o) {
   if (chosen->answers != identify_blocks_dump &&
       !(o.hadamard.size + o.hadamard.signs + o.hadamard.sum + o.hadamard.result).empty())
     throw Error(ErrorKind::usage, "--hadamard is of a quantization: --x, --codes and --scales");
+  if (o.first_call && !o.seed) throw Error(ErrorKind::usage, "--first-call is of --seed");
+  if (o.seed && chosen->answers != identify_blocks_dump)
+    throw Error(ErrorKind::usage, "--seed is of codes under E4M3 scales: --x, --codes and --scales");
   check_picture(o);
   return chosen->answers(o);
 }
@@ -83,6 +86,11 @@ void add_dumps(Command& sub, IdentifyOptions& o) {
       .in_group(blocks);
   sub.option("--words", o.words, "Random words of a stochastic cast, of x's shape, in I32 or U32: docs/numerics.md")
       .not_empty()
+      .in_group(blocks);
+  sub.option("--seed", o.seed,
+             "NVFP4: the key of codes that are rounded stochastically, rng_state[0]: every order of words is tried")
+      .in_group(blocks);
+  sub.option("--first-call", o.first_call, "--seed: the first call of Philox, rng_state[1] (0 if not given)")
       .in_group(blocks);
   sub.option("--format", o.format, "Format of the codes (U8: e4m3 if not given)")
       .completes(names_of(kQuantizedFormats))

@@ -36,6 +36,7 @@ struct IdentifyOptions {
   std::string x, codes, scales, words, format, block;  // a cast's, a quantization's
   std::string tensor_scale;                            // of two levels of scales: a number, or where it is
   HadamardOptions hadamard;                            // of x, before it was quantized
+  std::optional<std::uint64_t> seed, first_call;       // of stochastic codes under two levels of scales
   std::string logits, experts, weights;                // a router's
   std::string candidate, op, only;                     // a library
   ProcessLimits limits;

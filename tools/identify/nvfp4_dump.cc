@@ -127,6 +127,7 @@ Match match_nvfp4_dump(const IdentifyOptions& o) {
   dump.x = values_of(x, o.x, dump.dtype);
   dump.codes = codes_of(tensor_at(o.codes), shape, o.codes);
   dump.tensor_scale = tensor_scale_of(o.tensor_scale);
+  if (o.seed) dump.seed = WordSeed{*o.seed, o.first_call.value_or(0)};
   Match best;
   for (ScalesForm& form : forms_of(o, tensor_at(o.scales), shape)) {
     dump.block = form.block, dump.scales = std::move(form.scales);

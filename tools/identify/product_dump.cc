@@ -236,6 +236,7 @@ BlocksMatch match_blocks_dump(const IdentifyOptions& o) {
   if (!o.tensor_scale.empty() || (!o.scales.empty() && tensor_at(o.scales).format == Format::e4m3)) {
     return {{match_nvfp4_dump(o)}};
   }
+  if (o.seed) throw Error(ErrorKind::usage, "--seed is of codes under E4M3 scales: --x, --codes and --scales");
   const Tensor x = quantized_input(o);
   const Tensor codes = tensor_at(o.codes);
   const Stack shape = matrix_of(x, o.x);

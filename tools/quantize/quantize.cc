@@ -44,6 +44,8 @@ struct Options {
   std::string rule, preset;
   std::string tensor_scale;
   std::optional<std::uint64_t> seed;
+  std::string words, word_bytes;
+  std::optional<std::uint64_t> first_call;
   HadamardOptions hadamard;
   std::string layout = "compact";
   int pad_byte = 0;
@@ -156,6 +158,19 @@ void take_tensor_scale(const Options& o, QuantizeRequest& request) {
   request.outer = {value};
 }
 
+// --words ORDER or ORDER:OUTPUT, --first-call, --word-bytes.
+void take_words(const Options& o, QuantizeRequest& request) {
+  if (o.words.empty()) {
+    if (o.first_call || !o.word_bytes.empty()) refuse_usage("--first-call and --word-bytes are of --words");
+    return;
+  }
+  if (o.rounding != kStochasticBytes) refuse_usage("--words is of --rounding stochastic_bytes");
+  OrderedWords& words = request.words.emplace();
+  in_place("--words", [&] { words.named = parse_words(o.words); });
+  words.first = o.first_call.value_or(0);
+  if (!o.word_bytes.empty()) words.bytes = value_in(kWordBytes, o.word_bytes).value();
+}
+
 // A list, or the name of a file.
 std::vector<std::int64_t> offsets_of(const std::string& text) {
   if (text.empty()) return {};
@@ -208,6 +223,7 @@ std::string report(const Options& o, const QuantizedFile& file, const Recipe& re
 QuantizeRequest request_of(const Options& o) {
   QuantizeRequest request;
   request.seed = o.seed, request.has_bytes = o.rounding == kStochasticBytes;
+  take_words(o, request);
   if (o.rounding == kMsEden) {
     take_ms_eden(o, request);
     return request;
@@ -262,6 +278,15 @@ void add_policy_options(Command& sub, const std::shared_ptr<Options>& o) {
          "--seed", o->seed,
          "Key of Philox4x32-10: a word for each element, a byte by stochastic_bytes, a word for each block by ms_eden")
       .in_group(group);
+  sub.option("--words", o->words,
+             "stochastic_bytes: the words of a published kernel, ORDER or ORDER:OUTPUT (docs/nvfp4.md); orders: " +
+                 join(word_orders(), ", ", [](const WordOrder& order) { return order.name; }) +
+                 "; outputs: " + join(names_in(kWordOutputs)))
+      .in_group(group);
+  sub.option("--first-call", o->first_call, "--words: the first call of each thread, rng_state[1] (0 if not given)")
+      .in_group(group);
+  add("--word-bytes", o->word_bytes, names_in(kWordBytes),
+      "--words: the bytes of a word that elements 0 to 3 have; 0213 if not given, as Blackwell's instruction");
   add("--overflow", o->overflow, names_in(kOverflows), "How to store elements above the largest value");
   add("--op", o->op, {"divide", "multiply", "quotient"}, "FP32 scales: x / s, x * (1 / s), or x * (vmax / amax)");
 }
@@ -391,9 +416,15 @@ class Stream {
   std::future<void> written_;  // last: it uses all the others
 };
 
-// Word i of a seed, for each element, or for each block of MS-EDEN; or an element's byte on top of zeros.
+// Word i of a seed, for each element, or for each block of MS-EDEN; or an element's byte on top of zeros, by its number
+// or as a kernel has it.
 std::vector<std::uint32_t> random_words(const QuantizeRequest& request, const MatrixView& view) {
   if (!request.seed) return {};
+  if (request.words) {
+    const OrderedWords& w = *request.words;
+    const WordMatrix x = word_matrix(w.named.output, view.rows, view.cols);
+    return ordered_words(*w.named.order, x, {*request.seed, w.first, w.bytes});
+  }
   const std::int64_t each = request.ms_eden ? request.block.cols : 1;
   std::vector<std::uint32_t> words(static_cast<std::size_t>(view.rows * view.cols / each));
   const auto word = request.has_bytes ? element_byte_word : element_word;
@@ -407,6 +438,11 @@ std::vector<std::pair<std::string, std::string>> made_with(const QuantizeRequest
   if (request.hadamard) found = described(*request.hadamard);
   if (request.seed) found.emplace_back("seed", std::to_string(*request.seed));
   if (request.has_bytes) found.emplace_back("random_bits", "8");
+  if (request.words) {
+    found.emplace_back("words", to_text(request.words->named));
+    found.emplace_back("first_call", std::to_string(request.words->first));
+    found.emplace_back("word_bytes", std::string(name_in(kWordBytes, request.words->bytes)));
+  }
   if (request.ms_eden) {
     found.emplace_back("scale_rounding", "stochastic");
     found.emplace_back("code_max", hexfloat(request.ms_eden->code_max));

@@ -11,11 +11,19 @@
 #include "numerics/scale/recipe.h"
 #include "reference/quantize/hadamard.h"
 #include "reference/quantize/ms_eden.h"
+#include "reference/quantize/word_order.h"
 #include "tools/common/output.h"
 #include "tools/common/panels.h"
 #include "tools/common/progress.h"
 
 namespace mxcheck {
+
+// The words of a published kernel, in place of those of an element's number.
+struct OrderedWords {
+  NamedWords named;
+  std::uint64_t first = 0;  // call
+  WordBytes bytes = WordBytes::instruction;
+};
 
 struct QuantizeRequest {
   Format element = Format::e4m3;
@@ -29,6 +37,7 @@ struct QuantizeRequest {
   std::vector<float> outer;
   std::optional<std::uint64_t> seed;  // of the random words
   bool has_bytes = false;             // stochastic rounding by bytes
+  std::optional<OrderedWords> words;  // likewise, of a kernel
   std::optional<MsEden> ms_eden;      // in place of the recipe, which then is what the file's metadata says
   std::optional<Hadamard> hadamard;   // of the matrix, along its rows, before all else
 };

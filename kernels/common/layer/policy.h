@@ -9,7 +9,7 @@
 
 namespace mxcheck_kernels {
 
-// From a block's largest magnitude (amax) to its scale.
+// The rule that makes a scale of a block's largest magnitude (amax).
 enum class CodeScale : std::uint8_t {
   rceil,  // E8M0, ceil(log2(amax / largest value))
   floor,  // E8M0, floor(log2 amax) - largest exponent

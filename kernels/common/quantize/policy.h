@@ -13,7 +13,7 @@ namespace mxcheck_kernels {
 
 enum class QuantizeOperation : std::uint8_t { quantize, quantize_dual, dequantize, scale_layout, cast };
 
-// From a block's largest magnitude to its scale.
+// The rule that makes a scale of a block's largest magnitude.
 enum class ScaleRule : std::uint8_t {
   rceil,       // exact ceil(log2(amax / largest value))
   floor,       // floor(log2 amax) - largest exponent ("ocp")

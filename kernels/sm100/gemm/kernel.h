@@ -22,7 +22,7 @@ namespace mxcheck::sm100::gemm {
 
 // --- schedule
 //
-// Which tile comes when: every CTA or pair takes each `units`-th tile, group by group, so that an expert's weights are
+// The order of tiles: every CTA or pair takes each `units`-th tile, group by group, so that an expert's weights are
 // read by neighbours in time; within a group in bands of 8 tiles of rows, columns outermost, so that a band's rows of A
 // stay in L2.
 //

@@ -1,6 +1,6 @@
 #pragma once
-// Which body the functions of this folder have. There are three, and a kernel written on top of them compiles with
-// each, unchanged:
+// The choice of body for the functions of this folder. There are three, and a kernel written on top of them compiles
+// with each, unchanged:
 //
 //   nvcc for sm_100a       inline PTX. One function is one instruction, or a loop around one.
 //   a plain C++ compiler   a call into emulation/sm100/instructions.h, by the fibre of one CUDA thread:

@@ -1,6 +1,6 @@
 #pragma once
-// Which tiles a GEMM is cut into: one table of all shapes of tiles that there are, and how a row of it is chosen. The
-// result of a GEMM does not depend on it.
+// The tiles that a GEMM is cut into: one table of all shapes of tiles that there are, and how a row of it is chosen.
+// The result of a GEMM does not depend on it.
 //
 // All CTAs are resident, one a processor, and each takes every `processors`-th tile; the CTAs of a cluster take tiles
 // one above the other. With P processors, in clusters of c, a GEMM of T groups of c tiles and a depth of s stages takes

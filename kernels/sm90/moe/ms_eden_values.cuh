@@ -54,7 +54,7 @@ MXCHECK_EITHER int log_of_block(int count, int block) {
 }
 // A block's number in its group: groups begin at multiples of their size.
 MXCHECK_EITHER int number_in_group(int block, int log) { return log == 0 ? 0 : block & ((1 << (log - 1)) - 1); }
-// Whether a block takes part in stage `stage` of the exchanges, with block ^ 2^stage.
+// True if a block takes part in stage `stage` of the exchanges, with block ^ 2^stage.
 MXCHECK_EITHER bool exchanges(int log, int stage) { return log > stage + 1; }
 
 // RN(1 / sqrt(size)), of log_of_block.

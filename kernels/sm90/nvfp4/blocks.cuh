@@ -64,7 +64,7 @@ __device__ __forceinline__ void store_block(const Nvfp4Job& job, std::uint8_t* t
   }
 }
 
-// Of four blocks; 0 where nothing is.
+// Codes of a thread's four blocks; 0 where nothing is.
 struct RowCodes {
   Codes row[kRowsOfThread];
 };

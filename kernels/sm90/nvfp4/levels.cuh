@@ -92,8 +92,8 @@ __device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, flo
   return e4m3_of(__uint_as_float(__float_as_uint(cut) | (is_cut ? 1U : 0U)));
 }
 
-// RN(1 / x) where x and 1 / x are normal: callers use the result of no other x. A step of Newton's iteration on the
-// hardware's approximation, as __frcp_rn() has behind its test of the range.
+// RN(1 / x) of x that is normal, as is 1 / x: one Newton step from the hardware's approximation, as __frcp_rn() takes.
+// Known limit: an ulp low where x's mantissa is all ones and the approximation is below 1 / x.
 __device__ __forceinline__ float reciprocal_of_normal(float x) {
   const float near = ptx::rcp_approx_ftz_f32(x);
   return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0F), near);

@@ -16,7 +16,7 @@ namespace mxcheck_kernels::sm90 {
 
 inline constexpr int kMostBlocksOfGroup = 8;
 
-// From the host: it lies beside a kernel's other arguments.
+// The host's part of a transform, beside a kernel's other arguments.
 struct Nvfp4Transform {
   int blocks = 0;  // of 16, in a group; 0: no transform
   float factor = 1;

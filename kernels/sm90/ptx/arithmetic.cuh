@@ -117,8 +117,8 @@ __device__ __forceinline__ std::uint32_t max_nan_f32(std::uint32_t a, std::uint3
   asm("{.reg .f32 a, b; mov.b32 a, %0; mov.b32 b, %1; max.NaN.f32 a, a, b; mov.b32 %0, a;}" : "+r"(a) : "r"(b));
   return a;
 }
-// Approximate, off by an ulp at most: hardware_reciprocal (route/near_math.cuh) alone calls it, for quotients that are
-// corrected until no bit of it is left.
+// Approximate, off by an ulp at most. hardware_reciprocal (route/near_math.cuh) corrects quotients until no bit of it
+// is left; reciprocal_of_normal (nvfp4/levels.cuh) takes one step from it, and says where that is not enough.
 __device__ __forceinline__ float rcp_approx_ftz_f32(float a) {
   float d;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));

@@ -74,7 +74,7 @@ __device__ __forceinline__ void write_weights(const TokenRoundingJob& job, std::
   float score = score_of(own);
   float sum = 0;
   if (job.renormalize && !given) {
-    // From left to right. +0 for what is missing changes nothing, as scores are no less than +0.
+    // A sum from left to right. +0 for what is missing changes nothing, as scores are no less than +0.
     for (unsigned base = 0; base < most; base += kOfToken) {
       if (base != 0) score = score_of(base + own);
 #pragma unroll

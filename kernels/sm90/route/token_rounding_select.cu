@@ -1,5 +1,5 @@
-// Which tokens every expert keeps: one block of threads an expert. The block that is done last adds up rows of experts
-// and of tokens.
+// Selects the tokens that every expert keeps: one block of threads an expert. The block that is done last adds up rows
+// of experts and of tokens.
 
 #include <cstdint>
 

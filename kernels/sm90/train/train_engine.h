@@ -49,7 +49,7 @@ class Engine {
   Pass pass_of(std::uint64_t random_step, bool observe);
   void enqueue_pass(std::uint64_t random_step, bool observe);
   [[nodiscard]] bool has_graph(bool observe) const;
-  // Of several microbatches (train_microbatches.cc).
+  // A step of several microbatches (train_microbatches.cc).
   void make_microbatches();
   void launch_microbatches(std::uint64_t step, bool observe);
   void launch_microbatch(std::int64_t index, std::uint64_t step, bool observe);
@@ -96,7 +96,7 @@ class Engine {
   ExpertsPlans plans_;
   std::vector<ObservedTensors> observed_;  // from the first step that is observed
 
-  // Of several microbatches: their graph is of one's pass.
+  // State of several microbatches. Their graph is of the pass of one.
   std::uint8_t* own_tokens_ = nullptr;         // of all of this rank's
   std::vector<float*> pending_;                // by level, the sum of a subtree that waits for the one before it
   MicrobatchResult* parts_ = nullptr;          // of all

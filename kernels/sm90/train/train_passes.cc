@@ -223,7 +223,7 @@ void experts_half(const Pass& p, const BackwardTensors& t, std::size_t layer, co
   norm_half(p, t, {l.middle, l.moe_scale, at.moe_norm}, job);
 }
 
-// From the gradient of att, by tokens, to that of qkv.
+// Turns the gradient of att, by tokens, into that of qkv.
 void heads_backward(const Pass& p, const BackwardTensors& t, const LayerActivations& l, std::uint16_t* dqkv) {
   const AttentionShape& shape = p.shape.attention;
   const HeadProducts heads = p.heads();

@@ -131,7 +131,7 @@ struct Pass {
   }
 };
 
-// From a.tokens, with weights in BF16, to a.logits and the balance losses.
+// Computes a.logits and the balance losses of a.tokens, with weights in BF16.
 void forward(const Pass& pass);
 
 // ---- Backward ----
@@ -163,7 +163,7 @@ struct BackwardTensors {
 };
 BackwardTensors take_backward(Buffers& buffers, const Model& model, const PassShape& shape);
 
-// From d_logits and what forward() left to the gradients of all parameters.
+// Computes the gradients of all parameters from d_logits and what forward() left.
 void backward(const Pass& pass, const BackwardTensors& t);
 
 }  // namespace mxcheck_kernels::sm90

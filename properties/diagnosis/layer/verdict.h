@@ -73,7 +73,7 @@ std::vector<std::string> inputs_of(const std::string& name);
 // Whose D or operand it is.
 std::optional<LayerGemm> gemm_of(const std::string& name);
 
-// Which causes give a dump's tensor, out of all that may show in it or in what it is made of and the dump lacks.
+// The causes that give a dump's tensor, out of all that may show in it or in what it is made of and the dump lacks.
 
 // Products of two numbers that are spent on one tensor's causes.
 inline constexpr double kMostWork = 3e10;

@@ -1,7 +1,7 @@
 #pragma once
-// From a case of a step to the elements of its tensors. Gate and up value (i, j), p(i, j), the weight of row i and y(i,
-// j) are pure functions of seed, data and place in an endless matrix, of which a case is a window: no element depends
-// on how large the case is.
+// Expands a case of a step to the elements of its tensors. Gate and up value (i, j), p(i, j), the weight of row i and
+// y(i, j) are pure functions of seed, data and place in an endless matrix, of which a case is a window: no element
+// depends on how large the case is.
 //
 //   zeros       +0; weights are 1
 //   boundaries  by tiles of 32 x 32: an amax on the edges where a scale byte changes; gates around the thresholds of

@@ -286,7 +286,7 @@ class MatmulDomain final : public LayeredDomain<MatmulLayers> {
     if (!shows_sums(c)) return false;
     if (contract_.promises_bits() && c.data == Data::normal && draw.chance(50))
       matmul_case(c).cancels = std::int64_t{1} << draw.below(kDistances);
-    // Which NaN a C that is NaN becomes where no step is taken is not defined.
+    // The NaN that a NaN of C becomes where no step is taken is not defined.
     const bool is_any_bits = c.data == Data::bits || c.data == Data::wide;
     if (contract_.from_c && matmul_case(c).depth == 0 && matmul_case(c).adds && is_any_bits) c.data = Data::normal;
     if (has_row_index(std::as_const(c).variant)) draw_row_index(c, wanted, 15, draw);

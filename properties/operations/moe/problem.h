@@ -37,7 +37,7 @@ LayerOperand kept_operand(const OperandRule& rule, const std::vector<KeptTensor>
 
 // --- inputs
 //
-// From a case of a layer to its inputs. An element is a pure function of seed, data and its place (token and column;
+// Expands a case of a layer to its inputs. An element is a pure function of seed, data and its place (token and column;
 // expert, row, gate or up, column), a route's weight one of token and expert: none depends on how large the case is.
 //
 //   zeros       +0; weights are 1

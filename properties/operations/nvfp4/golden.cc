@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "numerics/format/packing.h"
 #include "numerics/scale/recipe.h"
 #include "numerics/scale/recipe_words.h"
+#include "numerics/text.h"
 #include "properties/operations/nvfp4/dequantize.h"
 #include "properties/operations/nvfp4/problem.h"
 #include "properties/operations/scaled_blocks/geometry.h"
@@ -80,14 +82,29 @@ Input read_whole(const InputSpec& spec_of_input, const std::string& directory, s
   return x;
 }
 
+std::vector<std::uint32_t> words_of(const WordsOfGolden& words, std::int64_t rows, std::int64_t cols, int threads) {
+  return ordered_words(*words.named.order, word_matrix(words.named.output, rows, cols), words.seed, threads);
+}
+
+void add_words(GoldenBuilder& made, const WordsOfGolden& words) {
+  made.attribute("words", to_text(words.named));
+  made.attribute("word_bytes", std::string(name_in(kWordBytes, words.seed.bytes)));
+  made.attribute("seed", std::to_string(words.seed.key));
+  made.attribute("first_call", std::to_string(words.seed.first));
+  made.attribute("words_read_from", std::string(words.named.order->source));
+}
+
 MadeGolden make_quantize_nvfp4(const GoldenSpec& spec_of_golden, const MakeOptions& options) {
   const auto& golden = spec_of_golden.get<QuantizeNvfp4Golden>();
-  const Recipe recipe = any_recipe_named(golden.recipe);
+  Recipe recipe = any_recipe_named(golden.recipe);
+  if (golden.words) recipe.rounding = Rounding::stochastic;
   std::string source;
   const Input x = read_whole(golden.input, options.input_directory, source);
   QuantizeExtras extras;
   std::vector<float> outer;
   if (golden.tensor_scale) outer = {*golden.tensor_scale}, extras.outer = outer;
+  std::vector<std::uint32_t> words;
+  if (golden.words) words = words_of(*golden.words, x.rows, x.cols, options.threads), extras.words = words;
   const QuantizedTensor q =
       quantize(x.view(), Format::e2m1, golden.block, recipe, extras, golden.offsets, options.threads);
   const Tensor& stored = q.levels[1].scales;
@@ -101,6 +118,7 @@ MadeGolden make_quantize_nvfp4(const GoldenSpec& spec_of_golden, const MakeOptio
   made.attribute("cols", std::to_string(x.cols));
   made.attribute("pad_byte", std::to_string(golden.pad_byte));
   for (const auto& [key, value] : describe(recipe)) made.attribute(key, value);
+  if (golden.words) add_words(made, *golden.words);
   made.bytes(Role::input, "x", spec(x.dtype).dtype_name, bits_of(x.dtype), {x.rows, x.cols}, x.bytes,
              {{"meaning", "bits of the matrix to quantize"}});
   add_tensor_scale(made, stored.empty() ? 1 : std::bit_cast<float>(stored.code(0)), recipe);
@@ -138,6 +156,22 @@ float parse_tensor_scale(JsonObject& o) {
   return scale;
 }
 
+std::optional<WordsOfGolden> parse_words_of(JsonObject& o) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (!o.has("words")) {
+    for (const char* key : {"word_bytes", "seed", "first_call"})
+      if (o.has(key)) o.refuse(key, "is of words");
+    return std::nullopt;
+  }
+  WordsOfGolden words;
+  words.named = at_place(o, "words", [&] { return parse_words(o.text("words")); });
+  words.seed.key = static_cast<std::uint64_t>(o.integer("seed", 0, kMost));
+  if (o.has("first_call")) words.seed.first = static_cast<std::uint64_t>(o.integer("first_call", 0, kMost));
+  const std::string bytes = o.text_or("word_bytes", "0213");
+  words.seed.bytes = at_place(o, "word_bytes", [&] { return entry_named(kWordBytes, "order of bytes", bytes).value; });
+  return words;
+}
+
 std::any parse_quantize_nvfp4(JsonObject& o) {
   QuantizeNvfp4Golden golden;
   golden.input = parse_input(o.required("input"), o.place() + ".input");
@@ -148,6 +182,7 @@ std::any parse_quantize_nvfp4(JsonObject& o) {
   if (o.has("tensor_scale")) golden.tensor_scale = parse_tensor_scale(o);
   golden.offsets = parse_offsets(o);
   golden.pad_byte = parse_pad_byte(o);
+  golden.words = parse_words_of(o);
   if (!o.has("layouts")) return golden;
   for (const Json& layout : o.list("layouts", 1)) {
     if (text_in(layout) != "tcgen05" || square) o.refuse("layouts", "are [\"tcgen05\"], of blocks of 1x16");
@@ -275,6 +310,74 @@ Table rows_of_values(const Nvfp4Parts& parts, const GoldenInfo& info, const Data
   return all;
 }
 
+// The words of a golden's attributes.
+WordsOfGolden words_in(const GoldenInfo& info) {
+  WordsOfGolden words;
+  words.named = parse_words(attribute(info.attributes, "words"));
+  const auto number = [&](const char* key) {
+    const auto found = parse_number<std::uint64_t>(attribute(info.attributes, key));
+    if (!found) throw Error(ErrorKind::golden, std::string("attribute ") + key + " is no number below 2^64");
+    return *found;
+  };
+  words.seed = {number("seed"), number("first_call"),
+                entry_named(kWordBytes, "order of bytes", attribute(info.attributes, "word_bytes")).value};
+  return words;
+}
+
+// The codes of a golden's x, rounded otherwise.
+struct CodesOfGolden {
+  std::shared_ptr<const Tensor> x;
+  Recipe recipe;
+  BlockShape block;
+  float tensor_scale;
+  std::vector<std::int64_t> offsets;
+
+  [[nodiscard]] Bytes rounded(Rounding rounding, const std::optional<WordsOfGolden>& by) const {
+    Recipe own = recipe;
+    own.rounding = rounding;
+    std::vector<std::uint32_t> words;
+    if (by) words = words_of(*by, x->rows(), x->cols(), 0);
+    const std::vector<float> outer{tensor_scale};
+    const MatrixView view{x->format, x->data.data(), x->rows(), x->cols(), x->cols()};
+    return quantize(view, Format::e2m1, block, own, {.outer = outer, .words = words}, offsets).codes.data;
+  }
+};
+
+// Codes by other words under the same seed, and without words.
+Table rows_of_words(const GoldenInfo& info, const Nvfp4Parts& parts, const Tensor& x) {
+  const WordsOfGolden own = words_in(info);
+  const CodesOfGolden codes{std::make_shared<Tensor>(x), any_recipe_named(attribute(info.attributes, "recipe")),
+                            block_of(info), parts.tensor_scale, parts.offsets};
+  Table rows;
+  const auto add = [&](std::string name, Rounding rounding, const std::optional<WordsOfGolden>& by = {}) {
+    rows.push_back(definition_of_output(
+        0, std::move(name), [codes, rounding, by] { return codes.rounded(rounding, by); },
+        by ? std::string(by->named.order->source) : ""));
+  };
+  add("codes: rounded to nearest, without the words", Rounding::nearest_even);
+  add("codes: truncated, as under words of 0", Rounding::toward_zero);
+  for (const WordOrder& order : word_orders()) {
+    for (const auto& output : kWordOutputs) {
+      if (!has_words(order, word_matrix(output.value, x.rows(), x.cols()))) continue;
+      for (const auto& bytes : kWordBytes) {
+        const NamedWords named{&order, output.value};
+        if (to_text(named) == to_text(own.named) && bytes.value == own.seed.bytes) continue;
+        add("words " + to_text(named) + ", bytes " + std::string(bytes.name), Rounding::stochastic,
+            WordsOfGolden{named, {own.seed.key, own.seed.first, bytes.value}});
+      }
+    }
+  }
+  if (own.seed.first != 0) {
+    add("words from call 0: the first call is ignored", Rounding::stochastic,
+        WordsOfGolden{own.named, {own.seed.key, 0, own.seed.bytes}});
+  }
+  if (own.seed.key >> 32 != 0) {
+    add("words: the high half of the seed is dropped", Rounding::stochastic,
+        WordsOfGolden{own.named, {own.seed.key & 0xFFFFFFFF, own.seed.first, own.seed.bytes}});
+  }
+  return rows;
+}
+
 Table rows_of_nvfp4(const GoldenTensors& golden, const DatasetInfo& dataset, const CandidateTensor& candidate) {
   const Nvfp4Parts parts(golden);
   if (dataset.name.starts_with("values")) return rows_of_values(parts, golden.info, dataset, candidate);
@@ -286,6 +389,8 @@ Table rows_of_nvfp4(const GoldenTensors& golden, const DatasetInfo& dataset, con
   if ((type != Format::bf16 && type != Format::fp16 && type != Format::fp32) || (tiled && square))
     throw Error(ErrorKind::golden, "its x has another type than bfloat16, float16, float32, or its scales no tiles");
   const Tensor x = in_format(golden, "x", type, {parts.rows, parts.cols});
+  if (dataset.name == "codes" && !attribute(golden.info.attributes, "words").empty())
+    return rows_of_words(golden.info, parts, x);
   Case c = parts.c;
   c.variant.dtype = type;
   if (tiled) blocks_of(c.variant).layout = MXCHECK_TCGEN05;

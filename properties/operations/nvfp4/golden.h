@@ -10,8 +10,15 @@
 #include "properties/goldens/input.h"
 #include "properties/goldens/kind.h"
 #include "reference/common/matrix.h"
+#include "reference/quantize/word_order.h"
 
 namespace mxcheck {
+
+// Codes that are rounded stochastically by the words of a kernel (reference/quantize/word_order.h).
+struct WordsOfGolden {
+  NamedWords named;
+  WordSeed seed;
+};
 
 struct QuantizeNvfp4Golden {
   InputSpec input;
@@ -21,6 +28,7 @@ struct QuantizeNvfp4Golden {
   std::vector<std::int64_t> offsets;
   bool tcgen05 = false;
   std::uint8_t pad_byte = 0;
+  std::optional<WordsOfGolden> words;
 };
 struct DequantizeNvfp4Golden {
   std::string recipe;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "properties/operations/nvfp4/options.h"
+#include "reference/quantize/word_order.h"
 
 namespace mxcheck {
 namespace {
@@ -55,6 +56,7 @@ class WordSlips {
     roundings();
     has_bytes_ ? bytes() : words();
     has_bytes_ ? calls_for_bytes() : calls_for_words();
+    if (has_bytes_) orders_of_kernels();
     numbers();
     counters();
     return std::move(slips_);
@@ -74,6 +76,7 @@ class WordSlips {
   void bytes();
   void calls_for_words();
   void calls_for_bytes();
+  void orders_of_kernels();
   void numbers();
   void counters();
 
@@ -103,7 +106,7 @@ void WordSlips::roundings() {
   }
 }
 
-// Which bits of its word an element has.
+// The bits of its word that an element has.
 void WordSlips::words() {
   add_word("the low byte of the word in place of the top one", [](const Nvfp4Word& w) { return own_word(w) << 24; });
   add_word("the top byte of the word alone", [](const Nvfp4Word& w) { return own_word(w) & 0xFF000000U; });
@@ -142,7 +145,7 @@ void WordSlips::bytes() {
   });
 }
 
-// Which output of which call of Philox an element has.
+// The call of Philox, and its output, that an element has.
 void WordSlips::calls_for_words() {
   for (int output = 1; output < 4; ++output) {
     add_word("output " + std::to_string(output + 1) + " of Philox in place of the first",
@@ -209,6 +212,24 @@ void WordSlips::calls_for_bytes() {
       const std::uint64_t n = w.number();
       return byte_at(philox(w.random.key, counter_of(w, n / 16), rounds)[n % 16 / 4], n);
     });
+  }
+}
+
+// Published kernels, whose first call is the offset.
+void WordSlips::orders_of_kernels() {
+  const bool has_both = p_.options().has_both;
+  for (const WordOrder& order : word_orders()) {
+    if (!has_words(order, {p_.c.rows, p_.c.cols, has_both ? WordOutput::rows_of_both : WordOutput::rows})) continue;
+    for (const auto& bytes : kWordBytes) {
+      add_word("words of " + std::string(order.name) + ", bytes " + std::string(bytes.name),
+               [&order, has_both, bytes = bytes.value](const Nvfp4Word& w) {
+                 const WordOutput output = w.is_transposed ? WordOutput::columns_of_both
+                                           : has_both      ? WordOutput::rows_of_both
+                                                           : WordOutput::rows;
+                 return ordered_word(order, word_matrix(output, w.rows, w.cols), {w.random.key, w.random.offset, bytes},
+                                     w.is_transposed ? w.col : w.row, w.is_transposed ? w.row : w.col);
+               });
+    }
   }
 }
 

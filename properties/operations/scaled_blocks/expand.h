@@ -1,5 +1,5 @@
 #pragma once
-// From a case to its tensors. Element (i, j) is a pure function of the case and its coordinates.
+// Expands a case to its tensors. Element (i, j) is a pure function of the case and its coordinates.
 //
 // Distributions are drawn in units of the variant's own blocks, so that boundaries are boundaries for the block shape
 // under test: every block has a power of two 2^e of its own (mostly moderate, now and then anywhere in the type's

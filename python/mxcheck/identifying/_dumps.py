@@ -6,7 +6,7 @@ import math
 import re
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .. import _safetensors
 from .._errors import Error, UsageError
@@ -52,12 +52,14 @@ def _refuse(given: str, **others: Any) -> None:
 
 def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = None, scale_b: Any = None, *, scale_k: int = 0,
                   format_a: Any = "", format_b: Any = "", x: Any = None, codes: Any = None, scales: Any = None, words: Any = None, format: Any = "",
-                  block: Any = "", tensor_scale: Any = None, logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False) -> Identified:
+                  block: Any = "", tensor_scale: Any = None, logits: Any = None, experts: Any = None, weights: Any = None, order: bool = False,
+                  seed: Optional[int] = None, first_call: int = 0) -> Identified:
     """Names what tensors of a run follow: `mxcheck identify` on them, by the names of its options.
 
     a, b, d (and scale_a, scale_b): a product, m x k, n x k, m x n; a and b may be what mxcheck.quantize returned. x, codes (and scales):
     a cast, a quantization, codes may be what mxcheck.quantize returned; tensor_scale: of NVFP4, as any of the three numbers that recipes store,
-    and scales are E4M3 then (codes one or two a byte); words: random words of a stochastic cast, of x's shape. logits, experts,
+    and scales are E4M3 then (codes one or two a byte); words: random words of a stochastic cast, of x's shape. seed, first_call:
+    rng_state of NVFP4's codes that are rounded stochastically, for which every word order is tried (docs/nvfp4.md). logits, experts,
     weights: a router, experts may be what mxcheck.route returned. Formats that the tensors' types do not say: format_a, format_b, format.
     order: the tree of summation of the product's contract too. UsageError and InputError for what does not fit together.
     """
@@ -81,7 +83,9 @@ def identify_dump(a: Any = None, b: Any = None, d: Any = None, scale_a: Any = No
     if not given:
         raise UsageError("nothing to identify: a, b and d, or x and codes, or logits, experts and weights are needed")
     arguments = (["--order"] if order else []) + _tensor_scale_flag(tensor_scale)
-    for flag, value in (("--scale-k", str(whole(scale_k, "scale_k")) if scale_k else ""), ("--block", block_name(block) if block else "")):
+    for flag, value in (("--scale-k", str(whole(scale_k, "scale_k")) if scale_k else ""), ("--block", block_name(block) if block else ""),
+                        ("--seed", "" if seed is None else str(whole(seed, "seed", 0, 2**64 - 1))),
+                        ("--first-call", str(whole(first_call, "first_call", 0, 2**64 - 1)) if first_call else "")):
         arguments += [flag, value] if value else []
     with tempfile.TemporaryDirectory(prefix="mxcheck-") as folder:
         path = Path(folder) / "dump.safetensors"

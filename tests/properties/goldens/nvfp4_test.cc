@@ -17,6 +17,7 @@
 #include "properties/operations/nvfp4/golden.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
+#include "reference/quantize/word_order.h"
 #include "tests/properties/diagnosis/golden_parts.h"
 #include "tests/properties/goldens/specs.h"
 #include "tests/testing.h"
@@ -101,6 +102,46 @@ TEST(Nvfp4Golden, specs_are_refused_with_the_place_and_what_would_be_right) {
   }
 }
 
+// 64 x 96 of the real tensor, rounded stochastically by words.
+std::string words_spec(const std::string& words, const std::string& more = "") {
+  return test::golden_of("quantize_nvfp4",
+                         R"("input": {"real": "layer0.x", "rows_of": [0, 64], "cols_of": [0, 96]}, "recipe": )"
+                         R"("nvfp4_te", "block": "1x16", "words": ")" +
+                             words + "\"" + more);
+}
+constexpr const char* kSeed = R"(, "seed": 81985529216486895, "first_call": 12)";
+
+TEST(Nvfp4Golden, is_rounded_by_the_words_of_a_kernel) {
+  const GoldenTensors g = golden_parts::made(words_spec("te_tuned:rows_of_both", kSeed));
+  const Tensor& x = g.tensors.at("x");
+  Recipe recipe = any_recipe_named("nvfp4_te");
+  recipe.rounding = Rounding::stochastic;
+  const std::vector<std::uint32_t> words =
+      ordered_words(word_order_named("te_tuned"), {64, 96, WordOutput::rows_of_both},
+                    {81985529216486895, 12, WordBytes::instruction});
+  EXPECT_EQ(
+      g.tensors.at("codes").data,
+      quantize({Format::bf16, x.data.data(), 64, 96, 96}, Format::e2m1, {1, 16}, recipe, {.words = words}).codes.data);
+}
+
+TEST(Nvfp4Golden, words_are_refused_with_the_place) {
+  const std::pair<std::string, std::string> table[] = {
+      {words_spec("te_tuned"), "lacks \"seed\""},
+      {words_spec("te", kSeed), "goldens[0].words: unknown word order 'te'"},
+      {words_spec("te_tuned:x", kSeed), "goldens[0].words: unknown output of words 'x'"},
+      {words_spec("te_tuned", R"(, "seed": -1)"), "goldens[0].seed"},
+      {words_spec("te_tuned", R"(, "seed": 1, "word_bytes": "0321")"), "goldens[0].word_bytes: unknown order of bytes"},
+      {nvfp4_spec("nvfp4", R"(, "seed": 1)"), "goldens[0].seed: is of words"},
+  };
+  for (const auto& [golden, message] : table) {
+    test::expect_error(ErrorKind::usage, message,
+                       [&, text = test::suite_with(golden)] { (void)parse_suite(text, "t"); });
+  }
+  test::expect_error(ErrorKind::usage, "multiples of 32", [] {
+    (void)golden_parts::made(nvfp4_spec("nvfp4_te", std::string(R"(, "words": "te_tuned")") + kSeed));
+  });
+}
+
 std::string causes_of(const GoldenTensors& golden, const Tensors& candidate, const std::string& dataset) {
   const GoldenVerdict verdict = golden_parts::judged(golden, candidate);
   std::string all;
@@ -128,6 +169,21 @@ TEST(Nvfp4Golden, a_difference_is_named_by_the_recipe_or_the_slip) {
   for (const char* dataset : {"values", "values_bf16"})
     test::expect_contains(causes_of(te, older.tensors, dataset),
                           "values follow from the candidate's own codes and scales");
+
+  const GoldenTensors words = golden_parts::made(words_spec("te_tuned:columns_of_both", kSeed));
+  for (const auto& [other, cause] :
+       {std::pair{words_spec("te_tuned_2_13:columns_of_both", kSeed),
+                  "words te_tuned_2_13:columns_of_both, bytes 0213"},
+        {words_spec("te_tuned:columns_of_both", std::string(kSeed) + R"(, "word_bytes": "0123")"), "bytes 0123"},
+        {words_spec("te_tuned:columns_of_both", R"(, "seed": 81985529216486895)"), "the first call is ignored"},
+        {words_spec("te_tuned:columns_of_both", R"(, "seed": 2309737967, "first_call": 12)"),
+         "the high half of the seed is dropped"},
+        {test::golden_of(
+             "quantize_nvfp4",
+             R"("input": {"real": "layer0.x", "rows_of": [0, 64], "cols_of": [0, 96]}, "recipe": "nvfp4_te")"
+             R"(, "block": "1x16")"),
+         "rounded to nearest"}})
+    test::expect_contains(causes_of(words, golden_parts::made(other).tensors, "codes"), cause);
 
   const GoldenTensors decoded = of_suite("dequantize_nvfp4");
   Tensors t = decoded.tensors;

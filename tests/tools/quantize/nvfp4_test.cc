@@ -7,6 +7,7 @@
 #include "numerics/scale/recipe.h"
 #include "reference/quantize/quantize.h"
 #include "reference/quantize/scale_layout.h"
+#include "reference/quantize/word_order.h"
 #include "tests/tools/command.h"
 
 namespace mxcheck {
@@ -91,6 +92,67 @@ TEST_F(Nvfp4Tool, stochastic_rounding_by_bytes_is_that_of_the_reference) {
   const QuantizedTensor q = quantize(view(matrix), Format::e2m1, {1, 16}, recipe, {.words = words});
   EXPECT_EQ(part(file, "codes").data, q.codes.data);
   EXPECT_NE(part(quantized("--preset nvfp4 --rounding stochastic --seed 5"), "codes").data, q.codes.data);
+}
+
+// A kernel's bytes for given words are found again under its seed, and what rounds them otherwise is not explained.
+TEST_F(Nvfp4Tool, the_words_of_a_kernel_are_those_of_the_reference_and_identify_names_them) {
+  const Tensor matrix = x();
+  Recipe recipe = any_recipe_named("nvfp4_te");
+  recipe.rounding = Rounding::stochastic;
+  const auto identified = [&](const std::string& more, int code) {
+    return expect_output(
+               "identify --x real.safetensors:layer0.x --codes q.safetensors:codes --scales "
+               "q.safetensors:scales --tensor-scale q.safetensors:tensor_scale " +
+                   more,
+               code)
+        .out;
+  };
+  for (const WordOrder& order : word_orders()) {
+    for (const auto& output : kWordOutputs) {
+      const NamedWords named{&order, output.value};
+      const WordMatrix shape = word_matrix(output.value, matrix.rows(), matrix.cols());
+      if (!has_words(order, shape)) continue;
+      const SafetensorsFile file = quantized(
+          "--preset nvfp4_te --rounding stochastic_bytes --seed 18446744073709551615 --first-call 40 --words " +
+          to_text(named));
+      const std::vector<std::uint32_t> words = ordered_words(order, shape, {~std::uint64_t{0}, 40});
+      EXPECT_EQ(part(file, "codes").data,
+                quantize(view(matrix), Format::e2m1, {1, 16}, recipe, {.words = words}).codes.data);
+    }
+  }
+  quantized(
+      "--preset nvfp4_te --rounding stochastic_bytes --seed 7 --first-call 40 --words te_tuned:columns_of_both "
+      "--word-bytes 0123");
+  expect_contains(identified("--seed 7 --first-call 40", 0),
+                  "explained by  nvfp4_te, words te_tuned:columns_of_both, bytes 0123, every bit");
+  identified("--seed 8 --first-call 40", 1);
+  identified("", 1);
+  quantized("--preset nvfp4_te --rounding stochastic_bytes --seed 7");
+  expect_contains(identified("--seed 7", 0), "explained by  nvfp4_te, words stochastic_bytes, every bit");
+  quantized("--preset nvfp4_te --rounding stochastic --seed 7");
+  expect_contains(identified("--seed 7", 0), "explained by  nvfp4_te, words stochastic, every bit");
+}
+
+TEST_F(Nvfp4Tool, refuses_words_that_no_kernel_has) {
+  write_safetensors(dir / "odd.safetensors",
+                    {{make_tensor("x", Format::fp32, {33, 64}, std::vector<float>(33 * 64, 1.0F))}, {}});
+  const auto refused = [&](const std::string& arguments, const std::string& text) {
+    expect_contains(mxcheck("quantize odd.safetensors:x -o r.safetensors --preset nvfp4_te " + arguments).err, text);
+    EXPECT_FALSE(std::filesystem::exists(dir / "r.safetensors")) << arguments;
+  };
+  const std::string bytes = "--rounding stochastic_bytes --seed 1 ";
+  refused(bytes + "--words te_tuned", "multiples of 32 rows and columns, and the matrix has 33 x 64");
+  refused(bytes + "--words te_tuned:columns", "no columns without rows");
+  refused(bytes + "--words te", "--words: unknown word order 'te'; known are te_blockwise");
+  refused(bytes + "--words te_blockwise:column", "unknown output of words 'column'");
+  refused(bytes + "--words te_blockwise --word-bytes 3210", "--word-bytes");
+  refused("--rounding stochastic --seed 1 --words te_blockwise", "--words is of --rounding stochastic_bytes");
+  refused("--words te_blockwise", "--words is of --rounding stochastic_bytes");
+  refused(bytes + "--first-call 3", "--first-call and --word-bytes are of --words");
+  expect_contains(mxcheck("identify --x odd.safetensors:x --codes odd.safetensors:x --first-call 1").err,
+                  "--first-call is of --seed");
+  expect_contains(mxcheck("identify --x odd.safetensors:x --codes odd.safetensors:x --seed 1").err,
+                  "--seed is of codes under E4M3 scales");
 }
 
 TEST_F(Nvfp4Tool, refuses_what_contradicts_itself) {

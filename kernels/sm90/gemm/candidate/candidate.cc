@@ -70,9 +70,9 @@ constexpr std::int64_t kBf16Multiple = 8;     // elements of 16 bytes
 constexpr std::int64_t kDecodeMultiple = 32;  // of a block
 constexpr std::int64_t kNvfp4Multiple = 16;   // of a block of NVFP4
 
-// Which operand is decoded on its way to the tensor cores: the larger, which is then read from memory as codes alone.
-// The other one, both where groups lie along depth, and A where its rows would have to be gathered, are decoded in the
-// workspace. The result is the same.
+// The operand that is decoded on its way to the tensor cores: the larger, which is then read from memory as codes
+// alone. The other one, both where groups lie along depth, and A where its rows would have to be gathered, are decoded
+// in the workspace. The result is the same.
 enum class OnTheWay : std::uint8_t { none, a, b };
 
 OnTheWay on_the_way(const mxcheck_matmul_policy& p, bool gathers) {

@@ -75,8 +75,8 @@ __device__ __forceinline__ PackedH load_packed(const PackedPlace& at, std::int64
   return v;
 }
 
-// From this byte on a code times its scale is a BF16 or beyond FP32: it has seven bits, at multiples of 2^(byte - 147),
-// and BF16 has eight and multiples of 2^-133.
+// The first byte of a scale with which each code's product is a BF16 or beyond FP32: it has seven bits, at multiples of
+// 2^(byte - 147), and BF16 has eight and multiples of 2^-133.
 inline constexpr std::uint32_t kLeastExactByte = 14;
 
 // Eight values, to be rounded to BF16 unless the scale says that they are.

@@ -60,8 +60,8 @@ __device__ __forceinline__ T of_row(T mine, int r) {
   return __shfl_sync(kAllLanes, mine, r, 16);
 }
 
-// From a column's amax, of the threads that have one, its scale to memory and to shared memory. Passes a barrier; true
-// for all threads where a column's codes are made by division.
+// Writes the scale of a column's amax, in the threads that have one, to memory and shared memory. Passes a barrier;
+// true for all threads where a column's codes are made by division.
 template <class Coder>
 __device__ __forceinline__ bool share_scales(const TransposeJob& job, const Coder& coder, const RowTile& tile,
                                              std::int64_t col, std::uint32_t amax, WideShared& shared) {
