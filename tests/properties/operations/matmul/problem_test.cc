@@ -348,23 +348,6 @@ TEST(ExpandMatmul, boundaries_nearly_cancel_in_pairs) {
   EXPECT_NEAR(static_cast<double>(opposite), 3840, 200);
 }
 
-// Equal sizes at k and 16 further, of opposite signs in A and of the same sign in B.
-TEST(ExpandMatmul, products_cancel_at_the_distance_of_the_case) {
-  Case c = make_case(Data::normal);
-  matmul_case(c).cancels = 16;
-  for (const Format format : {Format::e4m3, Format::e5m2, Format::e2m1, Format::bf16}) {
-    const std::vector<double> a = values_of(c, format, kA), b = values_of(c, format, kB);
-    std::size_t opposite = 0, pairs = 0;
-    for (std::size_t i = 0; i + 16 < a.size(); ++i) {
-      if (i % kDepth / 16 % 2 != 0) continue;
-      ++pairs, opposite += a[i] == -a[i + 16] ? 1 : 0;
-      ASSERT_EQ(b[i], b[i + 16]) << i;
-    }
-    // Three in four, beside those that stay: their signs are equal.
-    EXPECT_NEAR(static_cast<double>(opposite) / static_cast<double>(pairs), 0.75, 0.05) << spec(format).name;
-  }
-}
-
 TEST(ExpandMatmul, sparse_operands_are_one_code_in_32) {
   const std::vector<double> values = values_of(make_case(Data::sparse), Format::e4m3, kA, 400);
   const auto nonzero = std::count_if(values.begin(), values.end(), [](double v) { return v != 0; });
