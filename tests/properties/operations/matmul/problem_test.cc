@@ -445,5 +445,22 @@ TEST(ExpandMatmul, c_has_the_outputs_type_and_small_integers_beside_codes) {
   for (const std::byte b : expand_c(c, 100)) ASSERT_EQ(b, std::byte{0});
 }
 
+// Equal sizes at k and 16 further, of opposite signs in A and of the same sign in B.
+TEST(ExpandMatmul, products_cancel_at_the_distance_of_the_case) {
+  Case c = make_case(Data::normal);
+  matmul_case(c).cancels = 16;
+  for (const Format format : {Format::e4m3, Format::e5m2, Format::bf16}) {
+    const std::vector<double> a = values_of(c, format, kA), b = values_of(c, format, kB);
+    std::size_t opposite = 0, pairs = 0;
+    for (std::size_t i = 0; i + 16 < a.size(); ++i) {
+      if (i % kDepth / 16 % 2 != 0) continue;
+      ++pairs, opposite += a[i] == -a[i + 16] ? 1 : 0;
+      ASSERT_EQ(b[i], b[i + 16]) << i;
+    }
+    // Three in four, beside those that stay: their signs are equal.
+    EXPECT_GT(3 * opposite, 2 * pairs) << spec(format).name;
+  }
+}
+
 }  // namespace
 }  // namespace mxcheck
