@@ -44,7 +44,7 @@ struct TilesRow {
   double sum_us;  // more of a tile where C is added in FP32
   int cluster;
   // MatmulShape (tile.cuh): a consumer's accumulators, how many consumers, side by side or one above the other, and the
-  // chunks of D that each has in shared memory, of BF16 and of FP32.
+  // chunks of D that each has in shared memory: of BF16, of FP32, and of FP32 where C is added.
   int row_subs;
   int col_subs;
   int sub_n;
@@ -52,6 +52,7 @@ struct TilesRow {
   bool beside;
   int slots;
   int slots_fp32;
+  int slots_sum;
 };
 
 // `mxcheck_sm90_tiles_bench > CSV` measures every row, `mxcheck_sm90_tiles_bench --fit CSV` prints these rows: here an
@@ -61,32 +62,33 @@ struct TilesRow {
 // shared memory: C arrives and D leaves while mma run. Of bf16 with D in FP32, C is read and D written in eight chunks:
 // four slots and three stages are 1 to 2 % faster than two and four (4 groups of k = 4096, 4096 x 7168); of BF16 there
 // are four chunks, and it makes no difference.
+// Without C the 128 x 192 of fp8_rows have three chunks and a fourth stage instead.
 // clang-format off
 inline constexpr auto kTilesTable = [] {
   using K = MatmulKernel;
   using T = MatmulTiles;
   return std::to_array<TilesRow>({
       //                           rows cols  tile   stage  sum  cluster subs   n  consumers  slots
-      {K::fp8,      T::m128n256, 128, 256, 4.30, 0.5408, 0,    1,  1, 2, 128, 2, false, 4, 4},
-      {K::fp8,      T::m128n128, 128, 128, 2.37, 0.2969, 0,    1,  1, 1, 128, 2, false, 2, 2},
-      {K::fp8,      T::m128n64,  128,  64, 1.21, 0.2351, 0,    1,  1, 1,  64, 2, false, 1, 1},
-      {K::fp8,      T::m64n128,   64, 128, 1.24, 0.2190, 0,    1,  1, 1, 128, 1, false, 2, 2},
-      {K::fp8,      T::m64n64,    64,  64, 0.62, 0.1610, 0,    1,  1, 1,  64, 1, false, 1, 1},
-      {K::fp8,      T::m64n32,    64,  32, 0.51, 0.1481, 0,    1,  1, 1,  32, 1, false, 1, 1},
-      {K::fp8_rows, T::m128n256, 128, 256, 3.65, 0.8381, 6.70, 2,  2, 1, 128, 2, true,  4, 4},
-      {K::fp8_rows, T::m128n192, 128, 192, 3.80, 0.5841, 4.45, 1,  2, 1,  96, 2, true,  3, 6},
-      {K::fp8_rows, T::m128n128, 128, 128, 1.41, 0.5875, 3.04, 1,  1, 1, 128, 2, false, 2, 4},
-      {K::fp8_rows, T::m64n64,    64,  64, 0.67, 0.2044, 1.25, 1,  1, 1,  64, 1, false, 1, 1},
-      {K::fp8_rows, T::m64n32,    64,  32, 0.51, 0.1630, 0.17, 1,  1, 1,  32, 1, false, 1, 1},
-      {K::bf16,     T::m128n256, 128, 256, 5.75, 0.5151, 0,    1,  1, 1, 256, 2, false, 2, 4},
-      {K::bf16,     T::m128n128, 128, 128, 3.97, 0.2714, 0,    1,  1, 1, 128, 2, false, 2, 2},
-      {K::bf16,     T::m128n64,  128,  64, 2.82, 0.1964, 0,    1,  1, 1,  64, 2, false, 1, 1},
-      {K::bf16,     T::m64n128,   64, 128, 2.19, 0.1821, 0,    1,  1, 1, 128, 1, false, 2, 2},
-      {K::bf16,     T::m64n64,    64,  64, 0.84, 0.1516, 0,    1,  1, 1,  64, 1, false, 1, 1},
-      {K::bf16,     T::m64n32,    64,  32, 0.46, 0.1428, 0,    1,  1, 1,  32, 1, false, 1, 1},
-      {K::mxfp8,    T::m128n256, 128, 256, 3.93, 0.5413, 0,    1,  1, 1, 256, 2, false, 2, 2},
-      {K::mxfp8,    T::m64n128,   64, 128, 1.56, 0.2090, 0,    1,  1, 1, 128, 1, false, 2, 2},
-      {K::mxfp8,    T::m64n64,    64,  64, 0.71, 0.1727, 0,    1,  1, 1,  64, 1, false, 1, 1},
+      {K::fp8,      T::m128n256, 128, 256, 4.30, 0.5408, 0,    1,  1, 2, 128, 2, false, 4, 4, 4},
+      {K::fp8,      T::m128n128, 128, 128, 2.37, 0.2969, 0,    1,  1, 1, 128, 2, false, 2, 2, 2},
+      {K::fp8,      T::m128n64,  128,  64, 1.21, 0.2351, 0,    1,  1, 1,  64, 2, false, 1, 1, 1},
+      {K::fp8,      T::m64n128,   64, 128, 1.24, 0.2190, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
+      {K::fp8,      T::m64n64,    64,  64, 0.62, 0.1610, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
+      {K::fp8,      T::m64n32,    64,  32, 0.51, 0.1481, 0,    1,  1, 1,  32, 1, false, 1, 1, 1},
+      {K::fp8_rows, T::m128n256, 128, 256, 3.65, 0.8381, 6.70, 2,  2, 1, 128, 2, true,  4, 4, 4},
+      {K::fp8_rows, T::m128n192, 128, 192, 3.80, 0.5841, 4.45, 1,  2, 1,  96, 2, true,  3, 3, 6},
+      {K::fp8_rows, T::m128n128, 128, 128, 1.41, 0.5875, 3.04, 1,  1, 1, 128, 2, false, 2, 2, 4},
+      {K::fp8_rows, T::m64n64,    64,  64, 0.67, 0.2044, 1.25, 1,  1, 1,  64, 1, false, 1, 1, 1},
+      {K::fp8_rows, T::m64n32,    64,  32, 0.51, 0.1630, 0.17, 1,  1, 1,  32, 1, false, 1, 1, 1},
+      {K::bf16,     T::m128n256, 128, 256, 5.75, 0.5151, 0,    1,  1, 1, 256, 2, false, 2, 4, 4},
+      {K::bf16,     T::m128n128, 128, 128, 3.97, 0.2714, 0,    1,  1, 1, 128, 2, false, 2, 2, 2},
+      {K::bf16,     T::m128n64,  128,  64, 2.82, 0.1964, 0,    1,  1, 1,  64, 2, false, 1, 1, 1},
+      {K::bf16,     T::m64n128,   64, 128, 2.19, 0.1821, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
+      {K::bf16,     T::m64n64,    64,  64, 0.84, 0.1516, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
+      {K::bf16,     T::m64n32,    64,  32, 0.46, 0.1428, 0,    1,  1, 1,  32, 1, false, 1, 1, 1},
+      {K::mxfp8,    T::m128n256, 128, 256, 3.93, 0.5413, 0,    1,  1, 1, 256, 2, false, 2, 2, 2},
+      {K::mxfp8,    T::m64n128,   64, 128, 1.56, 0.2090, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
+      {K::mxfp8,    T::m64n64,    64,  64, 0.71, 0.1727, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
   });
 }();
 // clang-format on
@@ -112,6 +114,11 @@ constexpr std::span<const TilesRow> tiles_of(MatmulKernel kernel) {
   std::size_t count = 0;
   for (const TilesRow& row : kTilesTable) count += row.kernel == kernel ? 1 : 0;
   return {kTilesTable.data() + first_row(kernel), count};
+}
+
+// The chunks of D that a consumer has in shared memory; sum: C is added.
+constexpr int slots_of(const TilesRow& row, bool fp32, bool sum) {
+  return !fp32 ? row.slots : sum ? row.slots_sum : row.slots_fp32;
 }
 
 // --- the choice -----------------------------------------------------------------------------------------------------
