@@ -109,29 +109,31 @@ void MoeBuilder::add_kept_weights() {
   if (!call_.keeps_weights()) return;
   KeptJob job = kept_job(call_, kept_);
   job.plan = header_;
-  const Part digests =
-      memory.take(1, 2 * sizeof(std::uint64_t));  // in every mode of the path of steps, whose workspace is one
-  const auto add_digests = [&](unsigned long long* to) {
-    for (const bool first : {true, false}) {
-      const Checked& w = first ? call_.tensors.w1 : call_.tensors.w2;
-      add(first ? "digest W1" : "digest W2", MoeStepKind::check, w.bytes,
-          [x = data_of<const std::uint16_t>(w), count = w.rows * w.cols, to = first ? to : to + 1,
-           plan = header_](cudaStream_t stream) { return launch_digest(x, count, to, plan, stream); });
-    }
-  };
-  if (call_.quantizes_weights()) {
-    add("keep weights", MoeStepKind::check, sizeof(KeptHeader),
-        [job](cudaStream_t stream) { return launch_write_kept_header(job, stream); });
-    return add_digests(job.header == nullptr ? nullptr : job.header->digests);
-  }
+  // In every mode of the path of steps, whose workspace is one; until the last step.
+  const Part digests = memory.take(1, 2 * sizeof(std::uint64_t));
   if (call_.reads_weights()) {
     job.digests = memory.at<unsigned long long>(digests);
-    add("begin digests", MoeStepKind::check, 2 * sizeof(std::uint64_t),
-        [job](cudaStream_t stream) { return launch_begin_digests(job, stream); });
-    add_digests(job.digests);
+    const bool keeps = call_.quantizes_weights();
+    add(keeps ? "begin keeping weights" : "begin digests", MoeStepKind::check, 2 * sizeof(std::uint64_t),
+        [job, keeps](cudaStream_t stream) {
+          return keeps ? launch_begin_keeping(job, stream) : launch_begin_digests(job, stream);
+        });
+    add_digest("digest W1", call_.tensors.w1, job.digests);
+    add_digest("digest W2", call_.tensors.w2, job.digests == nullptr ? nullptr : job.digests + 1);
+    if (keeps) {
+      keeping_ = job;
+      return;
+    }
   }
   add("check kept weights", MoeStepKind::check, sizeof(KeptHeader),
       [job](cudaStream_t stream) { return launch_check_kept_header(job, stream); });
+}
+
+void MoeBuilder::add_digest(const char* name, const Checked& w, unsigned long long* to) {
+  add(name, MoeStepKind::check, w.bytes,
+      [x = data_of<const std::uint16_t>(w), count = w.rows * w.cols, to, plan = header_](cudaStream_t stream) {
+        return launch_digest(x, count, to, plan, stream);
+      });
 }
 
 TiledRows MoeBuilder::plain_rows(std::int64_t rows) const {
@@ -168,6 +170,10 @@ void MoeBuilder::add_aggregate(const char* name, const Part& y, const Checked& o
 }
 
 MoePlan MoeBuilder::finish() {
+  if (keeping_) {
+    add("keep weights", MoeStepKind::check, sizeof(KeptHeader),
+        [job = *keeping_](cudaStream_t stream) { return launch_write_kept_header(job, stream); });
+  }
   plan_.workspace_bytes = memory.bytes(), plan_.kept_bytes = kept_.bytes();
   return std::move(plan_);
 }

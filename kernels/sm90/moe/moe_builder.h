@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,9 @@ class Arena {
 
 class MoeBuilder {
  public:
-  // Its first steps are "check routes", and with kept weights those of their header. Of "check routes" the result and
-  // tiles stay at the front of the workspace. band: of rows that share a scale along tokens, 32 or 128.
+  // Its first steps are "check routes", and with kept weights those of their header, which the last one writes. Of
+  // "check routes" the result and tiles stay at the front of the workspace. band: of rows that share a scale along
+  // tokens, 32 or 128.
   MoeBuilder(const MoeCall& call, int band);
 
   [[nodiscard]] const MoeCall& call() const { return call_; }
@@ -91,11 +93,13 @@ class MoeBuilder {
   Arena memory;
 
  private:
-  // Writes the header of kept weights, or checks it. Nothing without the option.
+  // Checks the header of kept weights, or begins to keep some: finish() writes it then. Nothing without the option.
   void add_kept_weights();
+  void add_digest(const char* name, const Checked& w, unsigned long long* to);
 
   const MoeCall& call_;
   Arena kept_;
+  std::optional<KeptJob> keeping_;
   MoePlan plan_;
   PlanHeader* header_ = nullptr;
   TiledRows routed_;

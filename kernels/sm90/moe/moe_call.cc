@@ -179,6 +179,7 @@ mxcheck_kept_weights kept_weights_of(const mxcheck_policy* policy, const MoeReci
       policy_of<mxcheck_moe_kept_policy>(policy, ", that of mxcheck_moe_kept_policy").kept;
   if (kept.mode < MXCHECK_WEIGHTS_BYTES || kept.mode > MXCHECK_WEIGHTS_CHECKED)
     invalid("policy.kept.mode is " + std::to_string(kept.mode) + ": must be 1, 2, 3 or 4");
+  if (kept.reserved != 0) invalid("policy.kept.reserved is " + std::to_string(kept.reserved) + ": must be 0");
   if (!recipe.keeps_weights(backward))
     unsupported("recipe " + std::string(recipe.name) + " makes nothing of weights that could be kept");
   return kept;

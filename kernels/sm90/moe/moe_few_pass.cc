@@ -193,6 +193,10 @@ MoePlan moe_few_plan(const mxcheck_call& call, const MoeCodedWeights& weights) {
   if (!is_aligned(weights.w1, 16) || !is_aligned(weights.w2, 16)) {
     unsupported("codes of weights that are not at a multiple of 16 bytes are not offered");
   }
+  const bool has_floats = checked.recipe->scale == CodeScale::fp32;
+  if (has_floats && !(is_aligned(weights.w1_scales, 4) && is_aligned(weights.w2_scales, 4))) {
+    invalid("FP32 scales of weights as codes are not at a multiple of 4 bytes");
+  }
   MoePlan plan = FewPass(checked, &weights).plan();
   if (call.workspace != nullptr) require_workspace(call, plan.workspace_bytes);
   return plan;

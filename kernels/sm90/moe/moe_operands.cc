@@ -1,7 +1,9 @@
 #include "kernels/sm90/moe/moe_operands.h"
 
+#include <string>
 #include <variant>
 
+#include "kernels/common/refusal.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 #include "kernels/sm90/moe/ms_eden_values.cuh"
 #include "kernels/sm90/moe/two_level_values.cuh"
@@ -24,6 +26,11 @@ struct TwoLevelSource {
   bool weights = false;  // results lie where those of weights do, and may be there already
 };
 
+// Refused before a step is enqueued: a call that keeps weights would else write those of the steps before.
+void require_width(const char* name, bool is_taken, std::int64_t cols) {
+  if (!is_taken) unsupported(std::string(name) + " of " + std::to_string(cols) + " columns is not offered");
+}
+
 // One step: the amax and the values, both of the rotated matrix where there is a rotation.
 MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& from, Along along,
                          const TwoLevelRule& rule, RoundedOperand operand) {
@@ -38,6 +45,7 @@ MoeOperand add_two_level(MoeBuilder& b, const char* name, const TwoLevelSource& 
   job.blocks = rule.squares           ? TwoLevelBlocks::squares
                : along == Along::rows ? TwoLevelBlocks::rows
                                       : TwoLevelBlocks::columns;
+  require_width(name, takes_two_level(job.blocks, job.cols), job.cols);
   job.by_columns = along == Along::columns, job.rule = rule;
   job.random = {c.seed, stream_of(c, static_cast<std::uint32_t>(operand)), c.step};
   job.values = results.at<std::uint16_t>(out.part), job.amax = results.at<std::uint32_t>(out.amax_part);
@@ -64,6 +72,7 @@ MoeOperand add_ms_eden(MoeBuilder& b, const char* name, const TwoLevelSource& fr
   job.x = from.x, job.index = from.index, job.cols = from.cols, job.rows = from.tiles;
   job.x_amax = made.amax, job.x_unit = made.unit;
   job.down_columns = along == Along::columns;
+  require_width(name, takes_ms_eden(job.down_columns, job.cols), job.cols);
   job.random = {c.seed, stream_of(c, number), c.step};
   job.signs = stream_of(c, 16 + number / 2);
   job.rotated = b.memory.at<std::uint16_t>(rotated), job.values = b.memory.at<std::uint16_t>(out.part);

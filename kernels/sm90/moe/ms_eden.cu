@@ -11,6 +11,7 @@
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/moe/ms_eden_values.cuh"
 #include "kernels/sm90/moe/operand_words.cuh"
+#include "kernels/sm90/moe/square_codes.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -454,18 +455,21 @@ __global__ void __launch_bounds__(kThreads, 3) quantize_columns(const __grid_con
 }
 
 constexpr std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+std::int64_t blocks_across(bool down_columns, std::int64_t cols) {
+  return down_columns ? parts_of(cols, kTileCols) : parts_of(cols, kEdenPiece) * (kTileRows * kBlocks / kThreads);
+}
 
 }  // namespace
 
+bool takes_ms_eden(bool down_columns, std::int64_t cols) { return blocks_across(down_columns, cols) <= kMostAcross; }
+
 cudaError_t launch_ms_eden(const MsEdenJob& job, cudaStream_t stream) {
-  if (const cudaError_t e = cudaMemsetAsync(job.amax, 0, sizeof(*job.amax), stream); e != cudaSuccess) return e;
+  if (const cudaError_t e = launch_begin_amax(job.amax, job.rows.header, stream); e != cudaSuccess) return e;
   if (job.rows.rows == 0 || job.cols == 0) return cudaSuccess;
-  constexpr std::int64_t kMostAcross = 65535;
   const std::int64_t tiles = job.rows.table != nullptr ? job.rows.tiles : parts_of(job.rows.rows, kTileRows);
-  const std::int64_t across = job.down_columns ? parts_of(job.cols, kTileCols)
-                                               : parts_of(job.cols, kEdenPiece) * (kTileRows * kBlocks / kThreads);
+  const std::int64_t across = blocks_across(job.down_columns, job.cols);
   if (tiles == 0) return cudaSuccess;
-  if (tiles > kMostTiles || across > kMostAcross) return cudaErrorInvalidValue;
+  if (tiles > kMostTiles || !takes_ms_eden(job.down_columns, job.cols)) return cudaErrorInvalidValue;
   EdenLaunch launch{job, philox_keys(job.random.seed), {}, tiles};
   for (std::uint32_t i = 0; i < 4; ++i)
     launch.signs[i] = philox_word(job.random.seed, i, 0, job.signs, job.random.step);

@@ -33,6 +33,9 @@ struct MsEdenJob {
   std::uint32_t* amax = nullptr;     // the bits of the largest finite magnitude of `rotated`
 };
 
+// True for a matrix that is narrow enough for the kernels' grids.
+bool takes_ms_eden(bool down_columns, std::int64_t cols);
+
 // x, rotated and values are different memory.
 cudaError_t launch_ms_eden(const MsEdenJob& job, cudaStream_t stream);
 

@@ -19,6 +19,7 @@ __device__ __forceinline__ int line_count(std::int64_t rest) {
 // Grids of tiles of rows: neighbouring blocks are beside each other in the same rows, so that what they read together
 // are whole pages of memory.
 inline constexpr std::int64_t kMostInGrid = 65535;
+inline constexpr std::int64_t kMostAcross = 65535;  // blocks of threads beside each other
 inline dim3 grid_of_tiles(std::int64_t tiles, std::int64_t across) {
   const std::int64_t down = tiles < kMostInGrid ? tiles : kMostInGrid;
   return dim3(static_cast<unsigned>(across), static_cast<unsigned>(down),

@@ -227,18 +227,18 @@ constexpr int kAmaxThreads = 512;
 constexpr int kAmaxWarps = kAmaxThreads / 32;
 constexpr int kAmaxLoads = 4;  // loads of a thread
 
-__device__ __forceinline__ bool is_refused(const AmaxJob& job) {
-  return job.header != nullptr && job.header->status != MXCHECK_OK;
+__device__ __forceinline__ bool is_refused(const PlanHeader* header) {
+  return header != nullptr && header->status != MXCHECK_OK;
 }
 
-__global__ void begin_amax(const __grid_constant__ AmaxJob job) {
-  if (!is_refused(job)) *job.amax = 0;
+__global__ void begin_amax(std::uint32_t* amax, const PlanHeader* header) {
+  if (!is_refused(header)) *amax = 0;
 }
 
 // `vectors`: eights that are loaded as one; what follows them one by one.
 __global__ void __launch_bounds__(kAmaxThreads, 4)
     find_amax(const __grid_constant__ AmaxJob job, std::int64_t vectors) {
-  if (is_refused(job)) return;
+  if (is_refused(job.header)) return;
   __shared__ std::uint32_t of_warps[kAmaxWarps];
   const auto* const x = reinterpret_cast<const uint4*>(job.x);
   const std::int64_t step = std::int64_t{gridDim.x} * kAmaxThreads;
@@ -278,9 +278,14 @@ cudaError_t launch_square(const SquareJob& job, cudaStream_t stream) {
   });
 }
 
+cudaError_t launch_begin_amax(std::uint32_t* amax, const PlanHeader* header, cudaStream_t stream) {
+  begin_amax<<<1, 1, 0, stream>>>(amax, header);
+  return cudaGetLastError();
+}
+
 cudaError_t launch_amax(const AmaxJob& job, cudaStream_t stream) {
-  begin_amax<<<1, 1, 0, stream>>>(job);
-  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess || job.elements == 0) return e;
+  const cudaError_t begun = launch_begin_amax(reinterpret_cast<std::uint32_t*>(job.amax), job.header, stream);
+  if (begun != cudaSuccess || job.elements == 0) return begun;
   const bool aligned = reinterpret_cast<std::uintptr_t>(job.x) % 16 == 0;
   const std::int64_t vectors = aligned ? job.elements / kEach : 0;
   constexpr std::int64_t kResident = 132 * 4;

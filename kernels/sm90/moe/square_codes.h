@@ -46,6 +46,10 @@ struct SquareJob {
 // cudaErrorInvalidValue for others than these, and for shared scales transposed without expert_rows.
 cudaError_t launch_square(const SquareJob& job, cudaStream_t stream);
 
+// Sets an amax to 0 before kernels find it as the maximum of magnitudes' bits. A call that was refused leaves it: it
+// may be one of kept weights. header may be null.
+cudaError_t launch_begin_amax(std::uint32_t* amax, const PlanHeader* header, cudaStream_t stream);
+
 // The largest magnitude of elements numbers of x, NaN if one is; +0 without any. amax is set by the call.
 struct AmaxJob {
   const std::uint16_t* x = nullptr;

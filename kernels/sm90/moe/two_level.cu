@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/sm90/moe/square_codes.h"
 #include "kernels/sm90/moe/two_level_lines.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -429,22 +430,28 @@ std::int64_t items_of(TwoLevelBlocks blocks, std::int64_t cols) {
   }
   return std::int64_t{kTileRows} * divide_up(cols, kSide);
 }
+std::int64_t blocks_across(TwoLevelBlocks blocks, std::int64_t cols) {
+  return divide_up(items_of(blocks, cols), kThreads);
+}
 
 }  // namespace
 
+bool takes_two_level(TwoLevelBlocks blocks, std::int64_t cols) { return blocks_across(blocks, cols) <= kMostAcross; }
+
 cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream) {
-  if (const cudaError_t e = cudaMemsetAsync(job.amax, 0, sizeof(*job.amax), stream); e != cudaSuccess) return e;
+  if (const cudaError_t e = launch_begin_amax(job.amax, job.rows.header, stream); e != cudaSuccess) return e;
   if (job.rows.rows == 0 || job.cols == 0) return cudaSuccess;
   const std::int64_t expert_tiles = divide_up(job.expert_rows, kTileRows);
   std::int64_t tiles = job.rows.tiles;
   if (job.rows.table == nullptr) tiles = divide_up(job.rows.rows, kTileRows);
   if (job.expert_rows != 0) tiles = job.rows.rows / job.expert_rows * expert_tiles;
   if (tiles == 0) return cudaSuccess;
-  constexpr std::int64_t kMostAcross = 65535;
-  const std::int64_t across = divide_up(items_of(job.blocks, job.cols), kThreads);
+  const std::int64_t across = blocks_across(job.blocks, job.cols);
   const bool rotates_others = job.rule.rotates && job.blocks != TwoLevelBlocks::columns;
   const bool rounds_others = job.rule.stochastic && (job.rule.four_over_six || job.blocks == TwoLevelBlocks::squares);
-  if (tiles > kMost || across > kMostAcross || rotates_others || rounds_others) return cudaErrorInvalidValue;
+  if (tiles > kMost || !takes_two_level(job.blocks, job.cols) || rotates_others || rounds_others) {
+    return cudaErrorInvalidValue;
+  }
   const TwoLevelLaunch launch{job, philox_keys(job.random.seed), tiles, static_cast<unsigned>(expert_tiles)};
   const Grids grids{grid_of_tiles(tiles, across), grid_of_tiles(tiles, divide_up(across, kLinesOfThread))};
   switch (job.blocks) {

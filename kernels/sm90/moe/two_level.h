@@ -44,6 +44,9 @@ struct TwoLevelJob {
   std::uint32_t* amax = nullptr;    // the bits of the matrix's largest magnitude, as it was rotated
 };
 
+// True for a matrix that is narrow enough for the kernels' grids.
+bool takes_two_level(TwoLevelBlocks blocks, std::int64_t cols);
+
 // cols is a multiple of 8, and x and values are aligned to 16 bytes; they are different memory.
 cudaError_t launch_two_level(const TwoLevelJob& job, cudaStream_t stream);
 

@@ -18,10 +18,16 @@ constexpr std::int64_t kResident = 132 * 4;
 
 __device__ bool is_refused(const PlanHeader* plan) { return plan->status != MXCHECK_OK; }
 
+__global__ void begin_keeping(const __grid_constant__ KeptJob job) {
+  if (is_refused(job.plan)) return;
+  job.header->layer.mark = 0;
+  job.digests[0] = job.digests[1] = 0;
+}
+
 __global__ void write_header(const __grid_constant__ KeptJob job) {
   if (is_refused(job.plan)) return;
+  for (int i = 0; i < 2; ++i) job.header->digests[i] = job.digests[i];
   job.header->layer = job.layer;
-  job.header->digests[0] = job.header->digests[1] = 0;
 }
 
 __global__ void begin_digests(const __grid_constant__ KeptJob job) { job.digests[0] = job.digests[1] = 0; }
@@ -70,6 +76,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
+
+cudaError_t launch_begin_keeping(const KeptJob& job, cudaStream_t stream) {
+  begin_keeping<<<1, 1, 0, stream>>>(job);
+  return cudaGetLastError();
+}
 
 cudaError_t launch_write_kept_header(const KeptJob& job, cudaStream_t stream) {
   write_header<<<1, 1, 0, stream>>>(job);

@@ -38,12 +38,15 @@ static_assert(sizeof(KeptHeader) <= kKeptHeaderBytes);
 struct KeptJob {
   KeptLayer layer;
   KeptHeader* header = nullptr;           // of the memory
-  unsigned long long* digests = nullptr;  // two, of the weights as they are now; null: they are not compared
+  unsigned long long* digests = nullptr;  // two in the workspace, of the weights as they are now; null: not compared
   PlanHeader* plan = nullptr;
   mxcheck_device_report* report = nullptr;
 };
 
-// Writes the header, with digests of 0.
+// Before weights are written: the header becomes that of no layer, and digests 0.
+cudaError_t launch_begin_keeping(const KeptJob& job, cudaStream_t stream);
+// Writes the header with the digests, after all else that the memory holds: whatever ends a call in between, the header
+// vouches for no weights that are not there.
 cudaError_t launch_write_kept_header(const KeptJob& job, cudaStream_t stream);
 // Sets digests to 0.
 cudaError_t launch_begin_digests(const KeptJob& job, cudaStream_t stream);

@@ -1,13 +1,16 @@
-// The forward pass of few tokens against the path of steps, byte for byte, in every output.
+// The forward pass of few tokens against the path of steps, byte for byte, in every output: also where its launches
+// overlap, in a workspace that holds nothing of use. And calls that are refused, which write nothing.
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "kernels/candidate_moe.h"
+#include "kernels/candidate_kept_weights.h"
 #include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/square_codes.h"
 #include "tests/kernels/sm90/moe/device.h"
@@ -36,6 +39,7 @@ struct FewCase {
   bool drops = false;     // every third route
   bool crowded = false;   // every token has expert 1
   bool specials = false;  // Inf, NaN, zeros and blocks of tiny numbers among X and weights
+  unsigned weights = 2;   // seed
 
   [[nodiscard]] std::string text() const {
     return recipe + " T=" + std::to_string(tokens) + " d=" + std::to_string(d) + " n=" + std::to_string(n) +
@@ -103,71 +107,84 @@ std::vector<std::uint16_t> numbers(std::int64_t count, unsigned seed, bool speci
 struct Ran {
   std::vector<std::vector<std::uint8_t>> outputs;
   std::size_t launches = 0;
+  mxcheck_device_report report{};
+
+  [[nodiscard]] bool wrote_nothing() const {
+    return std::all_of(outputs.begin(), outputs.end(), [](const std::vector<std::uint8_t>& bytes) {
+      return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == kPoison; });
+    });
+  }
 };
+
+using MakePlan = std::function<MoePlan(const mxcheck_call&)>;
+constexpr int kRepeats = 20;
+
+void poison(const DeviceBytes& bytes) {
+  EXPECT_EQ(cudaMemsetAsync(bytes.data(), kPoison, bytes.size(), nullptr), cudaSuccess);
+}
 
 // A layer on the device, which runs a plan.
 class FewLayer {
  public:
-  explicit FewLayer(const FewCase& layer)
+  explicit FewLayer(const FewCase& layer) : FewLayer(layer, Routes(layer)) {}
+  FewLayer(const FewCase& layer, Routes with)
       : c(layer),
-        routes(layer),
+        routes(std::move(with)),
         x_(numbers(c.tokens * c.d, 1, c.specials)),
-        w1_(numbers(c.experts * c.d * 2 * c.n, 2, c.specials)),
-        w2_(numbers(c.experts * c.n * c.d, 3, c.specials)),
+        w1_(numbers(c.experts * c.d * 2 * c.n, c.weights, c.specials)),
+        w2_(numbers(c.experts * c.n * c.d, c.weights + 1, c.specials)),
         row_token_(routes.row_token),
         row_weight_(routes.row_weight),
         token_offsets_(routes.token_offsets),
         token_rows_(routes.token_rows),
-        offsets_(routes.offsets) {
-    routed = static_cast<std::int64_t>(routes.row_token.size());
-    policy.policy.size = sizeof policy, policy.policy.format = "", policy.policy.recipe = c.recipe.c_str();
-    policy.policy.rows = c.tokens, policy.policy.cols = c.d;
-    policy.inner = c.n, policy.experts = c.experts, policy.routed = routed;
-    policy.gate_up = c.interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;
+        offsets_(routes.offsets),
+        report_(sizeof(mxcheck_device_report)) {
+    routed_ = static_cast<std::int64_t>(routes.row_token.size());
+    mxcheck_moe_policy& p = policy_.moe;
+    p.policy.size = sizeof p, p.policy.format = "", p.policy.recipe = c.recipe.c_str();
+    p.policy.rows = c.tokens, p.policy.cols = c.d;
+    p.inner = c.n, p.experts = c.experts, p.routed = routed_;
+    p.gate_up = c.interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;
   }
 
-  template <class Plan>
-  Ran run(const Plan& plan_of) {
-    const bool pow2 = c.recipe == "dsv3_pow2";
-    std::deque<Output<std::uint8_t>> outputs;
-    inputs.clear(), outs.clear(), shapes.clear();
-    shapes.reserve(16);
-    add(inputs, x_.data(), kBf16, {c.tokens, c.d});
-    add(inputs, w1_.data(), kBf16, {c.experts * c.d, 2 * c.n});
-    add(inputs, w2_.data(), kBf16, {c.experts * c.n, c.d});
-    add(inputs, row_token_.data(), kInt32, {routed});
-    add(inputs, row_weight_.data(), kFp32, {routed});
-    add(inputs, token_offsets_.data(), kInt64, {c.tokens + 1});
-    add(inputs, token_rows_.data(), kInt32, {static_cast<std::int64_t>(routes.token_rows.size())});
-    add(inputs, offsets_.data(), kInt64, {c.experts + 1});
-    const auto add_out = [&](DLDataType type, std::int64_t rows, std::int64_t cols) {
-      outputs.emplace_back(rows * cols * type.bits / 8);
-      add(outs, outputs.back().data(), type, {rows, cols});
-    };
-    add_out(kBf16, c.tokens, c.d);
-    if (pow2) {
-      add_out(kByte, routed, 12 * (2 * c.n / 8)), add_out(kByte, routed, 2 * c.n / 128);
-    } else {
-      add_out(kBf16, routed, 2 * c.n);
-    }
-    if (is_fp8()) add_out(kByte, c.tokens, c.d), add_out(pow2 ? kByte : kFp32, c.tokens, c.d / 128);
+  // Of the calls from then on.
+  void use(mxcheck_weights_mode mode, const DeviceBytes& memory) {
+    policy_.moe.policy.size = sizeof policy_;
+    policy_.kept = {mode, 0, memory.data(), memory.size()};
+  }
+  std::uint64_t kept_bytes() {
+    policy_.moe.policy.size = sizeof policy_, policy_.kept = {MXCHECK_WEIGHTS_BYTES, 0, nullptr, 0};
+    mxcheck_call call{};
+    call.size = sizeof call, call.policy = &policy_.moe.policy;
+    const std::uint64_t bytes = moe_forward_plan(call).kept_bytes;
+    policy_.moe.policy.size = sizeof policy_.moe;
+    return bytes;
+  }
+
+  // One step after the other; then `repeats` times all steps at once, which must write the same bytes.
+  Ran run(const MakePlan& plan_of, int repeats = 0) {
+    bind();
     mxcheck_call call{};
     std::array<char, 512> message{};
-    call.size = sizeof call, call.policy = &policy.policy;
-    call.num_inputs = static_cast<std::int32_t>(inputs.size()), call.inputs = inputs.data();
-    call.num_outputs = static_cast<std::int32_t>(outs.size()), call.outputs = outs.data();
+    call.size = sizeof call, call.policy = &policy_.moe.policy;
+    call.num_inputs = static_cast<std::int32_t>(inputs_.size()), call.inputs = inputs_.data();
+    call.num_outputs = static_cast<std::int32_t>(outs_.size()), call.outputs = outs_.data();
     call.message = message.data(), call.message_bytes = message.size();
-    const std::uint64_t bytes = plan_of(call).workspace_bytes;
-    const DeviceBytes workspace(bytes);
-    cudaMemset(workspace.data(), 0xFF, bytes);
-    call.workspace = workspace.data(), call.workspace_bytes = bytes;
-    Ran ran;
+    call.report = static_cast<mxcheck_device_report*>(report_.data());
+    const DeviceBytes workspace(plan_of(call).workspace_bytes);
+    call.workspace = workspace.data(), call.workspace_bytes = workspace.size();
     const MoePlan plan = plan_of(call);
+    begin(workspace);
     for (const MoeStep& step : plan.steps) EXPECT_EQ(done(step.enqueue(nullptr)), cudaSuccess) << step.name;
-    for (const MoeStep& step : plan.steps) EXPECT_EQ(step.enqueue(nullptr), cudaSuccess) << step.name;  // overlapping
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    ran.launches = plan.steps.size();
-    for (const auto& out : outputs) ran.outputs.push_back(out.read());
+    const Ran ran = finished(plan);
+    for (int i = 0; i < repeats && !::testing::Test::HasFailure(); ++i) {
+      begin(workspace);
+      for (const MoeStep& step : plan.steps) EXPECT_EQ(step.enqueue(nullptr), cudaSuccess) << step.name;
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      const Ran again = finished(plan);
+      EXPECT_EQ(again.outputs, ran.outputs) << "run " << i << " of all steps at once wrote other bytes";
+      EXPECT_EQ(std::memcmp(&again.report, &ran.report, sizeof ran.report), 0) << i;
+    }
     return ran;
   }
 
@@ -177,26 +194,63 @@ class FewLayer {
 
   FewCase c;
   Routes routes;
-  std::int64_t routed = 0;
-  mxcheck_moe_policy policy{};
 
  private:
+  void bind() {
+    const bool pow2 = c.recipe == "dsv3_pow2";
+    inputs_.clear(), outs_.clear(), shapes_.clear(), outputs_.clear();
+    add(inputs_, x_.data(), kBf16, {c.tokens, c.d});
+    add(inputs_, w1_.data(), kBf16, {c.experts * c.d, 2 * c.n});
+    add(inputs_, w2_.data(), kBf16, {c.experts * c.n, c.d});
+    add(inputs_, row_token_.data(), kInt32, {routed_});
+    add(inputs_, row_weight_.data(), kFp32, {routed_});
+    add(inputs_, token_offsets_.data(), kInt64, {c.tokens + 1});
+    add(inputs_, token_rows_.data(), kInt32, {static_cast<std::int64_t>(routes.token_rows.size())});
+    add(inputs_, offsets_.data(), kInt64, {c.experts + 1});
+    add_out(kBf16, c.tokens, c.d);
+    if (pow2) {
+      add_out(kByte, routed_, 12 * (2 * c.n / 8)), add_out(kByte, routed_, 2 * c.n / 128);
+    } else {
+      add_out(kBf16, routed_, 2 * c.n);
+    }
+    if (is_fp8()) add_out(kByte, c.tokens, c.d), add_out(pow2 ? kByte : kFp32, c.tokens, c.d / 128);
+  }
   void add(std::vector<DLTensor>& to, const void* data, DLDataType type, std::vector<std::int64_t> shape) {
-    shapes.push_back(std::move(shape));
+    shapes_.push_back(std::move(shape));
     DLTensor t{};
     t.data = const_cast<void*>(data), t.device = {kDLCUDA, 0}, t.dtype = type;
-    t.ndim = static_cast<int>(shapes.back().size()), t.shape = shapes.back().data();
+    t.ndim = static_cast<int>(shapes_.back().size()), t.shape = shapes_.back().data();
     to.push_back(t);
   }
+  void add_out(DLDataType type, std::int64_t rows, std::int64_t cols) {
+    outputs_.emplace_back(rows * cols * type.bits / 8);
+    add(outs_, outputs_.back().data(), type, {rows, cols});
+  }
+  void begin(const DeviceBytes& workspace) const {
+    poison(workspace);
+    for (const auto& out : outputs_) out.poison();
+    EXPECT_EQ(cudaMemsetAsync(report_.data(), 0, report_.size(), nullptr), cudaSuccess);
+  }
+  [[nodiscard]] Ran finished(const MoePlan& plan) const {
+    Ran ran;
+    ran.launches = plan.steps.size();
+    for (const auto& out : outputs_) ran.outputs.push_back(out.read());
+    EXPECT_EQ(cudaMemcpy(&ran.report, report_.data(), sizeof ran.report, cudaMemcpyDeviceToHost), cudaSuccess);
+    return ran;
+  }
 
-  std::vector<DLTensor> inputs, outs;
-  std::vector<std::vector<std::int64_t>> shapes;
+  std::int64_t routed_ = 0;
+  mxcheck_moe_kept_policy policy_{};
+  std::vector<DLTensor> inputs_, outs_;
+  std::deque<std::vector<std::int64_t>> shapes_;
+  std::deque<Output<std::uint8_t>> outputs_;
   Input<std::uint16_t> x_, w1_, w2_;
   Input<std::int32_t> row_token_;
   Input<float> row_weight_;
   Input<std::int64_t> token_offsets_;
   Input<std::int32_t> token_rows_;
   Input<std::int64_t> offsets_;
+  DeviceBytes report_;
 };
 
 // Any NaN of an output in BF16 equals any other.
@@ -225,14 +279,14 @@ class Sm90MoeFew : public DeviceTest {
   static void expect_equal(const FewCase& c) {
     SCOPED_TRACE(c.text());
     FewLayer layer(c);
-    const Ran steps = layer.run([](const mxcheck_call& call) { return moe_forward_steps_plan(call); });
-    const Ran few = layer.run([](const mxcheck_call& call) { return moe_forward_plan(call); });
+    const Ran steps = layer.run(moe_forward_steps_plan);
+    const Ran few = layer.run(moe_forward_plan, kRepeats);
     EXPECT_GT(steps.launches, 3U);
     EXPECT_LE(few.launches, 3U);
     EXPECT_EQ(difference(layer, steps, few), "");
     if (!layer.is_fp8()) return;
     const Codes codes(layer);
-    const Ran coded = layer.run([&](const mxcheck_call& call) { return moe_few_plan(call, codes.weights); });
+    const Ran coded = layer.run([&](const mxcheck_call& call) { return moe_few_plan(call, codes.weights); }, kRepeats);
     EXPECT_EQ(difference(layer, steps, coded), "") << "with weights as codes";
   }
 
@@ -315,6 +369,100 @@ TEST_F(Sm90MoeFew, many_experts_and_rows_have_the_bits_of_the_steps) {
     expect_equal({recipe, 256, 128, 128, 1024, 16});
     expect_equal({recipe, 256, 128, 128, 16, 15});
     expect_equal({recipe, 200, 128, 128, 1, 1});
+  }
+}
+
+// --- refusals ----
+
+struct WrongRoutes {
+  const char* how;
+  void (*make)(Routes& routes);
+};
+constexpr std::array<WrongRoutes, 6> kWrongRoutes{{
+    {"a row is of token -1", [](Routes& r) { r.row_token.back() = -1; }},
+    {"a row is of a token that there is not",
+     [](Routes& r) { r.row_token[1] = static_cast<std::int32_t>(r.token_offsets.size()) - 1; }},
+    {"a slot's row is the number of rows",
+     [](Routes& r) { r.token_rows[2] = static_cast<std::int32_t>(r.row_token.size()); }},
+    {"token_offsets do not start at 0", [](Routes& r) { r.token_offsets[0] = 1; }},
+    {"the offsets descend", [](Routes& r) { r.offsets[2] = -1; }},
+    {"the offsets end after the last row", [](Routes& r) { ++r.offsets.back(); }},
+}};
+
+std::vector<std::uint8_t> bytes_of(const DeviceBytes& memory) {
+  std::vector<std::uint8_t> bytes(memory.size());
+  EXPECT_EQ(cudaMemcpy(bytes.data(), memory.data(), bytes.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+  return bytes;
+}
+
+TEST_F(Sm90MoeFew, wrong_routes_are_reported_as_by_the_steps_and_nothing_is_written) {
+  for (const char* recipe : {"bf16", "dsv3", "dsv3_pow2"}) {
+    for (const WrongRoutes& wrong : kWrongRoutes) {
+      SCOPED_TRACE(std::string(recipe) + ": " + wrong.how);
+      const FewCase c{recipe, 9, 256, 128, 5, 2};
+      Routes routes(c);
+      wrong.make(routes);
+      FewLayer layer(c, routes);
+      const Ran steps = layer.run(moe_forward_steps_plan);
+      const Ran few = layer.run(moe_forward_plan, kRepeats);
+      EXPECT_EQ(few.launches, 3U);
+      EXPECT_EQ(few.report.status, MXCHECK_INVALID);
+      EXPECT_STRNE(few.report.message, "");
+      EXPECT_EQ(std::string(few.report.message), steps.report.message);
+      EXPECT_EQ(few.report.index, steps.report.index);
+      EXPECT_EQ(few.report.value, steps.report.value);
+      EXPECT_TRUE(few.wrote_nothing());
+      EXPECT_TRUE(steps.wrote_nothing());
+    }
+  }
+}
+
+TEST_F(Sm90MoeFew, memory_of_other_weights_is_refused_and_that_of_the_layer_has_its_bits) {
+  for (const char* recipe : {"dsv3", "dsv3_pow2"}) {
+    SCOPED_TRACE(recipe);
+    FewLayer layer({recipe, 9, 256, 128, 5, 2});
+    const Ran plain = layer.run(moe_forward_plan);
+    const DeviceBytes memory(layer.kept_bytes());
+    poison(memory);
+    layer.use(MXCHECK_WEIGHTS_KEPT, memory);
+    const Ran refused = layer.run(moe_forward_plan, kRepeats);
+    EXPECT_EQ(refused.launches, 3U);
+    EXPECT_EQ(refused.report.status, MXCHECK_INVALID);
+    EXPECT_TRUE(refused.wrote_nothing());
+    layer.use(MXCHECK_WEIGHTS_KEEP, memory);
+    EXPECT_EQ(difference(layer, plain, layer.run(moe_forward_plan)), "");
+    layer.use(MXCHECK_WEIGHTS_KEPT, memory);
+    const Ran kept = layer.run(moe_forward_plan, kRepeats);
+    EXPECT_EQ(kept.report.status, MXCHECK_OK);
+    EXPECT_EQ(difference(layer, plain, kept), "");
+  }
+}
+
+// Whatever a recipe keeps: codes, values, scales, the amax of a tensor.
+TEST_F(Sm90MoeFew, a_refused_call_leaves_each_byte_of_kept_weights) {
+  for (const char* recipe : {"dsv3", "dsv3_pow2", "fp8_tensor", "mxfp8", "mxfp8_floor", "nvfp4", "nvfp4_46"}) {
+    SCOPED_TRACE(recipe);
+    FewCase c{recipe, 9, 256, 128, 5, 2};
+    FewLayer first(c);
+    const DeviceBytes memory(first.kept_bytes());
+    poison(memory);
+    first.use(MXCHECK_WEIGHTS_KEEP, memory);
+    EXPECT_EQ(first.run(moe_forward_plan).report.status, MXCHECK_OK);
+    const std::vector<std::uint8_t> kept = bytes_of(memory);
+    EXPECT_NE(kept, std::vector<std::uint8_t>(kept.size(), kPoison));
+    c.weights = 7;
+    for (const WrongRoutes& wrong : kWrongRoutes) {
+      Routes routes(c);
+      wrong.make(routes);
+      FewLayer other(c, routes);
+      other.use(MXCHECK_WEIGHTS_KEEP, memory);
+      EXPECT_EQ(other.run(moe_forward_plan).report.status, MXCHECK_INVALID) << wrong.how;
+      EXPECT_EQ(bytes_of(memory), kept) << wrong.how;
+    }
+    FewLayer other(c);
+    other.use(MXCHECK_WEIGHTS_KEEP, memory);
+    EXPECT_EQ(other.run(moe_forward_plan).report.status, MXCHECK_OK);
+    EXPECT_NE(bytes_of(memory), kept);
   }
 }
 

@@ -50,6 +50,17 @@ const MoeStep& step_named(const MoePlan& plan, const std::string& name) {
   return *at;
 }
 
+// The status of a call that is refused.
+template <class Plan>
+mxcheck_status status_of(const Plan& plan) {
+  try {
+    plan();
+  } catch (const Refusal& refusal) {
+    return refusal.status();
+  }
+  return MXCHECK_OK;
+}
+
 const char* const kRecipes[] = {"bf16", "mxfp8",     "mxfp8_floor",       "mxfp8_e5m2_grad", "broken",
                                 "dsv3", "dsv3_pow2", "dsv3_128x128_grad", "fp8_tensor"};
 
@@ -137,14 +148,24 @@ struct KeptLayer {
 TEST(MoePlan, kept_weights_are_quantized_by_the_call_that_keeps_them) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(moe_forward_plan(KeptLayer("dsv3", MXCHECK_WEIGHTS_KEEP).call)),
-            (Names{"check routes", "keep weights", "digest W1", "digest W2", "quantize X", "gather X", "quantize W1",
-                   "up", "swiglu", "quantize W2", "down", "aggregate"}));
+            (Names{"check routes", "begin keeping weights", "digest W1", "digest W2", "quantize X", "gather X",
+                   "quantize W1", "up", "swiglu", "quantize W2", "down", "aggregate", "keep weights"}));
   EXPECT_EQ(
       names(moe_forward_plan(KeptLayer("dsv3", MXCHECK_WEIGHTS_KEPT).call)),
       (Names{"check routes", "check kept weights", "quantize X", "gather X", "up", "swiglu", "down", "aggregate"}));
   EXPECT_EQ(names(moe_forward_plan(KeptLayer("mxfp8", MXCHECK_WEIGHTS_CHECKED).call)),
             (Names{"check routes", "begin digests", "digest W1", "digest W2", "check kept weights", "quantize X",
                    "gather X", "up", "swiglu", "quantize A", "down", "aggregate"}));
+}
+
+TEST(MoePlan, the_header_of_kept_weights_is_written_after_all_that_it_vouches_for) {
+  for (const char* recipe : {"dsv3", "dsv3_pow2", "fp8_tensor", "mxfp8", "nvfp4", "nvfp4_46"}) {
+    for (const auto plan : {moe_forward_plan, moe_backward_plan}) {
+      const std::vector<std::string> steps = names(plan(KeptLayer(recipe, MXCHECK_WEIGHTS_KEEP).call));
+      EXPECT_EQ(steps.back(), "keep weights") << recipe;
+      EXPECT_EQ(std::count(steps.begin(), steps.end(), "keep weights"), 1) << recipe;
+    }
+  }
 }
 
 TEST(MoePlan, memory_for_kept_weights_is_that_of_weights_alone) {
@@ -173,6 +194,9 @@ TEST(MoePlan, kept_weights_of_other_recipes_and_modes_are_refused) {
   KeptLayer cut("dsv3", MXCHECK_WEIGHTS_KEEP);
   cut.policy.moe.policy.size = sizeof(mxcheck_moe_policy) + 8;
   EXPECT_THROW(moe_forward_plan(cut.call), Refusal);
+  KeptLayer reserved("dsv3", MXCHECK_WEIGHTS_KEEP);
+  reserved.policy.kept.reserved = 1;
+  EXPECT_EQ(status_of([&] { moe_forward_plan(reserved.call); }), MXCHECK_INVALID);
 }
 
 TEST(MoePlan, without_extents_there_are_checks_to_make) {
@@ -219,6 +243,14 @@ TEST(MoePlan, weights_as_codes_are_for_few_tokens_and_recipes_that_multiply_them
   MoeCodedWeights unaligned;
   unaligned.w2 = std::bit_cast<const std::uint8_t*>(std::uintptr_t{8});
   EXPECT_THROW(moe_few_plan(layer.call, unaligned), Refusal);
+  for (const void* MoeCodedWeights::*scales : {&MoeCodedWeights::w1_scales, &MoeCodedWeights::w2_scales}) {
+    MoeCodedWeights odd;
+    odd.*scales = std::bit_cast<const void*>(std::uintptr_t{2});
+    layer.policy.policy.recipe = "dsv3";
+    EXPECT_EQ(status_of([&] { moe_few_plan(layer.call, odd); }), MXCHECK_INVALID);
+    layer.policy.policy.recipe = "dsv3_pow2";  // scales are bytes
+    EXPECT_EQ(status_of([&] { moe_few_plan(layer.call, odd); }), MXCHECK_OK);
+  }
   for (const char* recipe : {"bf16", "fp8_tensor", "mxfp8"}) {
     layer.policy.policy.recipe = recipe;
     EXPECT_THROW(moe_few_plan(layer.call, weights), Refusal) << recipe;
@@ -235,6 +267,19 @@ TEST(MoePlan, extents_beyond_the_kernels_are_refused) {
       EXPECT_THROW(moe_backward_plan(layer.call), Refusal) << value;
     }
   }
+}
+
+// A launch would fail after others have written.
+TEST(MoePlan, widths_beyond_the_grids_of_nvfp4_are_not_offered) {
+  constexpr std::int64_t kMostWidth = 65535 * 32;
+  Layer layer("nvfp4");
+  layer.policy.inner = kMostWidth / 2 + 8;
+  EXPECT_EQ(status_of([&] { moe_forward_plan(layer.call); }), MXCHECK_UNSUPPORTED);
+  layer.policy.inner = kMostWidth / 2;
+  EXPECT_EQ(status_of([&] { moe_forward_plan(layer.call); }), MXCHECK_OK);
+  Layer eden("quartet2");
+  eden.policy.policy.cols = kMostWidth + 8;
+  EXPECT_EQ(status_of([&] { moe_backward_plan(eden.call); }), MXCHECK_UNSUPPORTED);
 }
 
 TEST(Arena, the_memory_of_what_was_dropped_is_handed_out_again) {

@@ -8,6 +8,9 @@
 
 #include "kernels/common/digest.h"
 #include "kernels/sm90/moe/kept/kept_weights.h"
+#include "kernels/sm90/moe/ms_eden.h"
+#include "kernels/sm90/moe/square_codes.h"
+#include "kernels/sm90/moe/two_level.h"
 #include "tests/kernels/sm90/moe/device.h"
 
 namespace mxcheck::test {
@@ -88,9 +91,10 @@ TEST_F(KeptWeights, a_header_is_that_of_its_layer_and_weights) {
   EXPECT_EQ(read_back<mxcheck_device_report>(memory.report).status, MXCHECK_INVALID);
   memory.begin(MXCHECK_OK);
   const KeptJob job = memory.job(layer, true);
-  ASSERT_EQ(done(launch_write_kept_header(job, nullptr)), cudaSuccess);
+  ASSERT_EQ(done(launch_begin_keeping(job, nullptr)), cudaSuccess);
   for (int i = 0; i < 2; ++i)
-    ASSERT_EQ(done(launch_digest(x.data(), 1024, job.header->digests + i, job.plan, nullptr)), cudaSuccess);
+    ASSERT_EQ(done(launch_digest(x.data(), 1024, job.digests + i, job.plan, nullptr)), cudaSuccess);
+  ASSERT_EQ(done(launch_write_kept_header(job, nullptr)), cudaSuccess);
   ASSERT_EQ(done(launch_begin_digests(job, nullptr)), cudaSuccess);
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(done(launch_digest(x.data(), 1024, job.digests + i, job.plan, nullptr)), cudaSuccess);
@@ -109,17 +113,57 @@ TEST_F(KeptWeights, a_header_is_that_of_its_layer_and_weights) {
   }
 }
 
+// A call that ends before its last step leaves memory that is refused.
+TEST_F(KeptWeights, from_the_first_weight_to_the_last_there_is_no_header) {
+  Memory memory;
+  const KeptLayer layer;
+  const KeptJob job = memory.job(layer, true);
+  ASSERT_EQ(done(launch_begin_keeping(job, nullptr)), cudaSuccess);
+  ASSERT_EQ(done(launch_write_kept_header(job, nullptr)), cudaSuccess);
+  ASSERT_EQ(done(launch_begin_keeping(job, nullptr)), cudaSuccess);
+  ASSERT_EQ(done(launch_check_kept_header(memory.job(layer, false), nullptr)), cudaSuccess);
+  EXPECT_EQ(memory.status(), MXCHECK_INVALID);
+}
+
 TEST_F(KeptWeights, after_a_refusal_nothing_is_written) {
   const Memory memory(MXCHECK_INVALID);
   const std::vector<std::uint16_t> w = some_weights(1024);
   const Input<std::uint16_t> x(w);
   const KeptJob job = memory.job({}, true);
+  ASSERT_EQ(done(launch_begin_keeping(job, nullptr)), cudaSuccess);
   ASSERT_EQ(done(launch_write_kept_header(job, nullptr)), cudaSuccess);
   ASSERT_EQ(done(launch_digest(x.data(), 1024, job.header->digests, job.plan, nullptr)), cudaSuccess);
   ASSERT_EQ(done(launch_check_kept_header(job, nullptr)), cudaSuccess);
   const auto bytes = read_back<std::array<std::uint8_t, sizeof(KeptHeader)>>(memory.header);
   for (const std::uint8_t byte : bytes) ASSERT_EQ(byte, 0xA5);
   EXPECT_EQ(read_back<mxcheck_device_report>(memory.report).status, MXCHECK_OK);
+}
+
+// Values of two levels are kept with the amax of their tensor.
+TEST_F(KeptWeights, after_a_refusal_an_amax_and_its_values_stay) {
+  const Input<std::uint16_t> x(some_weights(1024));
+  Output<std::uint16_t> values(1024), rotated(1024);
+  Output<std::uint32_t> amax(1);
+  for (const std::int32_t status : {MXCHECK_INVALID, MXCHECK_OK}) {
+    const Memory memory(status);
+    const TiledRows rows{16, 1, static_cast<const PlanHeader*>(memory.plan.data()), nullptr};
+    TwoLevelJob levels;
+    levels.x = x.data(), levels.cols = 64, levels.rows = rows, levels.values = values.data(), levels.amax = amax.data();
+    ASSERT_EQ(done(launch_two_level(levels, nullptr)), cudaSuccess);
+    EXPECT_EQ(amax.read() == poisoned<std::uint32_t>(1), status != MXCHECK_OK);
+    EXPECT_EQ(values.read() == poisoned<std::uint16_t>(1024), status != MXCHECK_OK);
+  }
+  Output<std::uint32_t> amax_of_rotated(1);
+  Output<float> amax_of_codes(1);
+  const Memory memory(MXCHECK_INVALID);
+  const auto* const header = static_cast<const PlanHeader*>(memory.plan.data());
+  MsEdenJob eden;
+  eden.x = x.data(), eden.cols = 64, eden.rows = {16, 1, header, nullptr};
+  eden.rotated = rotated.data(), eden.values = values.data(), eden.amax = amax_of_rotated.data();
+  ASSERT_EQ(done(launch_ms_eden(eden, nullptr)), cudaSuccess);
+  EXPECT_EQ(amax_of_rotated.read(), poisoned<std::uint32_t>(1));
+  ASSERT_EQ(done(launch_amax({x.data(), 1024, amax_of_codes.data(), header}, nullptr)), cudaSuccess);
+  EXPECT_EQ(amax_of_codes.read(), poisoned<float>(1));
 }
 
 }  // namespace
