@@ -1,13 +1,13 @@
 #pragma once
 // The GEMM of few tokens: persistent, as many blocks of threads as are resident, each with every so many'th tile; one
-// or two warpgroups multiply, one or two warps fill the ring (few_ring.cuh).
+// or two warpgroups multiply, one or two warps fill the ring (ring.cuh).
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/sm90/gemm/kernel.cuh"
-#include "kernels/sm90/moe/few_ends.cuh"
+#include "kernels/sm90/moe/few/ends.cuh"
 
 namespace mxcheck_kernels::sm90 {
 

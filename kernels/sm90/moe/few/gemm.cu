@@ -1,7 +1,7 @@
 // The launches of the GEMMs of few tokens: for each way that weights are read, each largest item, and each rule of
 // scales, a kernel.
 
-#include "kernels/sm90/moe/few_gemm.cuh"
+#include "kernels/sm90/moe/few/gemm.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/moe/few.h"
-#include "kernels/sm90/moe/few_codes.cuh"
+#include "kernels/sm90/moe/few/codes.cuh"
+#include "kernels/sm90/moe/few/jobs.h"
 #include "kernels/sm90/moe/kept/kept_layer.cuh"
 #include "kernels/sm90/moe/routes.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
