@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
   mxcheck_device_report* const report = first ? job.routes.rows.report : nullptr;
   bool right = routes_are_right(job.routes, verdict, report);
   if (right && job.weights.header != nullptr && !is_of_layer(*job.weights.header, job.weights.layer)) {
-    if (threadIdx.x == 0) refuse_layer(report);
+    if (threadIdx.x == 0) refuse_layer(&verdict, report);
     right = false;
   }
   if (first) {
