@@ -9,7 +9,7 @@
 
 #include "benchmarks/sm90/moe/device_layer.h"
 #include "benchmarks/sm90/moe/measure.h"
-#include "kernels/sm90/moe/moe_few.h"
+#include "kernels/sm90/moe/few/plan.h"
 #include "kernels/sm90/moe/square_codes.h"
 #include "numerics/error.h"
 

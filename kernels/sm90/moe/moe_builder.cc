@@ -9,7 +9,7 @@
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
 #include "kernels/sm90/layer/steps/steps.h"
-#include "kernels/sm90/moe/moe_few.h"
+#include "kernels/sm90/moe/few/plan.h"
 #include "kernels/sm90/moe/moe_kernels.h"
 
 namespace mxcheck_kernels::sm90 {

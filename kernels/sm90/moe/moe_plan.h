@@ -77,7 +77,7 @@ struct MoePlan {
 // The plan of a call, which is checked first; throws Refusal. Data of tensors may be null where the workspace is: the
 // plan is then for its bytes alone, and its steps must not be enqueued. Nothing is enqueued here.
 MoePlan moe_forward_plan(const mxcheck_call& call);
-// The same by the steps that large calls have, for few tokens too (moe_few.h).
+// The same by the steps that large calls have, for few tokens too (few/plan.h).
 MoePlan moe_forward_steps_plan(const mxcheck_call& call);
 MoePlan moe_backward_plan(const mxcheck_call& call);
 

@@ -36,11 +36,6 @@ __device__ __forceinline__ bool find_tile_of_block(const EdenLaunch& launch, Row
 
 // ---- Numbers that are rotated ----
 
-__device__ __forceinline__ const std::uint16_t* source_at(const MsEdenJob& job, std::int64_t row, std::int64_t col) {
-  const std::int64_t from = job.index == nullptr ? row : __ldg(job.index + row);
-  return job.x + from * job.cols + col;
-}
-
 __device__ __noinline__ float made_of_far(const EdenMade& made, float x) { return made_of_any(made, x); }
 
 // The numbers that words stand for.
@@ -76,10 +71,6 @@ __device__ __forceinline__ std::uint32_t finite_amax(const std::uint32_t (&words
     amax = max(amax, max(lower < kInfinityBf16 ? lower : 0, upper < kInfinityBf16 ? upper : 0));
   }
   return amax;
-}
-__device__ __forceinline__ void add_amax(std::uint32_t* to, std::uint32_t amax) {
-  amax = __reduce_max_sync(kAllLanes, amax);
-  if (threadIdx.x % 32 == 0 && amax > *static_cast<volatile std::uint32_t*>(to)) atomicMax(to, amax);
 }
 
 // ---- Values of two halves of words: one block, or, down, one each ----

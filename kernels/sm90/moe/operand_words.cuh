@@ -33,6 +33,13 @@ using RowWords = std::uint32_t[kSide / 2];  // of a row
 using PairWords = std::uint32_t[kSide];     // of two columns, beside each other
 using LineValues = float[kSide];            // magnitudes of BF16
 
+// An element of a job's matrix in x, of which row i of the matrix is row index[i].
+template <class Job>
+__device__ __forceinline__ const std::uint16_t* source_at(const Job& job, std::int64_t row, std::int64_t col) {
+  const std::int64_t from = job.index == nullptr ? row : __ldg(job.index + row);
+  return job.x + from * job.cols + col;
+}
+
 // Columns are a multiple of 8: a line has 8 elements or 16.
 __device__ __forceinline__ void load_row(const std::uint16_t* from, int count, RowWords& words) {
 #pragma unroll
@@ -68,6 +75,13 @@ __device__ __forceinline__ std::uint32_t amax_of_pairs(const std::uint32_t (&wor
   return amax;
 }
 __device__ __forceinline__ std::uint32_t amax_of_both(std::uint32_t two) { return larger_half(two) >> 16; }
+
+// A matrix's amax, of all threads of the block; those without elements have 0. Most warps find a larger one there, and
+// do not wait for their turn.
+__device__ __forceinline__ void add_amax(std::uint32_t* to, std::uint32_t amax) {
+  amax = __reduce_max_sync(kAllLanes, amax);
+  if (threadIdx.x % 32 == 0 && amax > *static_cast<volatile std::uint32_t*>(to)) atomicMax(to, amax);
+}
 
 // Codes to values: the scale of each half, whose products are exact, and the signs of x.
 __device__ __forceinline__ std::uint32_t value_of(std::uint32_t codes, std::uint32_t scales, std::uint32_t x) {

@@ -12,6 +12,7 @@
 
 #include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/layer/steps/columns.cuh"
+#include "kernels/sm90/moe/processors.h"
 #include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -225,7 +226,8 @@ bool is_possible(const SquareJob& job) {
 
 constexpr int kAmaxThreads = 512;
 constexpr int kAmaxWarps = kAmaxThreads / 32;
-constexpr int kAmaxLoads = 4;  // loads of a thread
+constexpr int kAmaxLoads = 4;         // loads of a thread
+constexpr int kAmaxPerProcessor = 4;  // blocks of threads
 
 __device__ __forceinline__ bool is_refused(const PlanHeader* header) {
   return header != nullptr && header->status != MXCHECK_OK;
@@ -236,7 +238,7 @@ __global__ void begin_amax(std::uint32_t* amax, const PlanHeader* header) {
 }
 
 // `vectors`: eights that are loaded as one; what follows them one by one.
-__global__ void __launch_bounds__(kAmaxThreads, 4)
+__global__ void __launch_bounds__(kAmaxThreads, kAmaxPerProcessor)
     find_amax(const __grid_constant__ AmaxJob job, std::int64_t vectors) {
   if (is_refused(job.header)) return;
   __shared__ std::uint32_t of_warps[kAmaxWarps];
@@ -288,9 +290,11 @@ cudaError_t launch_amax(const AmaxJob& job, cudaStream_t stream) {
   if (begun != cudaSuccess || job.elements == 0) return begun;
   const bool aligned = reinterpret_cast<std::uintptr_t>(job.x) % 16 == 0;
   const std::int64_t vectors = aligned ? job.elements / kEach : 0;
-  constexpr std::int64_t kResident = 132 * 4;
+  int processors = 0;
+  if (const cudaError_t e = count_processors(processors); e != cudaSuccess) return e;
   const std::int64_t needed = ((aligned ? vectors + kEach : job.elements) + kAmaxThreads - 1) / kAmaxThreads;
-  find_amax<<<static_cast<unsigned>(std::min(needed, kResident)), kAmaxThreads, 0, stream>>>(job, vectors);
+  const auto blocks = std::min<std::int64_t>(needed, processors * kAmaxPerProcessor);
+  find_amax<<<static_cast<unsigned>(blocks), kAmaxThreads, 0, stream>>>(job, vectors);
   return cudaGetLastError();
 }
 

@@ -22,15 +22,6 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
-// ---- Amax ----
-
-// A matrix's amax, of all threads of the block; those without elements have 0. Most warps find a larger one there, and
-// do not wait for their turn.
-__device__ __forceinline__ void add_amax(std::uint32_t* to, std::uint32_t amax) {
-  amax = __reduce_max_sync(0xFFFFFFFF, amax);
-  if (threadIdx.x % 32 == 0 && amax > *static_cast<volatile std::uint32_t*>(to)) atomicMax(to, amax);
-}
-
 // ---- Values of words of two numbers ----
 //
 // The halves of all words are one block, or, down, one each: rows of two columns.

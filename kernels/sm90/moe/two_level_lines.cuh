@@ -30,12 +30,6 @@ struct Line {
   bool down = false;
 };
 
-// x, of which row i of the matrix is a row.
-__device__ __forceinline__ const std::uint16_t* source_at(const TwoLevelJob& job, std::int64_t row, std::int64_t col) {
-  const std::int64_t from = job.index == nullptr ? row : __ldg(job.index + row);
-  return job.x + from * job.cols + col;
-}
-
 // ---- Places ----
 
 __device__ __forceinline__ bool find_rows(const TwoLevelLaunch& launch, RowTile& tile) {

@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/common/nvfp4/policy.h"
+#include "kernels/sm90/nvfp4/reciprocal.cuh"
 #include "kernels/sm90/ptx/arithmetic.cuh"
 
 namespace mxcheck_kernels::sm90 {
@@ -90,13 +91,6 @@ __device__ __forceinline__ std::uint32_t exact_byte(const Nvfp4Outer& outer, flo
   const float cut = __double2float_rz(quotient);
   const bool is_cut = static_cast<double>(cut) != quotient;
   return e4m3_of(__uint_as_float(__float_as_uint(cut) | (is_cut ? 1U : 0U)));
-}
-
-// RN(1 / x) of x that is normal, as is 1 / x: one Newton step from the hardware's approximation, as __frcp_rn() takes.
-// Known limit: an ulp low where x's mantissa is all ones and the approximation is below 1 / x.
-__device__ __forceinline__ float reciprocal_of_normal(float x) {
-  const float near = ptx::rcp_approx_ftz_f32(x);
-  return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0F), near);
 }
 
 // The scale of a block, and by which its elements are multiplied.

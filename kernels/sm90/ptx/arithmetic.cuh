@@ -118,7 +118,7 @@ __device__ __forceinline__ std::uint32_t max_nan_f32(std::uint32_t a, std::uint3
   return a;
 }
 // Approximate, off by an ulp at most. hardware_reciprocal (route/near_math.cuh) corrects quotients until no bit of it
-// is left; reciprocal_of_normal (nvfp4/levels.cuh) takes one step from it, and says where that is not enough.
+// is left, and reciprocal_of_normal (nvfp4/reciprocal.cuh) corrects it itself.
 __device__ __forceinline__ float rcp_approx_ftz_f32(float a) {
   float d;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(a));

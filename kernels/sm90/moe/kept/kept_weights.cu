@@ -7,6 +7,7 @@
 
 #include "kernels/common/digest.h"
 #include "kernels/sm90/moe/kept/kept_layer.cuh"
+#include "kernels/sm90/moe/processors.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr int kLoads = 4;  // of a thread, on their way together
-constexpr std::int64_t kResident = 132 * 4;
+constexpr int kPerProcessor = 4;
 
 __device__ bool is_refused(const PlanHeader* plan) { return plan->status != MXCHECK_OK; }
 
@@ -34,16 +35,12 @@ __global__ void begin_digests(const __grid_constant__ KeptJob job) { job.digests
 
 __global__ void check_header(const __grid_constant__ KeptJob job) {
   if (is_refused(job.plan)) return;
-  if (!is_of_layer(*job.header, job.layer)) {
-    job.plan->status = MXCHECK_INVALID;
-    return refuse_layer(job.report);
-  }
+  if (!is_of_layer(*job.header, job.layer)) return refuse_layer(job.plan, job.report);
   if (job.digests == nullptr) return;
   for (int i = 0; i < 2; ++i) {
     if (job.digests[i] == job.header->digests[i]) continue;
-    job.plan->status = MXCHECK_INVALID;
-    return refuse_memory(job.report, "w1 and w2 must be the weights that kept.memory holds: w<index> is another",
-                         i + 1);
+    return refuse(job.plan, job.report, "w1 and w2 must be the weights that kept.memory holds: w<index> is another",
+                  i + 1, 0);
   }
 }
 
@@ -102,7 +99,9 @@ cudaError_t launch_digest(const std::uint16_t* w, std::int64_t elements, unsigne
   const std::int64_t vectors = elements / 8;
   if (elements % 8 != 0 || reinterpret_cast<std::uintptr_t>(w) % 16 != 0) return cudaErrorInvalidValue;
   if (vectors == 0) return cudaSuccess;
-  const std::int64_t blocks = std::min((vectors + kThreads - 1) / kThreads, kResident);
+  int processors = 0;
+  if (const cudaError_t e = count_processors(processors); e != cudaSuccess) return e;
+  const auto blocks = std::min<std::int64_t>((vectors + kThreads - 1) / kThreads, processors * kPerProcessor);
   add_digest<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(reinterpret_cast<const uint4*>(w), vectors, digest,
                                                                      plan);
   return cudaGetLastError();

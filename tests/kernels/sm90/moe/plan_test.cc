@@ -12,8 +12,8 @@
 
 #include "kernels/candidate_kept_weights.h"
 #include "kernels/common/refusal.h"
+#include "kernels/sm90/moe/few/plan.h"
 #include "kernels/sm90/moe/moe_builder.h"
-#include "kernels/sm90/moe/moe_few.h"
 #include "kernels/sm90/moe/moe_plan.h"
 
 namespace mxcheck_kernels::sm90 {

@@ -8,10 +8,10 @@
 
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
-#include "kernels/sm90/moe/few.h"
+#include "kernels/sm90/moe/few/jobs.h"
+#include "kernels/sm90/moe/few/plan.h"
 #include "kernels/sm90/moe/moe_builder.h"
 #include "kernels/sm90/moe/moe_codes.h"
-#include "kernels/sm90/moe/moe_few.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/moe/few_codes.cuh"
-#include "kernels/sm90/moe/few_multiply.cuh"
-#include "kernels/sm90/moe/few_ring.cuh"
+#include "kernels/sm90/moe/few/codes.cuh"
+#include "kernels/sm90/moe/few/multiply.cuh"
+#include "kernels/sm90/moe/few/ring.cuh"
 #include "kernels/sm90/moe/keep_e5m6.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,16 +1,19 @@
 // The launches of the GEMMs of few tokens: for each way that weights are read, each largest item, and each rule of
 // scales, a kernel.
 
-#include "kernels/sm90/moe/few_gemm.cuh"
+#include "kernels/sm90/moe/few/gemm.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 // True if there are so few tiles of 64 columns, three for each resident block of threads at most, that half as many
-// would leave processors idle.
+// would leave processors idle. Where the device does not say how many it has, the launch will fail and say why.
+template <FewWeights kWeights>
 bool has_few_tiles(const FewGemmJob& job) {
-  constexpr std::int64_t kResident = 2 * 132;
-  return job.most_items * ((job.columns + 63) / 64) <= 3 * kResident;
+  using Shape = FewShape<kWeights, 8, 1>;
+  int processors = 0;
+  if (count_processors(processors) != cudaSuccess) return false;
+  return job.most_items * ((job.columns + 63) / 64) <= std::int64_t{3} * processors * Shape::kPerProcessor;
 }
 
 template <FewWeights kWeights, class Coder>
@@ -20,7 +23,7 @@ cudaError_t start_rows(const FewGemmJob& job, const Coder& coder, cudaStream_t s
   switch (job.table.item_rows) {
     case 8:
       if constexpr (kWeights != FewWeights::blocks) {
-        if (has_few_tiles(job)) return start_few<FewShape<kWeights, 8, 1>>(job, coder, rule, stream);
+        if (has_few_tiles<kWeights>(job)) return start_few<FewShape<kWeights, 8, 1>>(job, coder, rule, stream);
       }
       return start_few<FewShape<kWeights, 8, 2>>(job, coder, rule, stream);
     case 32: return start_few<FewShape<kWeights, 32, 2>>(job, coder, rule, stream);

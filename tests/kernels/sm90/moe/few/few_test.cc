@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/candidate_kept_weights.h"
-#include "kernels/sm90/moe/moe_few.h"
+#include "kernels/sm90/moe/few/plan.h"
 #include "kernels/sm90/moe/square_codes.h"
 #include "tests/kernels/sm90/moe/device.h"
 

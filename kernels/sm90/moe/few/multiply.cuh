@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/coder.cuh"
-#include "kernels/sm90/moe/few_ring.cuh"
+#include "kernels/sm90/moe/few/ring.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/ptx/wgmma.cuh"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The three launches of a forward pass of few tokens (moe_few.h), as jobs:
+// The three launches of a forward pass of few tokens (plan.h), as jobs:
 //
 //   prepare  checks the routes, lists the experts that have rows, copies rows of X to them (as codes where the recipe
 //            has codes, which it also keeps), and sets the counters below to 0

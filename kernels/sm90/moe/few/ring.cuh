@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/gemm/tile.cuh"
-#include "kernels/sm90/moe/few.h"
+#include "kernels/sm90/moe/few/jobs.h"
 #include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,13 +1,14 @@
 #pragma once
 // The GEMM of few tokens: persistent, as many blocks of threads as are resident, each with every so many'th tile; one
-// or two warpgroups multiply, one or two warps fill the ring (few_ring.cuh).
+// or two warpgroups multiply, one or two warps fill the ring (ring.cuh).
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/sm90/gemm/kernel.cuh"
-#include "kernels/sm90/moe/few_ends.cuh"
+#include "kernels/sm90/moe/few/ends.cuh"
+#include "kernels/sm90/moe/processors.h"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -133,11 +134,9 @@ template <class Shape, class Coder>
 cudaError_t start_few(const FewGemmJob& job, const Coder& coder, const Rounding& rule, cudaStream_t stream) {
   const auto kernel = few_gemm<Shape, Coder>;
   FewMaps maps;
-  int device = 0;
   int processors = 0;
   cudaError_t e = few_maps<Shape>(job, maps);
-  if (e == cudaSuccess) e = cudaGetDevice(&device);
-  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess) e = count_processors(processors);
   if (e == cudaSuccess) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes);
   if (e != cudaSuccess) return e;
   const FewTiles tiles = few_tiles<Shape>(job);

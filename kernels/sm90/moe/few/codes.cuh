@@ -1,11 +1,11 @@
 #pragma once
-// Rows of codes as the GEMMs of few tokens read them (few.h): eight neighbours of k stored in their order, and scales
+// Rows of codes as the GEMMs of few tokens read them (jobs.h): eight neighbours of k stored in their order, and scales
 // in FP32.
 
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/coder.cuh"
-#include "kernels/sm90/moe/few.h"
+#include "kernels/sm90/moe/few/jobs.h"
 
 namespace mxcheck_kernels::sm90 {
 

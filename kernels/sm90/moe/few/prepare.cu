@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "kernels/sm90/layer/steps/rows.cuh"
-#include "kernels/sm90/moe/few.h"
-#include "kernels/sm90/moe/few_codes.cuh"
+#include "kernels/sm90/moe/few/codes.cuh"
+#include "kernels/sm90/moe/few/jobs.h"
 #include "kernels/sm90/moe/kept/kept_layer.cuh"
 #include "kernels/sm90/moe/routes.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
   mxcheck_device_report* const report = first ? job.routes.rows.report : nullptr;
   bool right = routes_are_right(job.routes, verdict, report);
   if (right && job.weights.header != nullptr && !is_of_layer(*job.weights.header, job.weights.layer)) {
-    if (threadIdx.x == 0) refuse_layer(report);
+    if (threadIdx.x == 0) refuse_layer(&verdict, report);
     right = false;
   }
   if (first) {
