@@ -58,6 +58,7 @@ inline mxcheck_kernels::sm90::TilesRow fitted(mxcheck_kernels::sm90::TilesRow ro
   std::array<mxcheck_kernels::sm90::TilesRow, 3> units{row, row, row};
   for (std::size_t i = 0; i < 3; ++i) {
     units[i].tile_us = i == 0 ? 1 : 0, units[i].stage_us = i == 1 ? 1 : 0, units[i].sum_us = i == 2 ? 1 : 0;
+    units[i].fp32_us = 0;
   }
   double a[3][4] = {};  // the normal equations
   for (const TilesSample& s : samples) {

@@ -174,10 +174,10 @@ int print_fit(const std::string& path) {
   }
   for (const sm90::TilesRow& row : sm90::kTilesTable) {
     const sm90::TilesRow r = fitted(row, samples, kProcessors);
-    fmt::print("{{K::{}, T::m{}n{}, {}, {}, {:.2f}, {:.4f}, {:.2f}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n",
+    fmt::print("{{K::{}, T::m{}n{}, {}, {}, {:.2f}, {:.4f}, {:.2f}, {:.1f}, {}, {}, {}, {}, {}, {}, {}, {}}},\n",
                kKernels[static_cast<std::size_t>(r.kernel)], r.rows, r.cols, r.rows, r.cols, r.tile_us, r.stage_us,
-               r.sum_us, r.cluster, r.row_subs, r.col_subs, r.sub_n, r.consumers, r.beside, r.slots, r.slots_fp32,
-               r.slots_sum);
+               r.sum_us, r.fp32_us, r.cluster, r.row_subs, r.col_subs, r.sub_n, r.consumers, r.beside, r.slots,
+               r.slots_fp32);
   }
   return 0;
 }

@@ -97,7 +97,8 @@ namespace {
 
 template <std::size_t kRow, class Out>
 using Bf16Tiles = Bf16Shape<kTilesTable[kRow].sub_n, kTilesTable[kRow].cluster,
-                            slots_of(kTilesTable[kRow], std::is_same_v<Out, float>, true), kTilesTable[kRow].consumers>;
+                            std::is_same_v<Out, float> ? kTilesTable[kRow].slots_fp32 : kTilesTable[kRow].slots,
+                            kTilesTable[kRow].consumers>;
 constexpr int kRaster = 16;
 
 template <class Out>

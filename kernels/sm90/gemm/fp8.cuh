@@ -510,19 +510,17 @@ cudaError_t matmul_fp8_start(const MatmulFp8& matmul, int raster, cudaStream_t s
 // nvcc takes 27 s for each pair of formats, of which there are four: those of A in E4M3 are in fp8.cu, those of A in
 // E5M2 in fp8_e5m2.cu.
 
-template <std::size_t kRow, class Out, bool kSum = true>
+template <std::size_t kRow, class Out>
 using Fp8Tiles = MatmulShape<kTilesTable[kRow].row_subs, kTilesTable[kRow].col_subs, kTilesTable[kRow].sub_n,
-                             kTilesTable[kRow].cluster, slots_of(kTilesTable[kRow], std::is_same_v<Out, float>, kSum),
+                             kTilesTable[kRow].cluster,
+                             std::is_same_v<Out, float> ? kTilesTable[kRow].slots_fp32 : kTilesTable[kRow].slots,
                              kTilesTable[kRow].consumers, kTilesTable[kRow].beside>;
 inline constexpr int kRaster = 16;
 
 template <Code kA, Code kB, class Out>
 cudaError_t matmul_rows_to(const MatmulFp8& matmul, cudaStream_t stream) {
   return with_tiles<MatmulKernel::fp8_rows>(chosen_tiles(matmul, MatmulKernel::fp8_rows), [&](auto row) {
-    if (matmul.accumulate) {
-      return matmul_fp8_start<Fp8Tiles<row.value, Out, true>, kA, kB, Out, true>(matmul, kRaster, stream);
-    }
-    return matmul_fp8_start<Fp8Tiles<row.value, Out, false>, kA, kB, Out, true>(matmul, kRaster, stream);
+    return matmul_fp8_start<Fp8Tiles<row.value, Out>, kA, kB, Out, true>(matmul, kRaster, stream);
   });
 }
 

@@ -5,7 +5,8 @@
 // All CTAs are resident, one a processor, and each takes every `processors`-th tile; the CTAs of a cluster take tiles
 // one above the other. With P processors, in clusters of c, a GEMM of T groups of c tiles and a depth of s stages takes
 //
-//   ceil(T / floor(P / c)) * (tile + s * stage)     and a `sum` for each tile where C is added in FP32,
+//   ceil(T / floor(P / c)) * (tile + s * stage)     and for each tile whose D is FP32 a `sum`, where C is added, or
+//   `fp32`,
 //
 // where `stage` is the time of one stage of k in a tile of that shape and `tile` that of its epilogue and of filling
 // the pipeline. What a launch costs, 3 us, is the same for all shapes. Loads of rows past the matrix's end are slow,
@@ -41,10 +42,11 @@ struct TilesRow {
   // Microseconds, with CTAs of a cluster one above the other.
   double tile_us;
   double stage_us;
-  double sum_us;  // more of a tile where C is added in FP32
+  double sum_us;   // more of a tile where C is added in FP32
+  double fp32_us;  // more of a tile whose D is FP32, without C
   int cluster;
   // MatmulShape (tile.cuh): a consumer's accumulators, how many consumers, side by side or one above the other, and the
-  // chunks of D that each has in shared memory: of BF16, of FP32, and of FP32 where C is added.
+  // chunks of D that each has in shared memory, of BF16 and of FP32.
   int row_subs;
   int col_subs;
   int sub_n;
@@ -52,7 +54,6 @@ struct TilesRow {
   bool beside;
   int slots;
   int slots_fp32;
-  int slots_sum;
 };
 
 // `mxcheck_sm90_tiles_bench > CSV` measures every row, `mxcheck_sm90_tiles_bench --fit CSV` prints these rows: here an
@@ -61,34 +62,34 @@ struct TilesRow {
 // of B that a thread reads serve four of its rows. Of 128 x 192 and 128 x 128 with D in FP32 all of C and D is in
 // shared memory: C arrives and D leaves while mma run. Of bf16 with D in FP32, C is read and D written in eight chunks:
 // four slots and three stages are 1 to 2 % faster than two and four (4 groups of k = 4096, 4096 x 7168); of BF16 there
-// are four chunks, and it makes no difference.
-// Without C the 128 x 192 of fp8_rows have three chunks and a fourth stage instead.
+// are four chunks, and it makes no difference. `fp32` is that of weight gradients of whole layers, 16 stages a tile, on
+// an H200: there 128 x 256, whose D leaves in four turns, takes 1.53 of the time of 128 x 192.
 // clang-format off
 inline constexpr auto kTilesTable = [] {
   using K = MatmulKernel;
   using T = MatmulTiles;
   return std::to_array<TilesRow>({
-      //                           rows cols  tile   stage  sum  cluster subs   n  consumers  slots
-      {K::fp8,      T::m128n256, 128, 256, 4.30, 0.5408, 0,    1,  1, 2, 128, 2, false, 4, 4, 4},
-      {K::fp8,      T::m128n128, 128, 128, 2.37, 0.2969, 0,    1,  1, 1, 128, 2, false, 2, 2, 2},
-      {K::fp8,      T::m128n64,  128,  64, 1.21, 0.2351, 0,    1,  1, 1,  64, 2, false, 1, 1, 1},
-      {K::fp8,      T::m64n128,   64, 128, 1.24, 0.2190, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
-      {K::fp8,      T::m64n64,    64,  64, 0.62, 0.1610, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
-      {K::fp8,      T::m64n32,    64,  32, 0.51, 0.1481, 0,    1,  1, 1,  32, 1, false, 1, 1, 1},
-      {K::fp8_rows, T::m128n256, 128, 256, 3.65, 0.8381, 6.70, 2,  2, 1, 128, 2, true,  4, 4, 4},
-      {K::fp8_rows, T::m128n192, 128, 192, 3.80, 0.5841, 4.45, 1,  2, 1,  96, 2, true,  3, 3, 6},
-      {K::fp8_rows, T::m128n128, 128, 128, 1.41, 0.5875, 3.04, 1,  1, 1, 128, 2, false, 2, 2, 4},
-      {K::fp8_rows, T::m64n64,    64,  64, 0.67, 0.2044, 1.25, 1,  1, 1,  64, 1, false, 1, 1, 1},
-      {K::fp8_rows, T::m64n32,    64,  32, 0.51, 0.1630, 0.17, 1,  1, 1,  32, 1, false, 1, 1, 1},
-      {K::bf16,     T::m128n256, 128, 256, 5.75, 0.5151, 0,    1,  1, 1, 256, 2, false, 2, 4, 4},
-      {K::bf16,     T::m128n128, 128, 128, 3.97, 0.2714, 0,    1,  1, 1, 128, 2, false, 2, 2, 2},
-      {K::bf16,     T::m128n64,  128,  64, 2.82, 0.1964, 0,    1,  1, 1,  64, 2, false, 1, 1, 1},
-      {K::bf16,     T::m64n128,   64, 128, 2.19, 0.1821, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
-      {K::bf16,     T::m64n64,    64,  64, 0.84, 0.1516, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
-      {K::bf16,     T::m64n32,    64,  32, 0.46, 0.1428, 0,    1,  1, 1,  32, 1, false, 1, 1, 1},
-      {K::mxfp8,    T::m128n256, 128, 256, 3.93, 0.5413, 0,    1,  1, 1, 256, 2, false, 2, 2, 2},
-      {K::mxfp8,    T::m64n128,   64, 128, 1.56, 0.2090, 0,    1,  1, 1, 128, 1, false, 2, 2, 2},
-      {K::mxfp8,    T::m64n64,    64,  64, 0.71, 0.1727, 0,    1,  1, 1,  64, 1, false, 1, 1, 1},
+      //                           rows cols  tile   stage  sum  fp32  cluster subs   n  consumers  slots
+      {K::fp8,      T::m128n256, 128, 256, 4.30, 0.5408, 0, 0,      1,  1, 2, 128, 2, false, 4, 4},
+      {K::fp8,      T::m128n128, 128, 128, 2.37, 0.2969, 0, 0,      1,  1, 1, 128, 2, false, 2, 2},
+      {K::fp8,      T::m128n64,  128,  64, 1.21, 0.2351, 0, 0,      1,  1, 1,  64, 2, false, 1, 1},
+      {K::fp8,      T::m64n128,   64, 128, 1.24, 0.2190, 0, 0,      1,  1, 1, 128, 1, false, 2, 2},
+      {K::fp8,      T::m64n64,    64,  64, 0.62, 0.1610, 0, 0,      1,  1, 1,  64, 1, false, 1, 1},
+      {K::fp8,      T::m64n32,    64,  32, 0.51, 0.1481, 0, 0,      1,  1, 1,  32, 1, false, 1, 1},
+      {K::fp8_rows, T::m128n256, 128, 256, 3.65, 0.8381, 6.70, 3.0, 2,  2, 1, 128, 2, true,  4, 4},
+      {K::fp8_rows, T::m128n192, 128, 192, 3.80, 0.5841, 4.45, 0,   1,  2, 1,  96, 2, true,  3, 6},
+      {K::fp8_rows, T::m128n128, 128, 128, 1.41, 0.5875, 3.04, 0,   1,  1, 1, 128, 2, false, 2, 4},
+      {K::fp8_rows, T::m64n64,    64,  64, 0.67, 0.2044, 1.25, 0,   1,  1, 1,  64, 1, false, 1, 1},
+      {K::fp8_rows, T::m64n32,    64,  32, 0.51, 0.1630, 0.17, 0,   1,  1, 1,  32, 1, false, 1, 1},
+      {K::bf16,     T::m128n256, 128, 256, 5.75, 0.5151, 0, 0,      1,  1, 1, 256, 2, false, 2, 4},
+      {K::bf16,     T::m128n128, 128, 128, 3.97, 0.2714, 0, 0,      1,  1, 1, 128, 2, false, 2, 2},
+      {K::bf16,     T::m128n64,  128,  64, 2.82, 0.1964, 0, 0,      1,  1, 1,  64, 2, false, 1, 1},
+      {K::bf16,     T::m64n128,   64, 128, 2.19, 0.1821, 0, 0,      1,  1, 1, 128, 1, false, 2, 2},
+      {K::bf16,     T::m64n64,    64,  64, 0.84, 0.1516, 0, 0,      1,  1, 1,  64, 1, false, 1, 1},
+      {K::bf16,     T::m64n32,    64,  32, 0.46, 0.1428, 0, 0,      1,  1, 1,  32, 1, false, 1, 1},
+      {K::mxfp8,    T::m128n256, 128, 256, 3.93, 0.5413, 0, 0,      1,  1, 1, 256, 2, false, 2, 2},
+      {K::mxfp8,    T::m64n128,   64, 128, 1.56, 0.2090, 0, 0,      1,  1, 1, 128, 1, false, 2, 2},
+      {K::mxfp8,    T::m64n64,    64,  64, 0.71, 0.1727, 0, 0,      1,  1, 1,  64, 1, false, 1, 1},
   });
 }();
 // clang-format on
@@ -116,11 +117,6 @@ constexpr std::span<const TilesRow> tiles_of(MatmulKernel kernel) {
   return {kTilesTable.data() + first_row(kernel), count};
 }
 
-// The chunks of D that a consumer has in shared memory; sum: C is added.
-constexpr int slots_of(const TilesRow& row, bool fp32, bool sum) {
-  return !fp32 ? row.slots : sum ? row.slots_sum : row.slots_fp32;
-}
-
 // --- the choice -----------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t quotient_up(std::int64_t of, std::int64_t by) { return (of + by - 1) / by; }
@@ -144,9 +140,9 @@ inline double tiles_us(const TilesRow& row, const MatmulCall& matmul, int proces
       static_cast<double>(down) * static_cast<double>(quotient_up(matmul.n, row.cols)) * static_cast<double>(experts);
   const auto stages = static_cast<double>(quotient_up(k, stage_columns(row.kernel)));
   const double past = past_the_end(m, row.rows) + past_the_end(matmul.n, row.cols);
-  const double sum = matmul.accumulate && matmul.output == MatmulOutput::fp32 ? row.sum_us : 0;
+  const double fp32 = matmul.output != MatmulOutput::fp32 ? 0 : matmul.accumulate ? row.sum_us : row.fp32_us;
   // NOLINTNEXTLINE(bugprone-integer-division): whole clusters.
-  return std::ceil(tiles / (processors / row.cluster)) * (row.tile_us + sum + stages * row.stage_us) * (1 + past);
+  return std::ceil(tiles / (processors / row.cluster)) * (row.tile_us + fp32 + stages * row.stage_us) * (1 + past);
 }
 
 // The cheapest of the kernel's rows; of a small GEMM any of them, by its extents.
