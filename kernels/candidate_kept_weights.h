@@ -36,7 +36,7 @@
  * and none is for a recipe that rounds the weights of that pass by random words: those are others at each step.
  *
  * Wrong, beside what candidate_moe.h says: a policy larger than mxcheck_moe_policy and smaller than this one; another
- * mode; MXCHECK_WEIGHTS_BYTES in run; memory that is NULL or smaller than it must be.
+ * mode; MXCHECK_WEIGHTS_BYTES in run; memory that is NULL, smaller than it must be or not aligned; reserved not 0.
  *
  * A header of its own, so that the recorded sources of libraries that have none of this stay as they are.
  */

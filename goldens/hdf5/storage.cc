@@ -216,7 +216,7 @@ bool send(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// How much of `to` the child filled before it closed its end.
+// Fills `to` from the child until it closes its end; returns the number of bytes filled.
 std::size_t receive(int fd, std::span<std::byte> to) {
   std::size_t have = 0;
   while (have < to.size()) {

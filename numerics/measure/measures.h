@@ -1,5 +1,5 @@
 #pragma once
-// How far a quantized tensor is from the original, in the usual error measures.
+// Usual measures of the error of a quantized tensor against the original.
 //
 // With x the original, y its dequantized value, over the pairs where both are finite:
 //   SQNR in dB               10 * log10(sum x^2 / sum (y - x)^2); +Inf without error, -Inf for error without signal

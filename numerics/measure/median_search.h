@@ -26,8 +26,8 @@
 
 namespace mxcheck {
 
-// How often each of a few different values occurs, by their bits. A hash table with linear probing, since this is
-// asked for every few elements of a tensor.
+// Counts each of a few different values, by their bits. A hash table with linear probing, since this is asked for every
+// few elements of a tensor.
 class ValueCounts {
  public:
   static constexpr std::size_t kMost = 16384;

@@ -21,7 +21,7 @@
 
 namespace mxcheck {
 
-// How the block's scale is computed before it is rounded to E4M3, to nearest even and at most 448.
+// The formula of the block's scale before it is rounded to E4M3, to nearest even and at most 448.
 enum class BlockQuotient : std::uint8_t {
   exact,                  // a / (vmax * s), not rounded before it is rounded to E4M3
   quotient_times_encode,  // RN(RN(a / vmax) * S)
@@ -31,7 +31,7 @@ enum class BlockQuotient : std::uint8_t {
   over_scaled_decode,     // RN(a / RN(vmax * s))
 };
 
-// How an element x becomes the value that is rounded to a code; b is the value of the E4M3 scale.
+// The formula that makes of an element x the value that is rounded to a code; b is the value of the E4M3 scale.
 enum class ElementQuotient : std::uint8_t {
   exact,                 // x / (b * s), not rounded before it is rounded to a code
   inverse_of_product,    // RN(x * RN(1 / RN(b * s)))

@@ -75,7 +75,8 @@ struct CallMemory {
   std::uint32_t policy_offset = 0;  // of the mxcheck_kept_weights in the policy's struct; 0: the call has no memory
   bool is_fresh = true;             // of the call's poison; false: as the last call with memory left it
   bool is_null = false;             // refusals: a null pointer, ...
-  bool is_small = false;            // ... or a byte less than the library says
+  bool is_small = false;            // ... a byte less than the library says
+  std::uint8_t past = 0;            // ... or so many bytes past a multiple of 256
 };
 
 // Bytes of a process, from /proc/self/statm.

@@ -92,7 +92,7 @@ inline std::string_view claim_of(std::string_view operation) {
   return colon == std::string_view::npos ? std::string_view() : operation.substr(colon + 1);
 }
 
-// How the elements are drawn. Each operation's expand.cc says what its tensors hold under each of these.
+// Distributions of elements. Each operation's expand.cc says what its tensors hold under each of these.
 enum class Data : std::uint8_t {
   zeros,       // +0 everywhere: background for plants
   boundaries,  // on, and one ulp to either side of, the values where a result changes

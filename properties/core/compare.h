@@ -27,7 +27,7 @@ struct TensorInfo {
   bool is_vector = false;         // of one dimension, cols
 };
 
-// How an element can differ. A case may show several kinds.
+// The ways in which an element can differ. A case may show several.
 enum class DifferenceKind : std::uint8_t { value, nan, sign_of_zero, unwritten };
 inline constexpr DifferenceKind kDifferenceKinds[] = {DifferenceKind::value, DifferenceKind::nan,
                                                       DifferenceKind::sign_of_zero, DifferenceKind::unwritten};

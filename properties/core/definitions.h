@@ -92,7 +92,7 @@ std::uint32_t word_of(const TensorInfo& info, std::span<const std::byte> bytes, 
 // The row's bytes; none where it is not defined for the problem.
 Bytes bytes_of_row(const Definition& row, std::size_t output);
 
-// How much of what is wrong a row explains, and how much of what is right it contradicts.
+// A row held against the outputs: the wrong elements that it explains, and the right ones that it contradicts.
 struct Fit {
   std::int64_t wrong = 0;         // elements that differ from the expected
   std::int64_t explained = 0;     // of these, as the row has them

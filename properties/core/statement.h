@@ -88,7 +88,7 @@ const std::vector<Statement>& all_statements();
 
 bool offers(std::span<const Variant> variants, const Variant& wanted);
 
-// How an operation behaves, whatever it computes: within its buffers, the same every time, and clear in its refusals.
+// Statements about any operation: it stays within its buffers, repeats its bits, and is clear in its refusals.
 std::vector<Statement> conduct_statements();
 
 }  // namespace mxcheck

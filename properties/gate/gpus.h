@@ -32,8 +32,8 @@ FailingGpus where_it_fails(CandidateRunner& process, const std::function<bool()>
 // The GPU of a case that failed once and then passed.
 FailingGpus where_it_failed(const CandidateRunner& process);
 
-// How processes ended that did not end in order, each text once. ends: the text, and the job's place among the visible
-// GPUs.
+// Texts about processes that did not end in order, each text once. ends: the text, and the job's place among the
+// visible GPUs.
 std::vector<std::string> texts_of_ends(const std::vector<std::pair<std::string, std::size_t>>& ends,
                                        const std::vector<Gpu>& visible, int jobs);
 

@@ -45,7 +45,7 @@ class History {
   std::deque<Preceding> kept_;
 };
 
-// How often a failing case fails in a fresh process, and after which calls.
+// A failing case in a fresh process: the calls after which it fails there, and how often.
 struct Reproduction {
   bool reproduced = false;  // alone, or after these
   std::vector<Preceding> after;

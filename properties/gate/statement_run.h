@@ -145,8 +145,8 @@ class StatementRun {
 // asked for. Those of one operation follow one another, in the registry's order.
 std::vector<Variant> offered_variants(CandidateProcess& process);
 
-// How often variants of each operation are drawn: by Operation::fixed_weight, where there is one, in place of their
-// number. Made once for many draws: a candidate may offer thousands.
+// Draws variants: each operation by its Operation::fixed_weight, where it has one, in place of the number of its
+// variants. Made once for many draws: a candidate may offer thousands.
 class VariantWeights {
  public:
   // Variants of one operation follow one another, in the registry's order; the span is borrowed.

@@ -1,5 +1,5 @@
 #pragma once
-// How long the gate's statements usually take: for the line of progress, and to deal a run to shards.
+// The usual time of each of the gate's statements: for the line of progress, and to deal a run to shards.
 //
 //   const UsualWorks works(selected, Suite::quick, 0);
 //   works.of(statement).seconds      // on one core, with the in-tree CPU libraries

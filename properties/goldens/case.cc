@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kMostToExplain = std::int64_t{1} << 20;  // elements of all outputs: there are hundreds of rows
 
-// The work of the case with other extents, or more than any limit where it does not fit 64 bits.
+// The work of the case with other extents. It fits 64 bits: Operation::check bounds operands first.
 std::int64_t work_of(const Operation& operation, Case c, std::int64_t rows, std::int64_t cols) {
   c.rows = rows, c.cols = cols;
   return operation.work(c);
@@ -56,7 +56,7 @@ std::string dataset_name(const std::string& name) {
 bool is_packed(const TensorInfo& info) { return info.integer_bits == 0 && info.format == Format::e2m1x2; }
 
 // Two codes a byte become one a byte, as in every golden; the high nibble after an odd row's last code is one of them.
-Bytes shown(const TensorInfo& info, std::span<const std::byte> bytes) {
+Bytes unpacked(const TensorInfo& info, std::span<const std::byte> bytes) {
   return is_packed(info) ? to_bytes(unpacked_rows(bytes, 2 * info.cols)) : Bytes(bytes.begin(), bytes.end());
 }
 
@@ -104,14 +104,14 @@ MadeGolden make_case(const GoldenSpec& golden, const MakeOptions&) {
   for (const ProblemInput& in : problem->inputs()) {
     const TensorInfo info = info_of(in);
     const std::span<const std::byte> bytes(in.tensor.data, static_cast<std::size_t>(in.tensor.bytes));
-    add(dataset_of(info, Role::input, in.tensor), shown(info, bytes));
+    add(dataset_of(info, Role::input, in.tensor), unpacked(info, bytes));
   }
   const std::vector<ExpectedTensor> answer = problem->answer();
   for (std::size_t i = 0; i < answer.size(); ++i) {
     DatasetInfo info = dataset_of(answer[i].info, Role::output, call.outputs.at(i));
     info.attributes.emplace_back("output", std::to_string(i));
     if (!call.outputs[i].open.empty()) info.attributes.emplace_back("open", open_text(call.outputs[i]));
-    add(std::move(info), shown(answer[i].info, answer[i].bytes));
+    add(std::move(info), unpacked(answer[i].info, answer[i].bytes));
   }
   return made;
 }
@@ -163,13 +163,8 @@ Table rows_of_case(const GoldenTensors& golden, const DatasetInfo& dataset, cons
   // Rows may refer to what was observed.
   const auto observed = std::make_shared<std::vector<Bytes>>(observed_outputs(*problem, golden, candidate));
   Table rows = owning(owning(problem->definitions(*observed), problem), observed);
-  const TensorInfo& info = problem->outputs[*place];
-  for (Definition& row : rows) {
-    row.bytes = [bytes = std::move(row.bytes), at = *place, info](std::size_t output) {
-      return output == 0 ? shown(info, bytes(at)) : Bytes();
-    };
-  }
-  return rows;
+  return rows_of_dataset(std::move(rows), *place,
+                         [info = problem->outputs[*place]](const Bytes& bytes) { return unpacked(info, bytes); });
 }
 
 std::vector<std::string> explain_case(const GoldenTensors& golden, const DatasetInfo& dataset,

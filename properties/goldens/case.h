@@ -20,8 +20,8 @@
 
 namespace mxcheck {
 
-// Of a golden: multiplications or elements of the reference (Operation::work), with each matrix by itself at most an
-// eighth of a gigabyte or so.
+// Bounds of a golden, in multiplications or elements of the reference (Operation::work): of all of it, and of each
+// matrix, which takes half a gigabyte at most, in FP32.
 inline constexpr std::int64_t kMostCaseWork = std::int64_t{1} << 33;
 inline constexpr std::int64_t kMostCaseMatrix = std::int64_t{1} << 27;
 

@@ -126,6 +126,9 @@ Format format_of_dataset(const GoldenTensors& golden, const std::string& name);
 Tensor in_format(const GoldenTensors& golden, const std::string& name, Format format,
                  const std::vector<std::int64_t>& shape);
 
+// Rows about output `output` of a problem as rows about output 0, a dataset; map: the problem's bytes as the dataset's.
+Table rows_of_dataset(Table rows, std::size_t output, const std::function<Bytes(const Bytes&)>& map);
+
 // Attributes that goldens of every kind begin with: kind, name, description.
 Attributes common_attributes(const GoldenSpec& golden);
 

@@ -66,12 +66,18 @@ class PolicyWithMemory {
   [[nodiscard]] mxcheck_kept_weights kept() const { return read(); }
   void ask() { write({MXCHECK_WEIGHTS_BYTES, 0, nullptr, 0}); }
   void restore(const mxcheck_kept_weights& kept) { write(kept); }
-  // False where the defect is one of the memory and the library needs none.
-  bool set(const CallMemory& memory, void* at, std::uint64_t bytes) {
+  // The room for memory of so many bytes: none for none.
+  static std::uint64_t room(const CallMemory& memory, std::uint64_t bytes) {
+    return bytes == 0 || bytes > kMostKeptBytes ? 0 : bytes + memory.past;
+  }
+  // at: of such a room, at a multiple of 256 bytes. False where the defect is one of the memory and the library needs
+  // none.
+  bool set(const CallMemory& memory, void* at, std::uint64_t room) {
     if (offset_ == 0) return true;
-    if (bytes == 0 && (memory.is_null || memory.is_small)) return false;
+    if (room == 0 && (memory.is_null || memory.is_small || memory.past != 0)) return false;
     mxcheck_kept_weights kept = read();
-    kept.memory = memory.is_null ? nullptr : at, kept.bytes = memory.is_small ? bytes - 1 : bytes;
+    kept.memory = memory.is_null ? nullptr : static_cast<unsigned char*>(at) + (room == 0 ? 0 : memory.past);
+    kept.bytes = room - (room == 0 ? 0 : memory.past) - (memory.is_small ? 1 : 0);
     write(kept);
     return true;
   }

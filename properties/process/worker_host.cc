@@ -178,7 +178,7 @@ bool HostWorker::prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWit
   if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
   if (c.reply.status != MXCHECK_OK) return false;
   message_.clear();
-  if (bytes > kMostKeptBytes) bytes = 0;
+  bytes = PolicyWithMemory::room(memory, bytes);
   if (!memory_.prepare(bytes, memory.is_fresh, c.message.poison, policy.keeps())) {
     CandidateCall::refuse_for_want_of_memory(c.reply, "memory for kept weights");
     return false;

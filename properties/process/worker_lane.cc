@@ -94,7 +94,7 @@ bool Lane::prepare_memory(const DeviceCall& c) {
   c.reply.status = c.operation.workspace(&call.call, &memory_bytes_);
   take_message(c);
   if (c.reply.status != MXCHECK_OK) return false;
-  if (memory_bytes_ > kMostKeptBytes) memory_bytes_ = 0;
+  memory_bytes_ = PolicyWithMemory::room(c.message.memory, memory_bytes_);
   const std::uint64_t wanted = memory_bytes_ + 2 * kWorkerZone;
   if (wanted > memory_capacity_) {
     const CudaPointer before = memory_;

@@ -298,7 +298,7 @@ std::string shrunk_text(const Counterexample& e) {
   return fmt::format("  shrunk    from {} to {} in {} tries{}\n", from, to, e.shrink_tries, budget);
 }
 
-// How a call ended is its own cause, which is told once: of the first statement that met it.
+// The end of a call that did not return is its own cause, told once: for the first statement that met it.
 std::string cause_line(const GateReport& report, const StatementResult& r) {
   const Finding& finding = r.counterexample->finding;
   const std::string cause = cause_text(finding);

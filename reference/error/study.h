@@ -24,8 +24,8 @@
 
 namespace mxcheck {
 
-// How many different FP32 scales there are among any number of them: a bit for each of the 2^32 floats, in pages of one
-// sign and exponent that are made when a scale falls into them. A tensor's scales lie in few exponents: some MiB.
+// Counts different FP32 scales among any number of them: a bit for each of the 2^32 floats, in pages of one sign and
+// exponent that are made when a scale falls into them. A tensor's scales lie in few exponents: some MiB.
 class ScaleSet {
  public:
   void add(float scale) {

@@ -1,7 +1,7 @@
 #pragma once
-// How a line of numbers (a row, or the tokens of an expert in a column) is cut into groups that are rotated by
-// themselves, when its length is no multiple of the group: as many groups of the size as fit, then one of half that
-// size if it fits, and so on down to 16. What then remains, fewer than 16 numbers, is not rotated.
+// Cuts a line of numbers (a row, or the tokens of an expert in a column) into groups that are rotated by themselves,
+// when its length is no multiple of the group: as many groups of the size as fit, then one of half that size if it
+// fits, and so on down to 16. A rest of fewer than 16 numbers is not rotated.
 //
 //   stretches_of(355, 128)   // {0, 256, 128}, {256, 64, 64}, {320, 32, 32}, {352, 3, 0}
 //

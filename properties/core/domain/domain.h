@@ -26,7 +26,7 @@
 
 namespace mxcheck {
 
-// How much a run looks at.
+// The extent of a run, from the smallest to the largest.
 enum class Suite : std::uint8_t { quick, full, exhaustive };
 constexpr std::string_view to_text(Suite suite) {
   constexpr std::string_view kTexts[] = {"quick", "full", "exhaustive"};

@@ -40,7 +40,7 @@ class UsualDomain : public Domain {
   }
   int add_rows(std::string name, std::span<const std::int64_t> starts, std::int64_t last);
   int add_cols(std::string name, std::span<const std::int64_t> starts, std::int64_t last);
-  // How many experts there are, and of which kind their rows are.
+  // The number of experts, and the kind of their rows.
   void add_experts(std::vector<Bin> counts, int plain = kAnyBin);
   void add_optional_experts();  // in as many cases as the statement says
   void add_gap();

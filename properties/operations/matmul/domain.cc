@@ -50,7 +50,7 @@ constexpr std::int64_t kBeginning = 16;  // of groups along depth within a block
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kOutputWork = 2;
 constexpr std::int64_t kMostExact = std::int64_t{1} << 20;  // integers: the exact sums are slow
-// Of those whose products round, one makes some of them infinite.
+// Some round the products; one of these makes some products infinite.
 constexpr std::array<float, 10> kAlphas{1,     0.5F,     -1,        1.0F / 3,        0,
                                         -0.0F, 0x1p100F, 0x1p-140F, -0x1.921fb6p-3F, 0x1.555556p+120F};
 

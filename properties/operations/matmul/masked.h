@@ -16,7 +16,7 @@
 
 namespace mxcheck {
 
-// How many rows the groups have: the first of these that holds.
+// The kind of a case by the rows that its groups have: the first of these that holds.
 enum class Masked : std::uint8_t { none_has_rows, all_full, one_row_each, some_empty, some_full, any };
 inline constexpr int kMaskedKinds = 6;
 const std::vector<std::string>& masked_labels();

@@ -262,7 +262,7 @@ namespace {
 // Normal ones alone.
 double two_to(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
-// Of cases with products that cancel: those of 16 of k of a row of A that do not.
+// In cases with products that cancel, true where the products of these 16 of k of a row of A do not.
 bool products_stay(std::uint64_t seed_of_a, std::int64_t row, std::int64_t sixteenth) {
   return random_word(seed_of_a ^ 0x57A75, static_cast<std::uint64_t>(row << 20 | sixteenth)) % 4 == 0;
 }

@@ -9,14 +9,14 @@
 namespace mxcheck {
 namespace {
 
-// Of outputs whose sums have on average x terms that make them NaN or infinite, e^-x are numbers: 13 % at 2.
+// Sums have on average x terms that make them NaN or infinite: then e^-x of the outputs are numbers, 13 % at 2.
 constexpr double kMostSpoiled = 2;
 // Bounds of small cases: so many outputs, or rows or columns of any length, and such a k.
 constexpr std::int64_t kFewOutputs = 4096;
 constexpr std::int64_t kFewLines = 2;
 constexpr std::int64_t kShortSum = 512;
 
-// Of uniform codes of the format, the share that is NaN or infinite.
+// The share of a format's uniform codes that is NaN or infinite.
 double share_not_finite(Format format) {
   const FormatSpec& f = spec(format);
   const double magnitudes = static_cast<double>(std::uint64_t{1} << (f.bits - 1));

@@ -1,6 +1,6 @@
 // Weights that a layer keeps between calls (kernels/candidate_kept_weights.h): later calls give the outputs of those
-// weights, whatever w1 and w2 hold by then; a check finds any change of them; memory of another layer is refused; and a
-// call that is refused keeps nothing.
+// weights, whatever w1 and w2 hold by then; a check finds any change of them; memory of another layer, and memory that
+// is described wrongly, is refused; and a call that is refused keeps nothing.
 //
 // A case is one run of calls with the same memory. The calls that they are compared with keep none.
 
@@ -55,8 +55,12 @@ class KeptCalls {
   }
   // A call that would keep p's weights in memory that holds others, but for what `wrong` makes of it.
   void refuses_to_keep(const MoeProblem& p, const InvalidCall& wrong) const {
-    Call call = call_of(p, p, MXCHECK_WEIGHTS_KEEP, false);
-    if (wrong.make(call)) refuses(p, call, std::string("a call that would keep other weights, but ") + wrong.how);
+    refuses_wrong(p, MXCHECK_WEIGHTS_KEEP, wrong, "a call that would keep other weights");
+  }
+  // A call of this mode, but for what `wrong` makes of it.
+  void refuses_wrong(const MoeProblem& p, int mode, const InvalidCall& wrong, const std::string& what) const {
+    Call call = call_of(p, p, mode, false);
+    if (wrong.make(call)) refuses(p, call, what + ", but " + wrong.how);
   }
 
  private:
@@ -302,6 +306,40 @@ void refused_calls_keep_nothing(const Law& law, const Case& c) {
   calls.use(second, "of weights that were kept after refused calls are not those of the weights");
 }
 
+// --- memory that is described wrongly
+
+// Memory past a multiple of 256 bytes: half of it, which a look at the low bits of less would not see, and less.
+std::vector<InvalidCall> misaligned_memory(const Case& c) {
+  const auto past = [](std::uint8_t bytes) { return [bytes](Call& call) { return call.memory.past = bytes, true; }; };
+  const auto less = static_cast<std::uint8_t>(1U << random_word(c.seed, 0x6D) % 7);
+  return {{"the memory is 128 bytes past a multiple of 256", past(128)},
+          {"the memory is less than 128 bytes past a multiple of 256", past(less)}};
+}
+
+// Any bit of the field that is reserved.
+InvalidCall reserved_in_use(const Case& c) {
+  const auto bit = static_cast<std::int32_t>(std::uint32_t{1} << random_word(c.seed, 0x6E) % 32);
+  return {"reserved is not 0", [bit](Call& call) {
+            edit<mxcheck_moe_kept_policy>(call.policy, [bit](mxcheck_moe_kept_policy& p) { p.kept.reserved = bit; });
+            return true;
+          }};
+}
+
+// Memory at another place holds nothing that a call could use: only one that keeps weights there shows whether the
+// library looks at the place.
+void wrong_memory_is_refused(const Law& law, const Case& c) {
+  const KeptCalls calls(law);
+  const MoeProblem kept(c);
+  const MoeProblem other = with_other_weights(kept);
+  calls.keep(kept, true, "of a call that keeps its weights are not those of a call that keeps none");
+  for (const InvalidCall& wrong : misaligned_memory(c)) calls.refuses_to_keep(other, wrong);
+  const InvalidCall reserved = reserved_in_use(c);
+  calls.refuses_to_keep(other, reserved);
+  calls.refuses_wrong(kept, MXCHECK_WEIGHTS_KEPT, reserved, "a call that would use kept weights");
+  calls.refuses_wrong(kept, MXCHECK_WEIGHTS_CHECKED, reserved, "a call that would check kept weights");
+  calls.use(kept, "of kept weights, after calls with wrong memory were refused, are not those of the weights");
+}
+
 // Widths are multiples of 128, which every library takes. Tokens beyond 256 and few after them are computed in another
 // way by some.
 std::vector<Case> kept_corners(const Variant& v, Suite suite) {
@@ -349,6 +387,10 @@ std::vector<Statement> moe_kept_weights_statements() {
                "a call that would keep other weights and is refused, for wrong routes or too little memory, leaves the "
                "memory as it was: later calls give the bits of the weights that it holds, and a check accepts them",
                refused_calls_keep_nothing),
+      kept_law("wrong_memory_for_kept_weights_is_refused",
+               "memory for kept weights that begins at no multiple of 256 bytes, and a reserved field that is not 0, "
+               "are refused as INVALID, nothing is written, and what was kept stays",
+               wrong_memory_is_refused),
   };
 }
 

@@ -223,20 +223,6 @@ std::any parse_dequantize_nvfp4(JsonObject& o) {
 
 // ---- why a candidate's dataset differs
 
-using Mapped = std::function<Bytes(const Bytes&)>;
-
-// Rows about output `from` of a problem as rows about a dataset.
-Table as_dataset(Table rows, std::size_t from, const Mapped& map) {
-  for (Definition& row : rows) {
-    row.bytes = [bytes = std::move(row.bytes), from, map](std::size_t output) {
-      if (output != 0) return Bytes();
-      Bytes of_problem = bytes(from);
-      return of_problem.empty() ? Bytes() : map(of_problem);
-    };
-  }
-  return rows;
-}
-
 BlockShape block_of(const GoldenInfo& info) {
   const BlockShape block = block_shape_named(attribute(info.attributes, "block"));
   if (block != BlockShape{1, 16} && block != BlockShape{16, 16})
@@ -400,9 +386,9 @@ Table rows_of_nvfp4(const GoldenTensors& golden, const DatasetInfo& dataset, con
   if (!tiled && parts.take(candidate, "scales", scales))
     observed = {packed_rows(parts.codes.as<std::uint8_t>(), parts.cols), scales.data};
   const bool are_codes = dataset.name == "codes";
-  return as_dataset(problem.definitions(observed), are_codes ? 0 : 1, [are_codes, cols = parts.cols](const Bytes& b) {
-    return are_codes ? to_bytes(unpacked_rows(b, cols)) : b;
-  });
+  return rows_of_dataset(
+      problem.definitions(observed), are_codes ? 0 : 1,
+      [are_codes, cols = parts.cols](const Bytes& b) { return are_codes ? to_bytes(unpacked_rows(b, cols)) : b; });
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr int kTriedTimes = 64;  // each time at another block scale or exponent
 
 std::uint32_t mantissa_of(float value) { return std::bit_cast<std::uint32_t>(value) & kMantissaBits; }
 
-// What is stored where products are multiplied by s, before it is rounded.
+// The scale that a tensor stores where products are multiplied by s, before it is rounded.
 double stored_of(const TwoLevel& levels, double s) {
   switch (levels.stored) {
     case StoredScale::decode: return s;

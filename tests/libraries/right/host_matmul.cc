@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -314,6 +315,17 @@ void write_cut(mxcheck::Matmul& x, std::size_t count, std::byte* d) {
   for (std::size_t i = 0; i < count; ++i) std::memcpy(d + 2 * i, reinterpret_cast<const std::byte*>(&uncut[i]) + 2, 2);
 }
 
+// D in FP32 as alpha * sum + C, rounded once: a fused multiply-add in the epilogue.
+void write_fused(mxcheck::Matmul x, std::size_t count, std::byte* d) {
+  const auto* const c = static_cast<const float*>(x.c);
+  const float alpha = x.alpha;
+  x.c = nullptr, x.alpha = 1;
+  std::vector<float> sums(count);
+  mxcheck::matmul(x, sums.data());
+  for (std::size_t i = 0; i < count; ++i) sums[i] = std::fma(alpha, sums[i], c[i]);
+  std::memcpy(d, sums.data(), 4 * count);
+}
+
 // D in BF16 or FP32 as the sum of two halves of k, each of which was rounded to BF16: a split of k whose workspace is
 // narrow.
 void write_halves(mxcheck::Matmul x, std::size_t count, std::byte* d) {
@@ -371,6 +383,8 @@ void compute(const mxcheck_call& call, const mxcheck_matmul_policy& p, std::stri
   } else if (injected == "halves_in_bf16" && p.grouping != MXCHECK_DEPTH && k >= 256 && x.c == nullptr &&
              x.alpha == 1) {
     write_halves(x, static_cast<std::size_t>(rows * p.policy.cols), d);
+  } else if (injected == "alpha_and_c_fused" && out.dtype.bits == 32 && x.c != nullptr && !x.contract.from_c) {
+    write_fused(x, static_cast<std::size_t>(rows * p.policy.cols), d);
   } else {
     mxcheck::matmul(x, d);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMark = 0x6B657074'77656967;  // no poison
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+constexpr std::uintptr_t kAlignment = 256;
 
 struct Header {
   std::uint64_t mark = 0;
@@ -130,6 +132,9 @@ void run_with_kept_weights(const mxcheck_call& call, const char* operation, cons
   require(kept.mode >= MXCHECK_WEIGHTS_KEEP && kept.mode <= MXCHECK_WEIGHTS_CHECKED, "no mode of kept weights");
   require(kept.memory != nullptr && kept.bytes >= wanted.bytes(),
           "the memory for kept weights is missing or too small");
+  require(reinterpret_cast<std::uintptr_t>(kept.memory) % kAlignment == 0 || faults.accepts_any_address,
+          "the memory for kept weights is not at a multiple of 256 bytes");
+  require(kept.reserved == 0 || faults.accepts_any_reserved, "the reserved field of kept weights is not 0");
   require_weights(call, wanted);
   auto* const memory = static_cast<unsigned char*>(kept.memory);
   unsigned char* const held_weights = memory + sizeof(Header);

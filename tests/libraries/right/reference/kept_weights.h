@@ -24,6 +24,8 @@ struct KeptWeightsFaults {
   bool refusal_spoils_memory = false;
   bool refused_keep_clears_scales = false;  // the last bytes of what is kept: an amax that is cleared before the checks
   bool writes_before_checks = false;        // half of W1
+  bool accepts_any_address = false;
+  bool accepts_any_reserved = false;
 };
 
 // True if the policy asks for the option.

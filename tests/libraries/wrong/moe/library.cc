@@ -59,6 +59,8 @@ candidates::KeptWeightsFaults faults_of_kept_weights() {
   f.refusal_spoils_memory = has("kept_weights_spoilt_by_a_refusal");
   f.refused_keep_clears_scales = has("kept_weights_cleared_by_a_refused_keep");
   f.writes_before_checks = has("kept_weights_half_written_by_a_refused_keep");
+  f.accepts_any_address = has("kept_weights_at_any_address");
+  f.accepts_any_reserved = has("kept_weights_with_a_reserved_bit");
   return f;
 }
 

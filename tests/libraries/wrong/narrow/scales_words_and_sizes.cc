@@ -90,6 +90,9 @@ using Gemm = mxcheck_matmul_policy;
 bool is_c_alone(const Gemm& p) { return p.accumulate != 0 && p.depth == 0; }
 bool is_infinite(const Gemm& p) { return std::isinf(p.alpha); }
 bool is_tall_and_deep(const Gemm& p) { return p.policy.rows > 64 && p.depth > 2048; }
+bool is_large_each_way(const Gemm& p) { return p.policy.rows > 64 && p.policy.cols > 64 && p.depth > 8192; }
+bool is_wide_and_deep(const Gemm& p) { return p.policy.rows == 2 && p.policy.cols > 4096 && p.depth > 256; }
+bool is_tall_of_odd_depth(const Gemm& p) { return p.policy.rows > 16'384 && p.policy.cols >= 8 && p.depth > 128; }
 bool is_of_65536_rows(const Gemm& p) { return p.policy.rows > 65'536; }
 // One masked group of more rows than a tile has, and a k of several blocks.
 void one_tall_masked_group(const View& v) {
@@ -152,6 +155,9 @@ constexpr Fault kFaults[] = {
     {"gemm_an_infinite_alpha", "matmul", matmul_is<MXCHECK_DENSE, is_infinite>},
     {"gemm_masked_of_an_infinite_alpha", "matmul", matmul_is<MXCHECK_MASKED, is_infinite>},
     {"gemm_dense_65_rows_at_a_k_beyond_2048", "matmul", matmul_is<MXCHECK_DENSE, is_tall_and_deep>},
+    {"gemm_dense_65_x_65_at_a_k_beyond_8192", "matmul", matmul_is<MXCHECK_DENSE, is_large_each_way>},
+    {"gemm_dense_2_rows_beyond_4096_columns_at_a_k_beyond_256", "matmul", matmul_is<MXCHECK_DENSE, is_wide_and_deep>},
+    {"gemm_dense_beyond_16384_rows_of_8_at_a_k_beyond_128", "matmul", matmul_is<MXCHECK_DENSE, is_tall_of_odd_depth>},
     {"gemm_dense_rows_of_16_bits", "matmul", matmul_is<MXCHECK_DENSE, is_of_65536_rows>},
     {"gemm_masked_k_of_7168", "matmul", matmul_is<MXCHECK_MASKED, is_7168_deep>},
     {"gemm_masked_n_of_2880", "matmul", matmul_is<MXCHECK_MASKED, is_2880_wide>},

@@ -20,7 +20,7 @@ constexpr const char* kBackward =
     "seed=8";
 
 TEST(MoeLaws, every_statement_of_the_module_holds_for_the_reference) {
-  test::expect_module_holds("moe_forward", 13U, test::some_layers(), true);
+  test::expect_module_holds("moe_forward", 14U, test::some_layers(), true);
 }
 
 // Recipes whose scales several tokens share make no promise about one of them.
