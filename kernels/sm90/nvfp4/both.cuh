@@ -21,6 +21,7 @@
 #include "kernels/sm90/nvfp4/shared_codes.cuh"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
+#include "kernels/sm90/nvfp4/turns.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -91,7 +92,7 @@ __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool s
     if (square) {
       choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
     } else {
-      choose_rows(job, at, outer, stored, x, m);
+      choose_rows_in_turn(job, at, outer, stored, x);
     }
     return {};
   }

@@ -26,6 +26,7 @@
 #include "kernels/sm90/nvfp4/nvfp4.h"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
+#include "kernels/sm90/nvfp4/turns.cuh"
 
 namespace mxcheck_kernels::sm90 {
 // The 16 rows of this number of all tiles, and 1024 columns. T: of x; To: of what is quantized, T or the transform's
@@ -55,7 +56,7 @@ __device__ __forceinline__ void quantize_tile(const Nvfp4Job& job, const Nvfp4Wo
       const std::uint32_t amax = largest_of_rows(shared, m.largest_counting());
       return choose_square(job, at, outer, stored, SquareOfWarps{errors}, amax, down == 0, x);
     } else {
-      return choose_rows(job, at, outer, stored, x, m);
+      return choose_rows_in_turn(job, at, outer, stored, x);
     }
   }
   Nvfp4Scale scales[kSquare ? 1 : kRowsOfThread];
