@@ -64,10 +64,10 @@ __device__ __forceinline__ Tried tried(const Nvfp4Job& job, const Block<T>& b, f
 }
 
 // sums: of d d over the n elements.
-__device__ __forceinline__ Choice choice_of(const SixAndFour& s, const Nvfp4Outer& outer, std::uint32_t amax,
-                                            float sum_of_four, float sum_of_six, int n) {
-  if (!s.is_choice()) return Choice::six;
-  if (!s.is_ordinary) return Choice::open;
+__device__ __forceinline__ Stretch choice_of(const SixAndFour& s, const Nvfp4Outer& outer, std::uint32_t amax,
+                                             float sum_of_four, float sum_of_six, int n) {
+  if (!s.is_choice()) return Stretch::six;
+  if (!s.is_ordinary) return Stretch::by_definition;
   const float a = __fmul_rn(__uint_as_float(amax), outer.encode);
   return choice_by_codes(a, error_of_codes(e4m3_value(s.four.byte), sum_of_four),
                          error_of_codes(e4m3_value(s.six.byte), sum_of_six), n);
@@ -116,9 +116,9 @@ __device__ __forceinline__ void choose_rows(const Nvfp4Job& job, const Place& at
     const SixAndFour s = six_and_four(outer, stored, m.amax[r]);
     const Tried six = tried(job, x[r], s.six.factor);
     const Tried four = tried(job, x[r], s.four.factor);
-    const Choice choice = choice_of(s, outer, m.amax[r], four.sum, six.sum, kElements);
-    bool is_four = choice == Choice::four;
-    if (choice == Choice::open) {
+    const Stretch choice = choice_of(s, outer, m.amax[r], four.sum, six.sum, kElements);
+    bool is_four = choice == Stretch::four;
+    if (choice == Stretch::by_definition) {
       is_four =
           sum_by_definition(x[r], s.four, stored, at.count, 0) < sum_by_definition(x[r], s.six, stored, at.count, 0);
     }
@@ -200,10 +200,10 @@ __device__ __forceinline__ void choose_square(const Nvfp4Job& job, const Place& 
     six[r] = tried(job, x[r], s.six.factor), four[r] = tried(job, x[r], s.four.factor);
     sum_of_six = __fadd_rn(sum_of_six, six[r].sum), sum_of_four = __fadd_rn(sum_of_four, four[r].sum);
   }
-  const Choice choice =
+  const Stretch choice =
       choice_of(s, outer, amax, square.sum(sum_of_four), square.sum(sum_of_six), kElements * kElements);
-  bool is_four = choice == Choice::four;
-  const bool open = choice == Choice::open;
+  bool is_four = choice == Stretch::four;
+  const bool open = choice == Stretch::by_definition;
   if (square.any(open)) {
     const float of_four = square_by_definition(square, at, s.four, stored, open, x);
     const float of_six = square_by_definition(square, at, s.six, stored, open, x);

@@ -77,11 +77,10 @@ MXCHECK_EITHER bool codes_may_decide(float amax, float largest, float of_four, f
 }
 
 // a: A in units of g.
-enum class Choice : std::uint8_t { six, four, open };
-MXCHECK_EITHER Choice choice_by_codes(float a, float of_four, float of_six, int n) {
+MXCHECK_EITHER Stretch choice_by_codes(float a, float of_four, float of_six, int n) {
   const float difference = sum_of(of_four, -of_six);
-  if (!(magnitude_of(difference) > distance_of_codes(a, of_four, of_six, n))) return Choice::open;
-  return difference < 0 ? Choice::four : Choice::six;
+  if (!(magnitude_of(difference) > distance_of_codes(a, of_four, of_six, n))) return Stretch::by_definition;
+  return difference < 0 ? Stretch::four : Stretch::six;
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -1,5 +1,6 @@
 // The check of a call that only the device can make, and the row tiles of ragged experts.
 
+#include "kernels/sm90/common/report.cuh"
 #include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 
@@ -46,12 +47,7 @@ __device__ Sums sum_in_warp(Sums mine) {
 __device__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message, std::int64_t index,
                        std::int64_t value) {
   header->status = MXCHECK_INVALID;
-  if (report == nullptr) return;
-  report->status = MXCHECK_INVALID;
-  report->index = index, report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(report->message)) - 1; ++i) report->message[i] = message[i];
-  report->message[i] = '\0';
+  report_invalid(report, message, index, value);
 }
 
 // The count that the scales of a claim must have with these sums.

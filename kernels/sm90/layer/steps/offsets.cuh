@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/sm90/common/report.cuh"
 #include "kernels/sm90/layer/steps/plan.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -14,12 +15,7 @@ inline constexpr unsigned long long kNone = ~0ULL;  // of PlanHeader::first
 __device__ __forceinline__ void refuse(PlanHeader* header, mxcheck_device_report* report, const char* message,
                                        std::int64_t index, std::int64_t value) {
   header->status = MXCHECK_INVALID;
-  if (report == nullptr) return;
-  report->status = MXCHECK_INVALID;
-  report->index = index, report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(report->message)) - 1; ++i) report->message[i] = message[i];
-  report->message[i] = '\0';
+  report_invalid(report, message, index, value);
 }
 
 // Checks that `count` + 1 offsets go from 0 to `end` and do not descend; reports the first that does not. One block.

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/sm90/layer/steps/rows.cuh"
+#include "kernels/sm90/layer/steps/slots.cuh"
 #include "kernels/sm90/moe/few/codes.cuh"
 #include "kernels/sm90/moe/few/multiply.cuh"
 #include "kernels/sm90/moe/few/ring.cuh"
@@ -123,11 +124,10 @@ __device__ __forceinline__ void finish_group(const FewGemmJob& job, const FewIte
 
 // --- down ----
 
-// Columns of O, of all tokens: the sums of aggregate.cu. Rows of four slots are on their way together.
+// Columns of O, of all tokens: the sums of aggregate.cu.
 template <class Shape>
 __device__ __forceinline__ void finish_columns(const AggregateJob& job, const FewUnit& u) {
   constexpr int kLanes = Shape::kColumns / kEach;
-  constexpr int kAhead = 4;
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % kLanes * kEach;
   if (column >= u.columns) return;
@@ -136,26 +136,7 @@ __device__ __forceinline__ void finish_columns(const AggregateJob& job, const Fe
     const std::int64_t begin = __ldg(job.token_offsets + token);
     const std::int64_t end = __ldg(job.token_offsets + token + 1);
     float sum[kEach] = {};
-    for (std::int64_t slot = begin; slot < end; slot += kAhead) {
-      std::int32_t rows[kAhead];
-      float weights[kAhead];
-      uint4 words[kAhead];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        rows[k] = slot + k < end ? __ldg(job.token_rows + slot + k) : -1;
-        if (rows[k] < 0) continue;
-        weights[k] = __ldg(job.weights + rows[k]);
-        words[k] = __ldcg(reinterpret_cast<const uint4*>(job.y + std::int64_t{rows[k]} * job.cols + j));
-      }
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        if (rows[k] < 0) continue;
-        float y[kEach];
-        unpack(words[k], y);
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) sum[i] = __fmaf_rn(weights[k], y[i], sum[i]);
-      }
-    }
+    add_slots<true, true>(job, begin, end, j, sum, [](const uint4* from) { return __ldcg(from); });
     *reinterpret_cast<uint4*>(job.o + token * job.cols + j) = packed(sum);
   }
 }

@@ -64,7 +64,7 @@ struct Comparison {
   double unit = 0;
   int count = 0;
 
-  [[nodiscard]] sm90::Choice choice() const { return sm90::choice_by_codes(a, of_four, of_six, count); }
+  [[nodiscard]] sm90::Stretch choice() const { return sm90::choice_by_codes(a, of_four, of_six, count); }
   // The difference of the differences, of the distance that is allowed.
   [[nodiscard]] double off() const {
     const double by = (double{four} - double{six}) / (unit * unit) - (double{of_four} - double{of_six});
@@ -108,9 +108,9 @@ class ErrorsOfCodes : public ::testing::Test {
     if (!c.ordinary) return;
     ASSERT_TRUE(c.same_codes);
     ASSERT_LT(c.off(), 1) << c.four << " " << c.six << " " << c.of_four << " " << c.of_six;
-    if (c.choice() == sm90::Choice::open) return;
+    if (c.choice() == sm90::Stretch::by_definition) return;
     ++decided;
-    ASSERT_EQ(c.choice() == sm90::Choice::four, c.four < c.six) << std::hexfloat << c.four << " " << c.six;
+    ASSERT_EQ(c.choice() == sm90::Stretch::four, c.four < c.six) << std::hexfloat << c.four << " " << c.six;
   }
 
   // Between two blocks, element by element, a block at which the definition changes its mind; none if it does not.
@@ -207,10 +207,10 @@ TEST_F(ErrorsOfCodes, decide_as_defined_where_a_scale_is_0) {
 }
 
 TEST(ChoiceByCodes, leaves_equal_sums_and_nan_open) {
-  EXPECT_EQ(sm90::choice_by_codes(6, 1, 1, 16), sm90::Choice::open);
-  EXPECT_EQ(sm90::choice_by_codes(6, std::bit_cast<float>(0x7FC00000U), 1, 16), sm90::Choice::open);
-  EXPECT_EQ(sm90::choice_by_codes(6, 1, 2, 16), sm90::Choice::four);
-  EXPECT_EQ(sm90::choice_by_codes(6, 2, 1, 16), sm90::Choice::six);
+  EXPECT_EQ(sm90::choice_by_codes(6, 1, 1, 16), sm90::Stretch::by_definition);
+  EXPECT_EQ(sm90::choice_by_codes(6, std::bit_cast<float>(0x7FC00000U), 1, 16), sm90::Stretch::by_definition);
+  EXPECT_EQ(sm90::choice_by_codes(6, 1, 2, 16), sm90::Stretch::four);
+  EXPECT_EQ(sm90::choice_by_codes(6, 2, 1, 16), sm90::Stretch::six);
 }
 
 }  // namespace
