@@ -89,7 +89,7 @@ constexpr Shape kNaNs[] = {{9, 40, 128, false, kNaN}, {9, 40, 128, true, kNaN}, 
 constexpr Shape kThreeAtOnce[] = {{66, 66, 8320, false, 1}, {2, 4104, 264, false, 1}, {17'160, 8, 136, false, 1}};
 // An epilogue that rounds alpha * sum + C once, which shows where D is FP32, and one that leaves out an alpha of NaN
 // for some sizes: once for each type of D.
-constexpr Shape kEpilogues[] = {{9, 40, 128, true, 1.0F / 3}, {1, 8, 256, true, -0x1.921fb6p-3F},
+constexpr Shape kEpilogues[] = {{9, 40, 128, true, 1.0F / 3}, {20, 24, 256, true, -0x1.921fb6p-3F},
                                 {70, 24, 128, true, 0.7F},    {3, 136, 384, true, 1.0F / 3},
                                 {1, 1, 128, false, kNaN},     {70, 24, 256, true, kNaN},
                                 {3, 136, 384, false, kNaN}};
