@@ -78,14 +78,18 @@ struct CallMemory {
   bool is_small = false;            // ... or a byte less than the library says
 };
 
-// Bytes of a process, from /proc/self/statm.
+// Bytes of a process, from /proc/self/statm, and numbers of what else it may leave taken.
 struct MemoryUse {
   std::int64_t address_space = 0;
   std::int64_t resident = 0;
+  std::int64_t files = 0;  // descriptors
+  std::int64_t threads = 0;
+  std::int64_t children = 0;
 };
-// Memory of a process that repeats a call: after a first tenth, and after each of two stretches of `calls` calls.
+// The use by a process that repeats a call: after a first tenth, and after each of two stretches of `calls` calls.
 struct MemoryOfCalls {
   std::int64_t calls = 0;
+  std::int64_t most_files = 0;  // descriptors that it may have
   MemoryUse begin;
   MemoryUse middle;
   MemoryUse end;

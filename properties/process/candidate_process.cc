@@ -94,6 +94,13 @@ std::vector<Gpu> gpus_in(const std::string& text) {
   return gpus;
 }
 
+// The text of a refusal: none where it is blank.
+std::string message_in(const char* text) {
+  const std::string_view all = text;
+  const bool blank = std::ranges::all_of(all, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  return blank ? "" : printable(text);
+}
+
 }  // namespace
 
 std::string printable(const char* text) {
@@ -480,7 +487,7 @@ Outcome CandidateProcess::run(const Call& call) {
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
   outcome.memory = reply.memory;
-  outcome.message = printable(reply.message);
+  outcome.message = message_in(reply.message);
   if (reply.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
   const InPhase reading(Phase::comparison);
   if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";
@@ -500,7 +507,7 @@ Outcome outcome_of(const SharedCall& shared, const std::byte* base, wire::CallRe
   Outcome outcome;
   outcome.status = result.status;
   result.message[sizeof(result.message) - 1] = '\0';
-  outcome.message = printable(result.message);
+  outcome.message = message_in(result.message);
   if (result.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
   shared.read(base, outcome);
   return outcome;

@@ -278,7 +278,8 @@ std::string SignalHandlers::undo_changes(bool all) const {
   return text;
 }
 
-CallWatch::CallWatch(const SignalHandlers& handlers) : handlers_(handlers), floating_point_(FloatingPoint::now()) {
+CallWatch::CallWatch(const SignalHandlers& handlers, const ProcessState& process)
+    : handlers_(handlers), process_(process), floating_point_(FloatingPoint::now()) {
   pthread_sigmask(SIG_BLOCK, nullptr, &mask_);
 }
 
@@ -295,6 +296,7 @@ std::string CallWatch::undo_changes() const {
     add(text, "changed the signal mask", "; ");
     pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   }
+  add(text, process_.undo_changes(), "; ");
   return text;
 }
 

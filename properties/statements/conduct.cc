@@ -266,6 +266,28 @@ bool grows(std::int64_t begin, std::int64_t middle, std::int64_t end, std::int64
   return middle - begin > limit && end - middle > limit;
 }
 
+struct Resource {
+  std::int64_t MemoryUse::*use;
+  const char* name;
+};
+constexpr Resource kLeft[]{{&MemoryUse::files, "number of open files"},
+                           {&MemoryUse::threads, "number of threads"},
+                           {&MemoryUse::children, "number of children"}};
+// A pool of threads may start a few at any call, and its queues may open files.
+constexpr std::int64_t kFew = 8;
+
+// The resource that the calls left taken, and how much of it in both stretches; else an empty text.
+std::string left_taken(const MemoryOfCalls& m) {
+  for (const Resource& one : kLeft) {
+    const std::int64_t begin = m.begin.*one.use, middle = m.middle.*one.use, end = m.end.*one.use;
+    if (grows(begin, middle, end, kFew))
+      return std::string("the ") + one.name + " grows with every call: by " + std::to_string(end - begin) + " in " +
+             std::to_string(2 * m.calls) + " calls";
+  }
+  if (m.most_files == 0 || m.end.files < m.most_files) return "";
+  return "the number of open files grows to " + std::to_string(m.end.files) + ", all that the process may have";
+}
+
 std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
   const std::unique_ptr<Problem> p = make_problem(c);
   Call call = p->call();
@@ -278,14 +300,16 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
     return std::nullopt;
   }
   const MemoryOfCalls& m = ran.outcome->memory;
+  Finding finding;
+  finding.kind = FindingKind::refused;
+  finding.summary = left_taken(m);
+  if (!finding.summary.empty()) return finding;
   const bool resident =
       grows(m.begin.resident, m.middle.resident, m.end.resident, std::max(kChance, kResidentPerCall * m.calls));
   const bool addresses = grows(m.begin.address_space, m.middle.address_space, m.end.address_space,
                                std::max(kChance, kAddressesPerCall * m.calls));
   if (!resident && !addresses) return std::nullopt;
   const std::int64_t grown = resident ? m.end.resident - m.begin.resident : m.end.address_space - m.begin.address_space;
-  Finding finding;
-  finding.kind = FindingKind::refused;
   finding.summary = std::string(resident ? "memory in use" : "address space") + " grows with every call: by " +
                     std::to_string(grown) + " bytes in " + std::to_string(2 * m.calls) + " calls, " +
                     std::to_string(grown / std::max<std::int64_t>(1, 2 * m.calls)) + " a call";
@@ -341,8 +365,10 @@ std::vector<Statement> conduct_statements() {
       about_all("a_refused_call_changes_nothing_after_it",
                 "a call gives the same bytes before and after each kind of call that must be refused",
                 right_after_a_refusal),
-      about_all("ten_thousand_calls_keep_no_memory",
-                "memory and address space of the process do not grow with the number of calls", keeps_no_memory),
+      about_all(
+          "ten_thousand_calls_keep_no_memory",
+          "memory, address space, open files, threads and children of the process do not grow with the number of calls",
+          keeps_no_memory),
       about_all("the_process_ends_in_order",
                 "after a call, exit() runs what the library registered for the end and returns status 0",
                 ends_in_order),
