@@ -79,14 +79,18 @@ struct CallMemory {
   std::uint8_t past = 0;            // ... or so many bytes past a multiple of 256
 };
 
-// Bytes of a process, from /proc/self/statm.
+// Bytes of a process, from /proc/self/statm, and numbers of what else it may leave taken.
 struct MemoryUse {
   std::int64_t address_space = 0;
   std::int64_t resident = 0;
+  std::int64_t files = 0;  // descriptors
+  std::int64_t threads = 0;
+  std::int64_t children = 0;
 };
-// Memory of a process that repeats a call: after a first tenth, and after each of two stretches of `calls` calls.
+// The use by a process that repeats a call: after a first tenth, and after each of two stretches of `calls` calls.
 struct MemoryOfCalls {
   std::int64_t calls = 0;
+  std::int64_t most_files = 0;  // descriptors that it may have
   MemoryUse begin;
   MemoryUse middle;
   MemoryUse end;
@@ -151,6 +155,14 @@ struct Call {
   // A call of the same answer, where this one's tensors do not say it: it uses memory that an earlier one wrote. For a
   // replay too.
   std::shared_ptr<const Call> answered_as;
+  // Between this call's workspace() and its run(): another call of the operation, and a question to supports(). What
+  // the library answers to them is not looked at.
+  std::shared_ptr<const Call> between;
+  struct Question {
+    Policy policy;
+    Format dtype = Format::fp32;
+  };
+  std::optional<Question> asked;
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {

@@ -104,15 +104,19 @@ class PolicyInPlace {
       const char* text = policy_.texts[i].text;
       std::memcpy(policy_.bytes + policy_.texts[i].offset, &text, sizeof(text));
     }
+    std::memcpy(&given_, &policy_, sizeof(policy_));
   }
   PolicyInPlace(const PolicyInPlace&) = delete;
   PolicyInPlace& operator=(const PolicyInPlace&) = delete;
   [[nodiscard]] const mxcheck_policy* get() const {
     return static_cast<const mxcheck_policy*>(static_cast<const void*>(policy_.bytes));
   }
+  // False: the candidate has written into the struct, or into one of its texts.
+  [[nodiscard]] bool is_as_given() const { return std::memcmp(&policy_, &given_, sizeof(policy_)) == 0; }
 
  private:
   Policy policy_;
+  Policy given_;
 };
 
 }  // namespace mxcheck

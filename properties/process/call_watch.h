@@ -1,13 +1,14 @@
 #pragma once
 // State that a library may not change in the process that calls it: the floating-point environment, the handlers of the
-// signals by which a fault is seen, the signal mask. Looked at before and after a call; a change is put into words and
-// undone, so that each call is blamed for its own.
+// signals by which a fault is seen, the signal mask, and what process_state.h has. Looked at before and after a call; a
+// change is put into words and undone, so that each call is blamed for its own.
 
 #include <array>
 #include <csignal>
 #include <cstdint>
 #include <string>
 
+#include "properties/process/process_state.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -37,14 +38,15 @@ class SignalHandlers {
 
 class CallWatch {
  public:
-  // handlers: those that must be there after the call.
-  explicit CallWatch(const SignalHandlers& handlers);
+  // Handlers and state that must be there after the call; both outlive this.
+  CallWatch(const SignalHandlers& handlers, const ProcessState& process);
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
   [[nodiscard]] std::string undo_changes() const;
 
  private:
   const SignalHandlers& handlers_;
+  const ProcessState& process_;
   FloatingPoint floating_point_;
   sigset_t mask_{};
 };

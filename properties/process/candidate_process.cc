@@ -94,6 +94,13 @@ std::vector<Gpu> gpus_in(const std::string& text) {
   return gpus;
 }
 
+// The text of a refusal: none where it is blank.
+std::string message_in(const char* text) {
+  const std::string_view all = text;
+  const bool blank = std::ranges::all_of(all, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  return blank ? "" : printable(text);
+}
+
 }  // namespace
 
 std::string printable(const char* text) {
@@ -446,17 +453,18 @@ Outcome CandidateProcess::run(const Call& call) {
   if (pid_ < 0) start();
   const InPhase calling(Phase::calls);
   const SharedCall shared(call);
-  std::byte* base = reserve(shared.bytes());
+  std::byte* base = reserve(shared.bytes_with_between());
   wire::Message message = shared.message();
   message.request = wire::Request::run;
   message.operation = operation_index(call.operation);
   message.shared_bytes = shared_bytes_;
   if (call.model) message.request = wire::Request::compare, message.model = *call.model;
   shared.write(base);
+  shared.write_between(base, message);
 
   Outcome outcome;
   wire::Reply reply;
-  const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
+  const std::uint64_t all_bytes = shared.bytes_with_between() + shared.bytes_on_device();
   const bool first = info_.adapted && first_calls_.is_first(call.operation, message, static_shapes_);
   auto limit = first ? std::max(limits_.call, limits_.first_call) : limits_.call;
   limit += std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top
@@ -480,7 +488,7 @@ Outcome CandidateProcess::run(const Call& call) {
   if (reply.conduct[0] != '\0') outcome.conduct = printable(reply.conduct);
   outcome.status = reply.status;
   outcome.memory = reply.memory;
-  outcome.message = printable(reply.message);
+  outcome.message = message_in(reply.message);
   if (reply.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
   const InPhase reading(Phase::comparison);
   if (reply.zones_broken != 0) outcome.out_of_bounds = "before or past an output";
@@ -500,7 +508,7 @@ Outcome outcome_of(const SharedCall& shared, const std::byte* base, wire::CallRe
   Outcome outcome;
   outcome.status = result.status;
   result.message[sizeof(result.message) - 1] = '\0';
-  outcome.message = printable(result.message);
+  outcome.message = message_in(result.message);
   if (result.workspace_broken != 0) outcome.out_of_bounds = "past its workspace";
   shared.read(base, outcome);
   return outcome;

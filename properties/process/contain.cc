@@ -38,7 +38,8 @@ bool all_end(const wire::Reply& r) {
 
 bool can_be(const MemoryUse& use) {
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  return use.address_space >= 0 && use.address_space <= kMost && use.resident >= 0 && use.resident <= kMost;
+  const std::int64_t all[] = {use.address_space, use.resident, use.files, use.threads, use.children};
+  return std::all_of(std::begin(all), std::end(all), [](std::int64_t one) { return one >= 0 && one <= kMost; });
 }
 
 // A product's output, the first after the inputs.

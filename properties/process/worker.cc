@@ -27,6 +27,7 @@
 #include "properties/core/rng.h"
 #include "properties/process/call_watch.h"
 #include "properties/process/confine.h"
+#include "properties/process/process_state.h"
 #include "properties/process/wire.h"
 #include "properties/process/worker_call.h"
 #include "properties/process/worker_cuda.h"
@@ -178,7 +179,7 @@ class Worker {
   void load() {
     const std::set<std::string> before = mapped_files();
     const SignalHandlers handlers = SignalHandlers::now();
-    const CallWatch watch(handlers_);
+    const CallWatch watch(handlers_, process_);
     load_table();
     for (const std::string& path : mapped_files()) {
       if (!loaded_.files && before.count(path) == 0 && !is_of_the_system(path)) files_ += path + "\n";
@@ -188,6 +189,7 @@ class Worker {
     // Handlers of other signals than those by which an access outside of a tensor is seen are the library's own affair.
     at_load_ = handlers.undo_changes(false);
     handlers_ = SignalHandlers::now();
+    if (loaded_.adapted) process_ = ProcessState::now();  // modules that it imports are not the candidate's own
     const std::string more = watch.undo_changes();
     if (!more.empty()) at_load_ += (at_load_.empty() ? "" : "; ") + more;
     if (!at_load_.empty()) at_load_ = "when it was loaded, the library " + at_load_;
@@ -244,23 +246,24 @@ class Worker {
       return;
     }
     const mxcheck_operation& operation = table_->operations[message.operation];
-    const PolicyInPlace in_place(message.policy);
+    PolicyInPlace in_place(message.policy);
     const mxcheck_policy& policy = *in_place.get();
-    if (cuda_ && message.request != wire::Request::supports) {
-      const DeviceCall call{operation, policy, message, memory_.at(0), reply, cuda_text_};
-      return loaded_.adapted ? cuda_->run_adapted(call, loaded_.captures, loaded_.waits) : cuda_->run(call);
-    }
-    const CallWatch watch(handlers_);
+    const CallWatch watch(handlers_, process_);
     if (message.request == wire::Request::supports) {
       reply.status = operation.supports(&policy, DLDataType{message.dtype_code, message.dtype_bits, 1});
+    } else if (cuda_) {
+      const DeviceCall call{operation, policy, message, memory_.at(0), reply, cuda_text_};
+      loaded_.adapted ? cuda_->run_adapted(call, loaded_.captures, loaded_.waits) : cuda_->run(call);
     } else {
       host_.run({operation, policy, message, memory_, reply});
     }
-    if (cuda_) return;
-    if (const std::string changed = watch.undo_changes(); !changed.empty())
-      add_conduct(reply, "the library " + changed);
+    if (!in_place.is_as_given()) add_conduct(reply, "the library wrote into the policy");
+    if (!cuda_) {
+      const std::string changed = watch.undo_changes();
+      if (!changed.empty()) add_conduct(reply, "the library " + changed);
+    }
     if (message.request == wire::Request::supports) {
-      in_supports_ = reply.conduct;  // told with the next call
+      if (reply.conduct[0] != '\0') in_supports_ = reply.conduct;  // told with the next call
     } else {
       if (!at_load_.empty()) add_conduct(reply, at_load_);
       if (!in_supports_.empty()) add_conduct(reply, in_supports_ + ", in supports()");
@@ -313,8 +316,9 @@ class Worker {
   bool lacks_device_ = false;
   std::string files_;  // that loading the library has mapped, or that its source names
   SignalHandlers handlers_ = SignalHandlers::now();
+  ProcessState process_ = ProcessState::now();
   std::string at_load_;      // what the library changed in the process when it was loaded
-  std::string in_supports_;  // and in the last call of supports()
+  std::string in_supports_;  // and in supports() since the last call
   HostWorker host_;
   std::unique_ptr<CudaWorker> cuda_;  // for CUDA candidates
   MessageBuffer cuda_text_;

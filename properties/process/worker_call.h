@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "kernels/candidate.h"
 #include "kernels/candidate_kept_weights.h"
+#include "properties/process/call_watch.h"
 #include "properties/process/wire.h"
 
 namespace mxcheck {
@@ -95,12 +97,19 @@ class PolicyWithMemory {
   alignas(16) unsigned char bytes_[Policy::kMostBytes] = {};
 };
 
+inline void ask_supports(const mxcheck_operation& operation, const wire::Between& between) {
+  if (between.has_question == 0) return;
+  const PolicyInPlace policy(between.question);
+  (void)operation.supports(policy.get(), DLDataType{between.dtype_code, between.dtype_bits, 1});
+}
+
 // Pointers into this: it outlives the call, and neither moves.
 struct CandidateCall {
   // address_of(i): where tensor i of the message (inputs, then outputs) is.
   template <class AddressOf>
   CandidateCall(const wire::Message& message, const mxcheck_policy& policy, MessageBuffer& text, DLDeviceType device,
-                const AddressOf& address_of) {
+                const AddressOf& address_of)
+      : copied_policy_bytes_(message.memory.policy_offset == 0 ? 0 : message.policy.num_bytes) {
     for (int i = 0; i < message.num_inputs + message.num_outputs; ++i) {
       const wire::Tensor& t = message.tensors[i];
       const bool null = t.null_data != 0;
@@ -145,10 +154,62 @@ struct CandidateCall {
   CandidateCall(const CandidateCall&) = delete;
   CandidateCall& operator=(const CandidateCall&) = delete;
 
-  DLTensor tensors[wire::kMaxTensors];
-  std::int64_t shapes[wire::kMaxTensors][wire::kMaxDimensions];
-  std::int64_t strides[wire::kMaxTensors][wire::kMaxDimensions];
+  // The library's answers. A struct of the call that it wrote into is told in the reply: all of them are const.
+  mxcheck_status ask_workspace(const mxcheck_operation& operation, std::uint64_t& bytes, wire::Reply& reply) {
+    const Given given(*this);
+    const mxcheck_status status = operation.workspace(&call, &bytes);
+    given.tell_changes(*this, reply);
+    return status;
+  }
+  mxcheck_status run(const mxcheck_operation& operation, wire::Reply& reply) {
+    const Given given(*this);
+    const mxcheck_status status = operation.run(&call);
+    given.tell_changes(*this, reply);
+    return status;
+  }
+
+  DLTensor tensors[wire::kMaxTensors]{};
+  std::int64_t shapes[wire::kMaxTensors][wire::kMaxDimensions]{};
+  std::int64_t strides[wire::kMaxTensors][wire::kMaxDimensions]{};
   mxcheck_call call{};
+
+ private:
+  // The structs as they are handed over. Bytes are copied, not values: padding is compared too.
+  class Given {
+   public:
+    explicit Given(const CandidateCall& from) {
+      std::memcpy(&call_, &from.call, sizeof(call_));
+      std::memcpy(tensors_, from.tensors, sizeof(tensors_));
+      std::memcpy(shapes_, from.shapes, sizeof(shapes_));
+      std::memcpy(strides_, from.strides, sizeof(strides_));
+      if (call_.policy != nullptr) std::memcpy(policy_, call_.policy, from.copied_policy_bytes_);
+    }
+    void tell_changes(const CandidateCall& is, wire::Reply& reply) const {
+      const auto tell = [&](const std::string& what) { add_conduct(reply, "the library wrote into the " + what); };
+      if (std::memcmp(&is.call, &call_, sizeof(call_)) != 0) tell("struct of the call");
+      if (call_.policy != nullptr && std::memcmp(call_.policy, policy_, is.copied_policy_bytes_) != 0) tell("policy");
+      for (int i = 0; i < call_.num_inputs + call_.num_outputs; ++i) {
+        const auto tell_of = [&](const char* what) {
+          const bool input = i < call_.num_inputs;
+          tell(what + std::string(input ? " of input " : " of output ") +
+               std::to_string(input ? i : i - call_.num_inputs));
+        };
+        if (std::memcmp(&is.tensors[i], &tensors_[i], sizeof(DLTensor)) != 0) tell_of("DLTensor");
+        if (std::memcmp(is.shapes[i], shapes_[i], sizeof(shapes_[i])) != 0) tell_of("shape");
+        if (std::memcmp(is.strides[i], strides_[i], sizeof(strides_[i])) != 0) tell_of("strides");
+      }
+    }
+
+   private:
+    mxcheck_call call_;
+    DLTensor tensors_[wire::kMaxTensors];
+    std::int64_t shapes_[wire::kMaxTensors][wire::kMaxDimensions];
+    std::int64_t strides_[wire::kMaxTensors][wire::kMaxDimensions];
+    unsigned char policy_[Policy::kMostBytes]{};
+  };
+
+  // Of a policy that is a copy with the address of memory (PolicyWithMemory). PolicyInPlace looks at the others.
+  std::size_t copied_policy_bytes_;
 };
 
 }  // namespace mxcheck

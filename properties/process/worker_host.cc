@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "properties/process/call_watch.h"
+#include "properties/process/process_state.h"
 #include "properties/process/worker_call.h"
 
 namespace mxcheck {
@@ -39,21 +40,6 @@ class Guards {
   const SharedMemory& memory_;
   const wire::Message& message_;
 };
-
-// Without an allocation of its own.
-MemoryUse memory_in_use() {
-  MemoryUse use;
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return use;
-  static char buffer[256];
-  std::setvbuf(file, buffer, _IOFBF, sizeof(buffer));
-  long long all = 0, resident = 0;
-  if (std::fscanf(file, "%lld %lld", &all, &resident) == 2) {
-    use.address_space = all * sysconf(_SC_PAGESIZE), use.resident = resident * sysconf(_SC_PAGESIZE);
-  }
-  std::fclose(file);
-  return use;
-}
 
 }  // namespace
 
@@ -145,11 +131,10 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
   PolicyWithMemory policy(c.message, c.policy);
   CandidateCall built(c.message, policy.get(), message_, kDLCPU,
                       [&](int i) { return c.memory.at(c.message.tensors[i].offset + displaced); });
-  mxcheck_call& call = built.call;
   std::uint64_t bytes = 0;
   message_.clear();
-  if (c.message.memory.policy_offset != 0 && !prepare_memory(c, call, policy)) return;
-  if (c.operation.workspace != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+  if (c.message.memory.policy_offset != 0 && !prepare_memory(c, built, policy)) return;
+  if (c.operation.workspace != nullptr) c.reply.status = built.ask_workspace(c.operation, bytes, c.reply);
   if (c.reply.status == MXCHECK_OK) {
     if (!workspace_.prepare(bytes, c.message.workspace)) {
       return CandidateCall::refuse_for_want_of_memory(c.reply, "workspace");
@@ -157,9 +142,10 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
     if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
       return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
     }
+    if (c.message.between != 0) interrupt(c);
     const Guards guards(c.memory, c.message);
-    c.reply.status = c.operation.run(&call);
-    if (c.message.repeat != 0) repeat(c, call);
+    c.reply.status = built.run(c.operation, c.reply);
+    if (c.message.repeat != 0) repeat(c, built.call);
   }
   if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
   c.reply.workspace_broken = workspace_.broken() ? 1 : 0;
@@ -168,12 +154,25 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
   workspace_.end_call();
 }
 
-bool HostWorker::prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWithMemory& policy) {
+void HostWorker::interrupt(const HostCall& c) {
+  wire::Between between;
+  std::memcpy(&between, c.memory.at(c.message.between), sizeof(between));
+  if (between.has_call != 0) {
+    if (other_ == nullptr) other_ = std::make_unique<HostWorker>();
+    const PolicyInPlace policy(between.call.policy);
+    wire::Reply reply;
+    other_->run_one({c.operation, *policy.get(), between.call, c.memory, reply}, between.displaced);
+  }
+  ask_supports(c.operation, between);
+}
+
+bool HostWorker::prepare_memory(const HostCall& c, CandidateCall& built, PolicyWithMemory& policy) {
   const CallMemory& memory = c.message.memory;
   const mxcheck_kept_weights asked = policy.kept();
   std::uint64_t bytes = 0;
   policy.ask();
-  if (c.operation.workspace != nullptr && call.policy != nullptr) c.reply.status = c.operation.workspace(&call, &bytes);
+  if (c.operation.workspace != nullptr && built.call.policy != nullptr)
+    c.reply.status = built.ask_workspace(c.operation, bytes, c.reply);
   policy.restore(asked);
   if (const char* problem = message_.take(c.reply); problem != nullptr) add_conduct(c.reply, problem);
   if (c.reply.status != MXCHECK_OK) return false;
@@ -189,7 +188,7 @@ bool HostWorker::prepare_memory(const HostCall& c, mxcheck_call& call, PolicyWit
 }
 
 // A tenth of the calls until the library has what it keeps for good, then two stretches of equal length, for which the
-// memory in use is told: what grows in both grows with the calls. Slow calls are fewer: a stretch has 2 s.
+// use of resources is told: what grows in both grows with the calls. Slow calls are fewer: a stretch has 2 s.
 void HostWorker::repeat(const HostCall& c, mxcheck_call& call) {
   using Clock = std::chrono::steady_clock;
   const auto calls = [&](std::uint32_t most, std::chrono::seconds limit) {
@@ -203,13 +202,15 @@ void HostWorker::repeat(const HostCall& c, mxcheck_call& call) {
     }
     return done;
   };
-  (void)memory_in_use();  // the first look takes memory itself
+  const ResourceWatch watch;
+  (void)watch.now();  // the first look takes memory itself
+  c.reply.memory.most_files = most_open_files();
   (void)calls(c.message.repeat / 10, std::chrono::seconds(2));
-  c.reply.memory.begin = memory_in_use();
+  c.reply.memory.begin = watch.now();
   c.reply.memory.calls = calls((c.message.repeat - c.message.repeat / 10) / 2, std::chrono::seconds(2));
-  c.reply.memory.middle = memory_in_use();
+  c.reply.memory.middle = watch.now();
   (void)calls(static_cast<std::uint32_t>(c.reply.memory.calls), std::chrono::seconds(6));
-  c.reply.memory.end = memory_in_use();
+  c.reply.memory.end = watch.now();
 }
 
 }  // namespace mxcheck

@@ -64,7 +64,7 @@ bool Lane::prepare(const DeviceCall& c) {
   policy.set(c.message.memory, reinterpret_cast<void*>(memory_ + kWorkerZone), memory_bytes_);
   CandidateCall call(c.message, policy.get(), c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
   c.text.clear();
-  c.reply.status = c.operation.workspace(&call.call, &workspace_bytes_);
+  c.reply.status = call.ask_workspace(c.operation, workspace_bytes_, c.reply);
   take_message(c);
   if (c.reply.status != MXCHECK_OK) return false;
   if (workspace_bytes_ == 0) return true;
@@ -91,7 +91,7 @@ bool Lane::prepare_memory(const DeviceCall& c) {
   policy.ask();
   CandidateCall call(c.message, policy.get(), c.text, kDLCUDA, [&](int i) { return address_of(c, i); });
   c.text.clear();
-  c.reply.status = c.operation.workspace(&call.call, &memory_bytes_);
+  c.reply.status = call.ask_workspace(c.operation, memory_bytes_, c.reply);
   take_message(c);
   if (c.reply.status != MXCHECK_OK) return false;
   memory_bytes_ = PolicyWithMemory::room(c.message.memory, memory_bytes_);
@@ -144,7 +144,7 @@ void Lane::run(const DeviceCall& c, CudaHandle stream) {
   if (!call.set_workspace(c.message, reinterpret_cast<void*>(workspace_ + kWorkerZone), workspace_bytes_)) {
     return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
   }
-  c.reply.status = c.operation.run(&call.call);
+  c.reply.status = call.run(c.operation, c.reply);
   take_message(c);
 }
 

@@ -110,7 +110,8 @@ TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_out_of_bounds
 
 TEST(CallWatch, what_has_not_changed_is_not_told) {
   const SignalHandlers handlers = SignalHandlers::now();
-  const CallWatch watch(handlers);
+  const ProcessState process = ProcessState::now();
+  const CallWatch watch(handlers, process);
   std::feraiseexcept(FE_INEXACT | FE_OVERFLOW);  // raised, not trapped: any sum of floats does it
   EXPECT_EQ(watch.undo_changes(), "");
   std::feclearexcept(FE_ALL_EXCEPT);
@@ -118,7 +119,8 @@ TEST(CallWatch, what_has_not_changed_is_not_told) {
 
 TEST(CallWatch, a_change_is_told_once_and_undone) {
   const SignalHandlers handlers = SignalHandlers::now();
-  const CallWatch watch(handlers);
+  const ProcessState process = ProcessState::now();
+  const CallWatch watch(handlers, process);
   std::fesetround(FE_UPWARD);
   struct sigaction action {};
   action.sa_handler = [](int) {};

@@ -87,5 +87,46 @@ TEST(MessageBuffer, one_byte_outside_or_a_missing_end_is_told) {
   EXPECT_EQ(text.size(), 511U);
 }
 
+// The conduct that the reply has after a library's run() did this with its call.
+std::string told_of(mxcheck_status (*run)(const mxcheck_call*), std::uint32_t policy_offset = 0) {
+  wire::Message message;
+  message.num_inputs = 1, message.num_outputs = 1;
+  message.tensors[0].ndim = message.tensors[1].ndim = 2, message.tensors[1].has_strides = 1;
+  message.policy = pack(mxcheck_policy{});
+  message.memory.policy_offset = policy_offset;
+  PolicyInPlace policy(message.policy);
+  MessageBuffer text;
+  std::array<std::byte, 4096> memory{};
+  CandidateCall built(message, *policy.get(), text, kDLCPU, [&](int) { return memory.data(); });
+  mxcheck_operation operation{};
+  operation.run = run;
+  wire::Reply reply;
+  EXPECT_EQ(built.run(operation, reply), MXCHECK_OK);
+  if (policy_offset == 0 && !policy.is_as_given()) add_conduct(reply, "policy");
+  return reply.conduct;
+}
+
+template <class T>
+T& writable(const T& given) {
+  return const_cast<T&>(given);
+}
+
+TEST(CandidateCall, a_write_into_a_struct_is_told_by_its_name) {
+  EXPECT_EQ(told_of([](const mxcheck_call*) { return MXCHECK_OK; }), "");
+  const auto the_call = [](const mxcheck_call* c) { return writable(*c).num_inputs = 0, MXCHECK_OK; };
+  EXPECT_EQ(told_of(the_call), "the library wrote into the struct of the call");
+  const auto a_tensor = [](const mxcheck_call* c) { return writable(c->outputs[0]).ndim = 1, MXCHECK_OK; };
+  EXPECT_EQ(told_of(a_tensor), "the library wrote into the DLTensor of output 0");
+  const auto a_shape = [](const mxcheck_call* c) { return c->inputs[0].shape[1] += 1, MXCHECK_OK; };
+  EXPECT_EQ(told_of(a_shape), "the library wrote into the shape of input 0");
+  const auto a_stride = [](const mxcheck_call* c) { return c->outputs[0].strides[0] += 1, MXCHECK_OK; };
+  EXPECT_EQ(told_of(a_stride), "the library wrote into the strides of output 0");
+  const auto the_policy = [](const mxcheck_call* c) { return writable(*c->policy).cols += 1, MXCHECK_OK; };
+  EXPECT_EQ(told_of(the_policy), "policy");
+  EXPECT_EQ(told_of(the_policy, 8), "the library wrote into the policy");
+  const auto a_text = [](const mxcheck_call* c) { return *const_cast<char*>(c->policy->recipe) = 'a', MXCHECK_OK; };
+  EXPECT_EQ(told_of(a_text), "policy");
+}
+
 }  // namespace
 }  // namespace mxcheck

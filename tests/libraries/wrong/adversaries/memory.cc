@@ -88,6 +88,42 @@ mxcheck_status keeps_a_mapping_a_call(const mxcheck_call* call) {
   return honest::run(call);
 }
 
+// The structs of a call are const, and a caller may use them again.
+template <class T>
+T& writable(const T& given) {
+  return const_cast<T&>(given);
+}
+
+mxcheck_status writes_into_the_policy(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status == MXCHECK_OK) writable(*call->policy).threads = 1 + call->policy->threads;
+  return status;
+}
+
+mxcheck_status writes_into_the_call(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status == MXCHECK_OK) writable(*call).workspace_bytes = 1;
+  return status;
+}
+
+// Moves the offset into the pointer, as code does that knows none.
+mxcheck_status writes_into_a_tensor(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status != MXCHECK_OK) return status;
+  DLTensor& x = writable(call->inputs[0]);
+  x.data = static_cast<char*>(x.data) + x.byte_offset, x.byte_offset = 0;
+  return status;
+}
+
+// Of a refused call alone.
+mxcheck_status writes_into_a_shape(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  const bool has_shape = status == MXCHECK_INVALID && right::has_fields(call) && call->outputs != nullptr &&
+                         call->num_outputs > 0 && call->outputs[0].shape != nullptr;
+  if (has_shape) call->outputs[0].shape[0] = 0;
+  return status;
+}
+
 mxcheck_status takes_all_memory(const mxcheck_call*) {
   for (;;) {
     void* const taken = std::malloc(1 << 20);
@@ -107,6 +143,10 @@ std::span<const Adversary> memory_adversaries() {
       {"zeroes_its_input", zeroes_its_input},
       {.name = "takes_its_workspace_for_cleared", .run = takes_its_workspace_for_cleared, .workspace = two_bytes},
       {"writes_after_return", writes_after_return},
+      {"writes_into_the_policy", writes_into_the_policy},
+      {"writes_into_the_call", writes_into_the_call},
+      {"writes_into_a_tensor", writes_into_a_tensor},
+      {"writes_into_a_shape", writes_into_a_shape},
       {"takes_all_memory", takes_all_memory},
       {"keeps_64_bytes_a_call", keeps_64_bytes_a_call},
       {"keeps_a_mapping_a_call", keeps_a_mapping_a_call},

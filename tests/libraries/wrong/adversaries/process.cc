@@ -5,17 +5,20 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <clocale>
 #include <csignal>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "tests/libraries/wrong/adversaries/adversary.h"
 
@@ -177,6 +180,51 @@ mxcheck_status answers_three_bytes_more(const mxcheck_call* call) {
   return honest::run(call);
 }
 
+mxcheck_status changes_the_folder(const mxcheck_call* call) {
+  [[maybe_unused]] const int done = chdir("/");
+  return honest::run(call);
+}
+
+mxcheck_status changes_a_limit(const mxcheck_call* call) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur -= 1;
+  setrlimit(RLIMIT_NOFILE, &files);
+  return honest::run(call);
+}
+
+void sets_the_umask_when_loaded() { umask(umask(0) ^ S_IROTH); }
+
+void sets_the_locale_when_loaded() { std::setlocale(LC_ALL, "C.UTF-8"); }
+
+// What a call starts and leaves, one in 64: less memory than the limit of that.
+bool is_every_64th() {
+  static int calls = 0;
+  return ++calls % 64 == 0;
+}
+
+mxcheck_status leaves_files_open(const mxcheck_call* call) {
+  if (is_every_64th()) [[maybe_unused]]
+    const int kept = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return honest::run(call);
+}
+
+mxcheck_status leaves_threads(const mxcheck_call* call) {
+  if (is_every_64th()) std::thread([] { pause(); }).detach();
+  return honest::run(call);
+}
+
+mxcheck_status leaves_children(const mxcheck_call* call) {
+  if (is_every_64th() && fork() == 0) _exit(0);
+  return honest::run(call);
+}
+
+mxcheck_status refuses_with_blanks(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status != MXCHECK_OK && right::has_fields(call)) std::snprintf(call->message, call->message_bytes, " \n");
+  return status;
+}
+
 // More than a reply, and no text in it has an end; before the gate has asked anything.
 void answers_when_loaded() { answer_with(20'000, 0x01); }
 
@@ -227,6 +275,14 @@ std::span<const Adversary> process_adversaries() {
                                     {"leaves_a_daemon", leaves_a_daemon},
                                     {"message_past_its_buffer", message_past_its_buffer},
                                     {"message_without_an_end", message_without_an_end},
+                                    {"changes_the_folder", changes_the_folder},
+                                    {"changes_a_limit", changes_a_limit},
+                                    {.name = "sets_the_umask_when_loaded", .when_loaded = sets_the_umask_when_loaded},
+                                    {.name = "sets_the_locale_when_loaded", .when_loaded = sets_the_locale_when_loaded},
+                                    {"leaves_files_open", leaves_files_open},
+                                    {"leaves_threads", leaves_threads},
+                                    {"leaves_children", leaves_children},
+                                    {"refuses_with_blanks", refuses_with_blanks},
                                     {"stops_the_gate", stops_the_gate},
                                     {"spoils_the_shared_memory", spoils_the_shared_memory},
                                     {"answers_with_garbage", answers_with_garbage},
