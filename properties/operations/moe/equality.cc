@@ -135,10 +135,12 @@ std::vector<LayerShape> wide_shapes() {
   return {
       {257, 128, 128, {127, 0}, 1},   {257, 128, 128, {256, 0}, 1},
       {128, 128, 128, {128, 128}, 2}, {257, 128, 128, {63, 65, 127}, 1},
-      {4097, 128, 128, {3, 0}, 1},    {4095, 128, 128, {1, 2}, 2},
-      {4, 1536, 128, {3}, 1},         {4, 4096, 128, {1, 2}, 1},
-      {4, 6144, 128, {3}, 1},         {4, 128, 768, {3}, 1},
-      {4, 128, 1408, {1, 2}, 1},      {4, 128, 1536, {3}, 1},
+      {257, 128, 128, {256, 1}, 1},   {4097, 128, 128, {3, 0}, 1},
+      {4095, 128, 128, {1, 2}, 2},    {4, 384, 128, {3}, 1},
+      {4, 768, 128, {1, 2}, 1},       {4, 1536, 128, {3}, 1},
+      {4, 4096, 128, {1, 2}, 1},      {4, 6144, 128, {3}, 1},
+      {4, 128, 768, {3}, 1},          {4, 128, 1408, {1, 2}, 1},
+      {4, 128, 1536, {3}, 1},
   };
 }
 
@@ -149,7 +151,10 @@ std::vector<LayerShape> narrow_shapes() {
   return {
       {4097, 16, 8, {95, 96, 97, 191, 192, 193, 255, 256, 257, 383, 384, 385}, 1},
       {4095, 16, 8, {511, 512, 513, 1023, 1024, 1025, 0}, 2},
-      {192, 16, 8, even_sizes(127, 1000, 1), 32},
+      {48, 16, 8, even_sizes(31, 90), 2},
+      {191, 16, 8, even_sizes(63, 380), 2},
+      {192, 16, 8, even_sizes(127, 1024, 1), 32},
+      {255, 16, 8, even_sizes(128, 500), 6},
       {193, 16, 8, even_sizes(160, 386), 2},
       {96, 16, 8, even_sizes(257, 900), 33},
       {257, 16, 8, even_sizes(255, 2056), 8},
@@ -160,10 +165,17 @@ std::vector<LayerShape> narrow_shapes() {
       {63, 16, 8, even_sizes(513, 1008), 16},
       {150, 1024, 16, {130, 3}, 1},
       {150, 16, 1024, {3, 130}, 1},
+      {4, 120, 24, {3}, 1},
+      {4, 136, 192, {1, 2}, 1},
+      {4, 264, 120, {3}, 1},
+      {4, 320, 136, {1, 2}, 1},
       {4, 2880, 16, {1, 2}, 1},
       {4, 5120, 16, {3}, 1},
       {4, 8192, 16, {1, 2}, 1},
+      {4, 16, 264, {3}, 1},
+      {4, 16, 320, {1, 2}, 1},
       {4, 16, 2880, {3}, 1},
+      {4, 16, 7168, {1, 2}, 1},
       {4, 16, 8192, {1, 2}, 1},
       {4, 16, 14336, {3}, 1},
       {4, 16, 16384, {3}, 1},
@@ -188,9 +200,11 @@ std::vector<Case> of_single_sizes(std::span<const Variant> variants) {
   };
   deal(variants, wide_shapes());
   deal(of_any_width, narrow_shapes());
-  // The first layer at the first step under a seed of 0, and the ends of the three numbers.
+  // The first layer at the first step under a seed of 0, and the ends of the three numbers: once for each recipe.
+  std::string_view last;
   for (const Variant& v : variants) {
-    if (!is_stochastic(layer_recipe_of(v)) || moe_of(v).gate_up != MXCHECK_HALVES) continue;
+    const bool is_next = moe_of(v).recipe != std::exchange(last, moe_of(v).recipe);
+    if (!is_next || !is_stochastic(layer_recipe_of(v))) continue;
     for (const int zero : {5, 6, 7}) {
       cases.push_back(moe_corner(v, 9, 128, 128, {5, 4}, 1, Data::normal, 41 + cases.size()));
       moe_case(cases.back()).zero = zero;
