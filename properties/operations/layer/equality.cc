@@ -1,6 +1,7 @@
 // The candidate's bytes are the reference's bytes.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -31,6 +32,10 @@ namespace {
 // variant of each kind is enough to show an index that wraps.
 constexpr std::int64_t kBeyondAMillion = 1030;
 constexpr std::int64_t kBeyond16Bits = 66'001;  // rows, for an index of rows
+
+// Rows and columns that other cases meet by chance: those of models, and those beside powers of two.
+constexpr std::array<std::pair<std::int64_t, std::int64_t>, 8> kSingleSizes{
+    {{1025, 3}, {4097, 3}, {8192, 2}, {3, 192}, {3, 320}, {3, 384}, {2, 5120}, {2, 7168}}};
 
 // Corner cases. Most of a thousand variants differ by recipe, format and block alone: in quick only usual ones get all.
 std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
@@ -64,15 +69,29 @@ std::vector<Case> swiglu_corners(const Variant& v, Suite suite) {
     }
   }
   const bool columns_alone = layer_of(v).outputs == MXCHECK_COLUMNS_CODED && is_usual(v);
-  if (layer_of(v).gate_up == MXCHECK_HALVES && !has_coded_h(v) && (!writes_codes(v) || columns_alone)) {
+  const bool has_large =
+      layer_of(v).gate_up == MXCHECK_HALVES && !has_coded_h(v) && (!writes_codes(v) || columns_alone);
+  if (has_large) {
     add(kBeyondAMillion, 1024, Data::normal);
     add(kBeyond16Bits, 3, Data::normal);
   }
-  if (suite == Suite::quick) return cases;
-  add(257, 300, Data::boundaries, {0, 0, 127, 128, 256, 257});
-  add(33, 768, Data::real);
+  if (suite != Suite::quick) {
+    add(257, 300, Data::boundaries, {0, 0, 127, 128, 256, 257});
+    add(33, 768, Data::real);
+  }
+  if (!has_large) return cases;
+  for (const auto& [rows, cols] : kSingleSizes) add(rows, cols, Data::normal);
+  for (const std::vector<std::int64_t>& experts : {std::vector<std::int64_t>{0, 128, 256}, {0, 129, 130}})
+    add(experts.back(), 9, Data::normal, experts);
+  std::vector<std::int64_t> many{0};  // of 0 to 2 rows
+  for (std::int64_t e = 0; e < 160; ++e) many.push_back(many.back() + e % 3);
+  add(many.back(), 5, Data::normal, many);
   return cases;
 }
+
+// Under this seed the first tokens have as many slots as there may be.
+constexpr std::uint64_t kSeedOfMostSlots = 18;
+constexpr std::int64_t kTokensWithMostSlots = 5;
 
 std::vector<Case> aggregate_corners(const Variant& v, Suite suite) {
   std::vector<Case> cases;
@@ -93,9 +112,17 @@ std::vector<Case> aggregate_corners(const Variant& v, Suite suite) {
   }
   add(9, 300, Data::boundaries, 500, 64, 50);
   if (layer_of(v).weighted) add(300, 1024, Data::normal, kBeyondAMillion, 8, 10);
-  if (suite == Suite::quick) return cases;
-  add(1031, 768, Data::normal, 8248, 8, 0);
-  add(300, 129, Data::boundaries, 700, 200, 5);
+  if (suite != Suite::quick) {
+    add(1031, 768, Data::normal, 8248, 8, 0);
+    add(300, 129, Data::boundaries, 700, 200, 5);
+  }
+  // Single sizes, which others meet by chance: of tokens, and of models whose tokens have as many slots each.
+  for (const std::int64_t tokens : {65, 257, 512, 1025, 2048, 4097, 8192}) add(tokens, 3, Data::normal, 100, 2, 0);
+  for (const auto& [cols, slots] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+           {7168, 8}, {4096, 8}, {128, 2}, {768, 4}, {64, 10}, {64, 16}, {33, 256}}) {
+    add(kTokensWithMostSlots, cols, Data::normal, slots * kTokensWithMostSlots, slots, 0);
+    cases.back().seed = kSeedOfMostSlots;
+  }
   return cases;
 }
 
@@ -116,6 +143,12 @@ std::vector<Case> transposed_corners(const Variant& v, Suite suite) {
   cases.push_back(gathered);
   if (own.recipe == "rceil" && own.format == Format::e4m3 && block == 32)
     cases.push_back(blocks_corner(v, kBeyondAMillion, 1024, Data::normal, 3));
+  if (own.recipe == "rceil" && own.format == Format::e4m3) {  // single sizes, which others meet by chance
+    for (const auto& [rows, cols] : std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+             {191, 257}, {3, 320}, {1025, 5}, {4097, 3}, {256, 33}})
+      cases.push_back(blocks_corner(v, rows, cols, Data::normal, 4));
+    cases.back().experts = {0, 128, 256};
+  }
   for (Case& c : cases) blocks_case(c).pad = 0;
   return cases;
 }

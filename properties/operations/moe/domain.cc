@@ -238,8 +238,9 @@ void check_moe(const Case& c) {
   require(own.k >= 0 && (c.rows == 0 || own.k <= kMostRows / c.rows), "k is 0 or more, and slots at most 2^30");
   require(own.k == 0 || moe_routed(c) <= own.k * c.rows, "k slots of each token are as many as there are rows");
   require(own.drops >= 0 && own.drops <= 100, "drops is a percentage");
-  require(own.zero >= 0 && own.zero <= 4,
-          "zero is 1 for the seed, 2 for the step, 3 for the layer, 4 for small numbers, or 0");
+  require(own.zero >= 0 && own.zero <= 7,
+          "zero is 1 for the seed, 2 for the step, 3 for the layer, 4 for small numbers, 5 for all three, 6 for the "
+          "largest, 7 for lower halves, or 0");
   require(own.k == 0 || own.drops == 0, "with k the slots that no row fills are the dropped ones");
 }
 

@@ -57,21 +57,22 @@ std::vector<Case> layer_corners(const Variant& v, Suite suite) {
 constexpr std::int64_t kManyTokens = 65600;
 const std::vector<std::int64_t> kManyRows{3, 65560, 0, 129};
 
+bool has_bf16_gemms(const Variant& v) {
+  return layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
+}
+
 // Narrow ones take the reference half a second, and every run meets one of each recipe but those in blocks of 128,
 // which are met in the full suite, or where a library has no others, by its first. So are those that a library has
 // which takes multiples of 128 alone: 10 G products.
 std::vector<Case> beyond_16_bits(std::span<const Variant> variants, Suite suite) {
   std::vector<Case> cases;
   std::vector<std::string> recipes;
-  const auto has_fast = [](const Variant& v) {
-    return layer_recipe_of(v).gemm(LayerGemm::up).contract.starts_with("sm90_bf16");
-  };
   for (const Variant& v : variants) {
     const std::string& recipe = moe_of(v).recipe;
     const bool is_first = std::find(recipes.begin(), recipes.end(), recipe) == recipes.end();
     if (is_first) recipes.push_back(recipe);
     const bool is_quick =
-        is_first && (has_fast(v) || (recipes.size() == 1 && std::ranges::none_of(variants, has_fast)));
+        is_first && (has_bf16_gemms(v) || (recipes.size() == 1 && std::ranges::none_of(variants, has_bf16_gemms)));
     if (is_quick || suite != Suite::quick)
       cases.push_back(moe_corner(v, kManyTokens, 16, 8, kManyRows, 2, Data::normal, 21));
     if (is_first && suite != Suite::quick)
@@ -110,6 +111,97 @@ std::vector<Case> of_production(std::span<const Variant> variants, Suite) {
   return cases;
 }
 
+// --- single sizes
+//
+// Numbers of tokens, rows, experts, slots and columns in which a kernel is compiled or has a limit, and which cases of
+// other sizes meet by chance. Each is one small case, of the next variant in turn: there it is the size that matters.
+
+struct LayerShape {
+  std::int64_t tokens, cols, inner;
+  std::vector<std::int64_t> sizes;
+  std::int64_t k;
+};
+
+// So many rows, one more for the first experts where they are no multiple, and `behind` experts without.
+std::vector<std::int64_t> even_sizes(std::int64_t experts, std::int64_t rows, std::int64_t behind = 0) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(experts - behind), rows / (experts - behind));
+  for (std::int64_t e = 0; e < rows % (experts - behind); ++e) ++sizes[static_cast<std::size_t>(e)];
+  sizes.resize(static_cast<std::size_t>(experts), 0);
+  return sizes;
+}
+
+// Of GEMMs whose tiles are 64, 96, 128, 192 or 256 rows: an expert's last tile is whole, or has a row more or less.
+std::vector<LayerShape> wide_shapes() {
+  return {
+      {257, 128, 128, {127, 0}, 1},   {257, 128, 128, {256, 0}, 1},
+      {128, 128, 128, {128, 128}, 2}, {257, 128, 128, {63, 65, 127}, 1},
+      {4, 384, 128, {3}, 1},          {4, 4096, 128, {3}, 1},
+      {4, 128, 1408, {3}, 1},
+  };
+}
+
+// Of kernels that count, gather and add up, whatever the width, and of widths of models.
+std::vector<LayerShape> narrow_shapes() {
+  std::vector<std::int64_t> crowded = even_sizes(384, 600, 1);
+  crowded[7] = 129;
+  return {
+      {4097, 8, 8, {95, 96, 97, 191, 192, 193, 255, 256, 257, 383, 384, 385}, 1},
+      {4095, 8, 8, {511, 512, 513, 1023, 1024, 1025, 0}, 2},
+      {48, 8, 8, even_sizes(31, 90), 2},
+      {191, 8, 8, even_sizes(63, 380), 2},
+      {192, 8, 8, even_sizes(127, 1024, 1), 32},
+      {513, 8, 8, even_sizes(128, 500), 6},
+      {193, 8, 8, even_sizes(160, 386), 2},
+      {257, 8, 8, even_sizes(255, 2056), 8},
+      {511, 8, 8, even_sizes(383, 300, 83), 6},
+      {512, 8, 8, std::move(crowded), 8},
+      {1025, 8, 8, even_sizes(512, 1100), 10},
+      {63, 8, 8, even_sizes(513, 1008), 16},
+      {4, 120, 24, {3}, 1},
+      {4, 136, 192, {1, 2}, 1},
+      {4, 2880, 8, {1, 2}, 1},
+      {4, 5120, 8, {3}, 1},
+      {4, 6144, 8, {3}, 1},
+      {4, 8192, 8, {1, 2}, 1},
+      {4, 8, 264, {3}, 1},
+      {4, 8, 320, {1, 2}, 1},
+      {4, 8, 2880, {3}, 1},
+      {4, 8, 8192, {1, 2}, 1},
+      {4, 8, 16384, {3}, 1},
+  };
+}
+
+std::vector<Case> of_single_sizes(std::span<const Variant> variants) {
+  std::vector<Case> cases;
+  if (variants.empty()) return cases;
+  // Of recipes with BF16 GEMMs where there are some: a library may take others in multiples of 128 alone.
+  std::vector<Variant> of_any_width;
+  for (const Variant& v : variants) {
+    if (has_bf16_gemms(v)) of_any_width.push_back(v);
+  }
+  if (of_any_width.empty()) of_any_width.assign(variants.begin(), variants.end());
+  const auto deal = [&](std::span<const Variant> to, const std::vector<LayerShape>& shapes) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const LayerShape& s = shapes[i];
+      cases.push_back(
+          moe_corner(to[i % to.size()], s.tokens, s.cols, s.inner, s.sizes, s.k, Data::normal, 41 + cases.size()));
+    }
+  };
+  deal(variants, wide_shapes());
+  deal(of_any_width, narrow_shapes());
+  // The first layer at the first step under a seed of 0, and the ends of the three numbers: once for each recipe.
+  std::string_view last;
+  for (const Variant& v : variants) {
+    const bool is_next = moe_of(v).recipe != std::exchange(last, moe_of(v).recipe);
+    if (!is_next || !is_stochastic(layer_recipe_of(v))) continue;
+    for (const int zero : {5, 6, 7}) {
+      cases.push_back(moe_corner(v, 9, 128, 128, {5, 4}, 1, Data::normal, 41 + cases.size()));
+      moe_case(cases.back()).zero = zero;
+    }
+  }
+  return cases;
+}
+
 Statement layer_equality(std::string_view name, std::string_view operation, std::string_view sentence) {
   Statement s;
   s.name = name, s.sentence = sentence, s.source = "docs/layer.md; kernels/candidate_moe.h";
@@ -124,6 +216,7 @@ Statement layer_equality(std::string_view name, std::string_view operation, std:
   s.shared_corners = [](std::span<const Variant> variants, Suite suite) {
     std::vector<Case> cases = beyond_16_bits(variants, suite);
     std::ranges::move(of_production(variants, suite), std::back_inserter(cases));
+    std::ranges::move(of_single_sizes(variants), std::back_inserter(cases));
     return cases;
   };
   s.covers_pairs = true;

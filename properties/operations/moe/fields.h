@@ -2,14 +2,15 @@
 // The fields of whole layers, "moe_forward" and "moe_backward" (kernels/candidate_moe.h):
 //
 //   op=moe_backward recipe=mxfp8 gate_up=halves rows=20 cols=64 inner=32 k=2 experts=0,13,13,32 data=normal seed=7
-//   optional: drops=10, with k=0; zero=1, 2, 3
+//   optional: drops=10, with k=0; zero=1 to 7
 //
 // Rows and cols are tokens and d; experts are offsets of the routed rows of each expert, so that a case says which
 // experts have none, one or 129. k: slots of each token, those that no row fills are dropped routes, in any order, as
 // token choice with a capacity has them. k=0: each expert draws its tokens by itself, so that a token has any number of
 // slots, experts ascending, as after token rounding; drops is the percentage of the tokens that have one dropped slot
-// more. zero: the seed, the step or the layer of the policy is 0; 4: they are as small as a run of training's;
-// otherwise all three are of the case's seed.
+// more. zero: the seed, the step or the layer of the policy is 0; 4: they are as small as a run of training's; 5: all
+// three are 0; 6: the largest, of a step without an upper half; 7: the lower halves of seed and step are 0, and the
+// layer is 1; otherwise all three are of the case's seed.
 //
 // weights=kept, after gate_up: a variant of libraries that keep weights (kernels/candidate_kept_weights.h). A call of
 // it keeps them in memory that no call before has written.

@@ -125,8 +125,10 @@ Policy MoeOperation::policy(const Case& c) const {
   p.gate_up = moe_of(c.variant).gate_up;
   const LayerRandom random = random_of(c);
   p.seed = random.seed, p.step = random.step, p.layer = random.layer;
-  // Words take the step modulo 2^32; a step that is 0 stays, and so does one of a usual number.
-  if (random.step != 0 && moe_case(c).zero != 4) p.step |= random_word(random.seed, random.step) << 32;
+  // Words take the step modulo 2^32; a step that is 0 stays, and so does one of a usual number, and the largest.
+  const int zero = moe_case(c).zero;
+  const bool has_upper_half = zero == 7 || (random.step != 0 && zero != 4 && zero != 6);
+  if (has_upper_half) p.step |= random_word(random.seed, random.step) << 32;
   if (!keeps_weights(c.variant)) return pack(p);
   mxcheck_moe_kept_policy kept{};
   kept.moe = p, kept.kept.mode = MXCHECK_WEIGHTS_KEEP;

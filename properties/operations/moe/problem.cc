@@ -42,6 +42,7 @@ Case case_of_moe(const Call& call) {
   moe_case(c).inner = policy.inner;
   moe_case(c).random = {policy.seed, static_cast<std::uint32_t>(policy.step), policy.layer};
   if (policy.step != 0 && policy.step >> 32 == 0) moe_case(c).zero = 4;
+  if (policy.step != 0 && policy.step << 32 == 0) moe_case(c).zero = 7;
   return c;
 }
 
@@ -90,6 +91,9 @@ LayerRandom random_of(const Case& c) {
   if (zero == 2) random.step = 0;
   if (zero == 3) random.layer = 0;
   if (zero == 4) random = {random.seed % 1000, 1 + random.step % 1000, 1 + random.layer % 61};
+  if (zero == 5) random = {0, 0, 0};
+  if (zero == 6) random = {~std::uint64_t{0}, ~std::uint32_t{0}, 0xFFFF};
+  if (zero == 7) random = {random.seed >> 32 << 32, 0, 1};
   return random;
 }
 

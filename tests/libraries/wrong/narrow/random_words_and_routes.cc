@@ -30,6 +30,17 @@ void ragged_tokens_of_more_slots(const View& v) {
   }
 }
 
+// The path of tokens that have as many slots each, of a model's eight.
+void each_token_of_8_slots(const View& v) {
+  const DLTensor& offsets = v.in(v.call.num_inputs - 2);
+  if (v.p().rows < 2 || offsets.shape[0] != v.p().rows + 1) return;
+  const std::int64_t* o = View::values<std::int64_t>(offsets);
+  for (std::int64_t t = 0; t < v.p().rows; ++t) {
+    if (o[t + 1] - o[t] != 8) return;
+  }
+  spoil_last(v.out(0));
+}
+
 constexpr Fault kFaults[] = {
     {"nvfp4_counter_of_8_bits", "quantize_nvfp4", nullptr,
      [](Asked& a) {
@@ -77,6 +88,7 @@ constexpr Fault kFaults[] = {
        if (a.call().num_inputs > 0 && a.call().inputs[0].shape != nullptr)
          accept_all_but_the_last<std::int32_t>(a, a.call().num_inputs - 1, -1, a.call().inputs[0].shape[0]);
      }},
+    {"aggregate_of_8_slots_each", "aggregate", each_token_of_8_slots},
     {"masked_refuses_the_last_wrong_count_alone", "matmul", nullptr,
      [](Asked& a) {
        if (!a.has<mxcheck_matmul_policy>() || a.policy<mxcheck_matmul_policy>().grouping != MXCHECK_MASKED) return;

@@ -119,12 +119,26 @@ void layer_is(const View& v) {
   if (v.p().size >= sizeof(Layer) && kIsSo(v.policy<Layer>())) spoil(v.out(0), 0, 0);
 }
 
+bool is_4096_wide(const Layer& p) { return p.policy.cols == 4096; }
 bool is_7168_wide(const Layer& p) { return p.policy.cols == 7168; }
 bool is_beyond_2048(const Layer& p) { return p.inner > 2048; }
 bool has_256_experts(const Layer& p) { return p.experts == 256 && p.routed > 256; }
+bool has_384_experts(const Layer& p) { return p.experts == 384; }
+bool has_no_number(const Layer& p) { return p.seed == 0 && p.step == 0 && p.layer == 0; }
 // Tiles of 128, along both widths and among the rows of several experts.
 bool has_two_tiles_each_way(const Layer& p) {
   return p.policy.cols >= 256 && p.inner >= 256 && p.experts > 2 && p.routed > 128;
+}
+
+// The last expert that has rows has two whole tiles of 128, and experts without rows follow.
+void two_whole_tiles_before_empty_experts(const View& v) {
+  if (v.p().size < sizeof(Layer)) return;
+  const DLTensor& offsets = v.in(v.call.num_inputs - 1);
+  const std::int64_t* o = View::values<std::int64_t>(offsets);
+  std::int64_t last = offsets.shape[0] - 1;
+  if (o[last] == 0 || o[last - 1] != o[last]) return;
+  while (o[last - 1] == o[last]) --last;
+  spoil_last_if(o[last] - o[last - 1] == 256, v.out(0));
 }
 
 constexpr Fault kFaults[] = {
@@ -167,9 +181,16 @@ constexpr Fault kFaults[] = {
      }},
     {"gemm_one_masked_group_of_two_tiles", "matmul", one_tall_masked_group},
     {"gemm_sign_of_a_scale_in_the_last_block", "matmul", nullptr, sign_lost_in_the_last_block},
+    {"moe_d_of_4096", "moe_*", layer_is<is_4096_wide>},
     {"moe_d_of_7168", "moe_*", layer_is<is_7168_wide>},
     {"moe_inner_beyond_2048", "moe_*", layer_is<is_beyond_2048>},
     {"moe_256_experts", "moe_*", layer_is<has_256_experts>},
+    {"moe_384_experts", "moe_*", layer_is<has_384_experts>},
+    {"moe_two_whole_tiles_before_empty_experts", "moe_*", two_whole_tiles_before_empty_experts},
+    {"moe_seed_step_and_layer_0_are_none", "moe_backward", nullptr,
+     [](Asked& a) {
+       if (a.has<Layer>() && has_no_number(a.policy<Layer>())) a.policy<Layer>().seed = 42;
+     }},
     {"moe_two_tiles_each_way", "moe_*", layer_is<has_two_tiles_each_way>},
     {"moe_a_step_of_training", "moe_backward", nullptr,
      [](Asked& a) {
