@@ -13,6 +13,7 @@
 #include "kernels/common/nvfp4/policy.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
+#include "kernels/sm90/nvfp4/groups.h"
 #include "kernels/sm90/nvfp4/nvfp4.h"
 
 namespace mxcheck_kernels::sm90 {
@@ -40,22 +41,44 @@ void check_quantize(const mxcheck_policy* policy, DLDataType type) {
   read_options_of(policy, read_nvfp4_policy(policy, type, kRecipes, false));
 }
 
-// The scales of a matrix.
+// Offsets of a call, if it has some, and what the device must check of them.
+struct Groups {
+  Checked tensor;
+  GroupsJob job;  // of a call without them offsets are null
+
+  Groups() = default;
+  Groups(const mxcheck_call& call, int inputs, const Nvfp4Policy& plan, std::int64_t rows, std::int64_t cols) {
+    const Extras extras = find_extras(call, inputs, false);
+    if (extras.offsets == nullptr) return;
+    tensor = check_tensor("offsets", *extras.offsets, kInt64Type, 1, Strides::contiguous);
+    if (tensor.cols == 0) invalid("offsets is empty: must hold one value more than there are experts");
+    if (tensor.cols == 1 && rows != 0) invalid("offsets holds one value, no expert, and there are rows");
+    job.offsets = static_cast<const std::int64_t*>(tensor.data), job.experts = tensor.cols - 1;
+    job.rows = rows, job.cols = cols, job.tiled = plan.tiled, job.report = report_of(call);
+  }
+  [[nodiscard]] bool are_there() const { return job.offsets != nullptr; }
+
+  GroupTable make(const mxcheck_call& call) const {
+    require_workspace(call, table_bytes(job));
+    GroupTable table;
+    require_success(make_groups(job, call.workspace, table, stream_of(call)));
+    return table;
+  }
+};
+
+// The scales of a matrix. How many experts have only the device knows, which checks it.
 void require_scales(const char* name, const Checked& scales, const Nvfp4Policy& plan, std::int64_t rows,
-                    std::int64_t cols) {
+                    std::int64_t cols, Groups& groups) {
   const std::int64_t blocks = divide_up(cols, 16);
+  if (groups.are_there() && (plan.tiled || plan.block_rows != 1)) {
+    if (cols != 0) groups.job.claimed = plan.tiled ? scales.cols : scales.rows;
+    return require_shape(name, scales, scales.rows, plan.tiled ? cols == 0 ? 0 : scales.cols : blocks);
+  }
   if (!plan.tiled) return require_shape(name, scales, divide_up(rows, plan.block_rows), blocks);
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(divide_up(rows, 128) * 512, divide_up(blocks, 4), &bytes))
     invalid("the number of scale bytes overflows 63 bits");
   require_shape(name, scales, 1, bytes);
-}
-
-// Offsets are the input after the first `inputs`.
-void refuse_offsets(const mxcheck_call& call, int inputs, const char* verb) {
-  if (call.num_inputs <= inputs) return;
-  check_tensor("offsets", call.inputs[inputs], kInt64Type, 1, Strides::contiguous);
-  unsupported("offsets are not offered: " + std::string(verb) + " one expert after the other");
 }
 
 // One direction of a call: its inputs and outputs, and the shape of its matrix.
@@ -79,14 +102,14 @@ constexpr DirectionArguments kRowArguments{"tensor_scale", "codes", "scales", 1,
 constexpr DirectionArguments kColumnArguments{"column_tensor_scale", "column codes", "column scales", 2, 2};
 
 Direction check_direction(const mxcheck_call& call, const DirectionArguments& a, const Nvfp4Policy& plan,
-                          std::int64_t rows, std::int64_t cols) {
+                          std::int64_t rows, std::int64_t cols, Groups& groups) {
   Direction d{.rows = rows, .cols = cols};
   d.tensor_scale = check_tensor(a.tensor_scale, call.inputs[a.input], kFp32Type, 1, Strides::contiguous);
   require_shape(a.tensor_scale, d.tensor_scale, 1, 1);
   d.codes = check_tensor(a.codes, call.outputs[a.output], kByteType, 2, Strides::contiguous);
   require_shape(a.codes, d.codes, rows, cols / 2 + cols % 2);
   d.scales = check_tensor(a.scales, call.outputs[a.output + 1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
-  require_scales(a.scales, d.scales, plan, rows, cols);
+  require_scales(a.scales, d.scales, plan, rows, cols, groups);
   return d;
 }
 
@@ -117,26 +140,30 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   if (read_nvfp4_options(call.policy, kOptions).both) {
     check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
   } else {
-    check_call(call, 2, 3, 2, ", x and tensor_scale");
+    check_call(call, 2, 3, 2, ", x, tensor_scale and, optionally, offsets");
   }
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
   const Nvfp4Options options = read_options_of(call.policy, plan);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
   require_policy_shape(policy, x.rows, x.cols);
-  if (!options.both) refuse_offsets(call, 2, "quantize");  // with them scales have other shapes
-  const Direction rows = check_direction(call, kRowArguments, plan, x.rows, x.cols);
+  Groups groups = options.both ? Groups{} : Groups{call, 2, plan, x.rows, x.cols};
+  const Direction rows = check_direction(call, kRowArguments, plan, x.rows, x.cols, groups);
   const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
   const bool has_vectors = (x.rows <= 1 || x.stride % vector_stride == 0) && is_aligned(x.data, 16);
   Nvfp4Job job = job_of(policy, plan, rows, has_vectors);
   job.x = x.data, job.stride = x.stride;
   const Nvfp4OptionJob asked = option_job_of(options);
   if (!options.both) {
-    require_disjoint(std::array{x, rows.tensor_scale}, std::array{rows.codes, rows.scales});
+    require_disjoint(std::array{x, rows.tensor_scale, groups.tensor}, std::array{rows.codes, rows.scales});
+    if (groups.are_there()) {
+      const GroupTable table = groups.make(call);
+      return require_success(quantize_nvfp4_groups(job, asked, plan.block_rows, plan.values, table, stream_of(call)));
+    }
     if (rows.codes.bytes == 0) return;
     return require_success(quantize_nvfp4(job, asked, plan.block_rows, plan.values, stream_of(call)));
   }
-  const Direction columns = check_direction(call, kColumnArguments, plan, x.cols, x.rows);
+  const Direction columns = check_direction(call, kColumnArguments, plan, x.cols, x.rows, groups);
   require_disjoint(std::array{x, rows.tensor_scale, columns.tensor_scale},
                    std::array{rows.codes, rows.scales, columns.codes, columns.scales});
   if (rows.codes.bytes == 0) return;
@@ -145,19 +172,19 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
 }
 
 void run_dequantize_nvfp4(const mxcheck_call& call) {
-  check_call(call, 3, 4, 1, ", codes, scales and tensor_scale");
+  check_call(call, 3, 4, 1, ", codes, scales, tensor_scale and, optionally, offsets");
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.outputs[0].dtype, kRecipes, false);
   const Checked y = check_tensor("y", call.outputs[0], dl_type(plan.values), 2, Strides::contiguous);
   require_policy_shape(*call.policy, y.rows, y.cols);
   const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Strides::contiguous);
   require_shape("codes", codes, y.rows, y.cols / 2 + y.cols % 2);
   const Checked scales = check_tensor("scales", call.inputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
-  refuse_offsets(call, 3, "dequantize");  // with them scales have other shapes
-  require_scales("scales", scales, plan, y.rows, y.cols);
+  Groups groups(call, 3, plan, y.rows, y.cols);
+  require_scales("scales", scales, plan, y.rows, y.cols, groups);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
-  require_disjoint(std::array{codes, scales, tensor_scale}, std::array{y});
-  if (y.bytes == 0) return;
+  require_disjoint(std::array{codes, scales, tensor_scale, groups.tensor}, std::array{y});
+  if (y.bytes == 0 && !groups.are_there()) return;
 
   Nvfp4ValuesJob job;
   job.codes = static_cast<const std::uint8_t*>(codes.data), job.scales = static_cast<const std::uint8_t*>(scales.data);
@@ -167,19 +194,44 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   const std::int64_t elements = plan.values == Nvfp4Values::bf16 ? 8 : 4;  // of 16 bytes
   const bool vector = y.cols % elements == 0 && is_aligned(y.data, 16) &&
                       is_aligned(codes.data, static_cast<std::uintptr_t>(elements / 2));
+  if (groups.are_there()) {
+    const GroupTable table = groups.make(call);
+    return require_success(dequantize_nvfp4_groups(job, plan.values, vector, table, stream_of(call)));
+  }
   require_success(dequantize_nvfp4(job, plan.values, vector, stream_of(call)));
 }
 
-template <int kLeast, int kMost>
-std::uint64_t no_workspace(const mxcheck_call& call) {
-  check_call(call, kLeast, kMost, call.num_outputs);
-  return 0;
+// Of offsets, which follow so many inputs, their number is all that counts: data of tensors may be null.
+std::uint64_t workspace_of(const mxcheck_call& call, int inputs) {
+  const mxcheck_policy& policy = *call.policy;
+  const Extras extras = find_extras(call, inputs, false);
+  if (extras.offsets == nullptr) return 0;
+  if (extras.offsets->ndim != 1 || extras.offsets->shape == nullptr) invalid("offsets is no vector");
+  GroupsJob job;
+  job.rows = policy.rows, job.cols = policy.cols, job.experts = extras.offsets->shape[0] - 1;
+  job.tiled = policy.layout == MXCHECK_TCGEN05;
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  if (job.rows < 0 || job.rows > kMost || job.experts < 0 || job.experts > kMost) {
+    invalid("policy.rows is " + std::to_string(job.rows) + " with " + std::to_string(job.experts) +
+            " experts: must be 0 to 2^48");
+  }
+  return table_bytes(job);
+}
+
+std::uint64_t workspace_of_quantize(const mxcheck_call& call) {
+  check_call(call, 2, 3, call.num_outputs);
+  return read_nvfp4_options(call.policy, kOptions).both ? 0 : workspace_of(call, 2);
+}
+
+std::uint64_t workspace_of_dequantize(const mxcheck_call& call) {
+  check_call(call, 3, 4, call.num_outputs);
+  return workspace_of(call, 3);
 }
 
 constexpr std::array kOperations{
-    make_cuda_operation<check_quantize, run_quantize_nvfp4, no_workspace<2, 3>>("quantize_nvfp4",
-                                                                                MXCHECK_NVFP4_OPTIONS_CONTRACT),
-    make_cuda_operation<check_policy, run_dequantize_nvfp4, no_workspace<3, 4>>("dequantize_nvfp4")};
+    make_cuda_operation<check_quantize, run_quantize_nvfp4, workspace_of_quantize>("quantize_nvfp4",
+                                                                                   MXCHECK_NVFP4_OPTIONS_CONTRACT),
+    make_cuda_operation<check_policy, run_dequantize_nvfp4, workspace_of_dequantize>("dequantize_nvfp4")};
 
 constexpr mxcheck_candidate_table kTable = make_table("sm90_nvfp4", MXCHECK_SM90_VERSION, kDLCUDA, kOperations);
 
