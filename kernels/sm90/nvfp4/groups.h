@@ -4,7 +4,7 @@
 //
 // Behind the table rows have numbers of their own, as if each expert were filled up to whole tiles: tile t is rows from
 // t * height on, and so is its place among the scales. A kernel works with these numbers on a job whose pointers were
-// moved (move_to_tile).
+// moved (job_of_part).
 
 #include <cstdint>
 

@@ -71,17 +71,26 @@ __device__ __forceinline__ void quantize_tile(const Nvfp4Job& job, const Nvfp4Wo
   encode_blocks<kExact, kRounding>(job, at, words, keys, outer, scales, x, m);
 }
 
-// The job of a part of an expert's rows: its numbers of rows are those of the table. False: the part has no tile.
+// The job of a part of an expert's rows, which end before `end`: its numbers of rows are those of the table. Field by
+// field: nvcc 13.0 drops the change of the first field of a copy of a __grid_constant__.
 template <class T, bool kSquare>
-__device__ __forceinline__ bool move_to_part(const GroupTable& groups, std::int64_t number, Nvfp4Job& job,
-                                             Nvfp4Words& words) {
-  std::int64_t moved = 0;
-  if (!find_part(groups, number, moved, job.rows)) return false;
-  job.x = static_cast<const T*>(job.x) + moved * job.stride;
-  job.codes += moved * ((job.cols + 1) / 2);
-  if (!kSquare && !job.tiled) job.scales += moved * job.blocks;
-  words.offset += static_cast<std::uint64_t>(moved * job.cols);
-  return true;
+__device__ __forceinline__ Nvfp4Job job_of_part(const Nvfp4Job& job, std::int64_t moved, std::int64_t end) {
+  return {.x = static_cast<const T*>(job.x) + moved * job.stride,
+          .stride = job.stride,
+          .rows = end,
+          .cols = job.cols,
+          .blocks = job.blocks,
+          .tensor_scale = job.tensor_scale,
+          .codes = job.codes + moved * ((job.cols + 1) / 2),
+          .scales = job.scales + (kSquare || job.tiled ? 0 : moved * job.blocks),
+          .pad = job.pad,
+          .tiled = job.tiled,
+          .words = job.words,
+          .vector = job.vector,
+          .wide = job.wide,
+          .recipe = job.recipe,
+          .sixteen = job.sixteen,
+          .tiny_code = job.tiny_code};
 }
 
 template <bool kGrouped, class T, class To, bool kSquare, Arithmetic kArithmetic, Rounding kRounding>
@@ -94,9 +103,13 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4   
   const std::int64_t tile_row = static_cast<std::int64_t>(blockIdx.z) * kMostDown + blockIdx.y;
   if constexpr (kGrouped) {
     if (tile_row >= groups.parts()) return;
-    Nvfp4Job own = job;
-    Nvfp4Words own_words = words;
-    if (!move_to_part<T, kSquare>(groups, tile_row, own, own_words)) return;
+    std::int64_t moved = 0, end = 0;
+    if (!find_part(groups, tile_row, moved, end)) return;
+    const Nvfp4Job own = job_of_part<T, kSquare>(job, moved, end);
+    const Nvfp4Words own_words{.seed = words.seed,
+                               .offset = words.offset + static_cast<std::uint64_t>(moved * job.cols),
+                               .counter = {words.counter[0], words.counter[1]},
+                               .bytes = words.bytes};
     quantize_tile<T, To, kSquare, kArithmetic, kRounding>(own, own_words, keys, transform, tile_row);
   } else {
     quantize_tile<T, To, kSquare, kArithmetic, kRounding>(job, words, keys, transform, tile_row);
