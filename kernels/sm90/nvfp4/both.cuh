@@ -13,7 +13,6 @@
 
 #include "kernels/common/nvfp4/options.h"
 #include "kernels/sm90/nvfp4/blocks.cuh"
-#include "kernels/sm90/nvfp4/choice.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
@@ -21,6 +20,7 @@
 #include "kernels/sm90/nvfp4/shared_codes.cuh"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
+#include "kernels/sm90/nvfp4/turns.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
@@ -89,9 +89,9 @@ __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool s
   const bool stores = threadIdx.x % 32 < kSideBlocks;  // the scale of a square
   if constexpr (kArithmetic == Arithmetic::choice) {
     if (square) {
-      choose_square(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
+      choose_square_in_turn(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
     } else {
-      choose_rows(job, at, outer, stored, x, m);
+      choose_rows_in_turn(job, at, outer, stored, x);
     }
     return {};
   }

@@ -15,12 +15,12 @@
 
 #include "kernels/common/nvfp4/options.h"
 #include "kernels/sm90/nvfp4/blocks.cuh"
-#include "kernels/sm90/nvfp4/choice.cuh"
 #include "kernels/sm90/nvfp4/encode.cuh"
 #include "kernels/sm90/nvfp4/levels.cuh"
 #include "kernels/sm90/nvfp4/nvfp4.h"
 #include "kernels/sm90/nvfp4/tile.cuh"
 #include "kernels/sm90/nvfp4/transform.cuh"
+#include "kernels/sm90/nvfp4/turns.cuh"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 || sizeof(To) == 4   
       __shared__ std::uint32_t shared[kDown][kAcross];
       __shared__ float errors[kDown][kAcross];
       const std::uint32_t amax = largest_of_rows(shared, m.largest_counting());
-      return choose_square(job, at, outer, stored, SquareOfWarps{errors}, amax, down == 0, x);
+      return choose_square_in_turn(job, at, outer, stored, SquareOfWarps{errors}, amax, down == 0, x);
     } else {
-      return choose_rows(job, at, outer, stored, x, m);
+      return choose_rows_in_turn(job, at, outer, stored, x);
     }
   }
   Nvfp4Scale scales[kSquare ? 1 : kRowsOfThread];
