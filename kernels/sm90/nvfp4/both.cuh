@@ -89,7 +89,8 @@ __device__ __forceinline__ Quantized quantize_blocks(const Nvfp4Job& job, bool s
   const bool stores = threadIdx.x % 32 < kSideBlocks;  // the scale of a square
   if constexpr (kArithmetic == Arithmetic::choice) {
     if (square) {
-      choose_square_in_turn(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores, x);
+      choose_square_in_turn(job, at, outer, stored, SquareOfLanes{}, largest_of_square(m.largest_counting()), stores,
+                            x);
     } else {
       choose_rows_in_turn(job, at, outer, stored, x);
     }

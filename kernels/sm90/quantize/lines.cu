@@ -2,6 +2,7 @@
 // of a block of threads lie side by side, so that memory sees long runs even where rows are gathered by index.
 
 #include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/quantize/line_scales.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/shift.cuh"
 #include "kernels/sm90/quantize/tile.cuh"
@@ -37,67 +38,17 @@ __device__ __forceinline__ uint2 encode_eight(const Eight<float>& e, float f) {
   return {encode<kElement>(low.values(), {f, f, f, f}), encode<kElement>(high.values(), {f, f, f, f})};
 }
 
-// The scales of rows 2k and 2k + 1 of 1 x 32 blocks, k = lane % 4 in block lane / 4: four blocks of a row make a word.
-__device__ __forceinline__ void store_line_scales_32(const Place& p, const ScalePlace& to, int first, int chunk_blocks,
-                                                     std::uint32_t even, std::uint32_t odd) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::uint32_t mine = even | odd << 8;
-  const std::uint32_t beside = __shfl_xor_sync(kAll, mine, 4);
-  const std::uint32_t pair = (lane & 4) != 0 ? beside | mine << 16 : mine | beside << 16;
-  const std::uint32_t others = __shfl_xor_sync(kAll, pair, 8);
-  if ((lane & 8) != 0) return;
-  const int row = first + 2 * (lane % 4) + ((lane & 4) != 0 ? 1 : 0);
-  const int block = lane / 16 * 4;  // of the chunk's blocks; chunk_blocks of them are inside the matrix
-  if (block >= chunk_blocks) return;
-  std::uint32_t word = (lane & 4) != 0 ? __byte_perm(pair, others, 0x7531) : __byte_perm(pair, others, 0x6420);
-  const int count = min(chunk_blocks - block, 4);
-  if (to.tiled) {
-    const std::uint32_t pad = to.pad * 0x01010101U;
-    if (row >= p.tile.rows) word = pad;
-    if (count < 4) word = (word & ~(~0U << 8 * count)) | (pad & ~0U << 8 * count);
-    store_scales(to, row_scale_offset<32>(p, true, row, block), word, 4);
-  } else if (row < p.tile.rows) {
-    store_scales(to, row_scale_offset<32>(p, false, row, block), word, count);
-  }
-}
-
-// The same for 1 x 128 blocks, k = lane / 4 % 4 in block lane / 16.
-__device__ __forceinline__ void store_line_scales_128(const Place& p, const ScalePlace& to, int first,
-                                                      std::int64_t blocks, std::int64_t block, std::uint32_t even,
-                                                      std::uint32_t odd) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane % 4 > 1 || block >= blocks) return;
-  const int row = first + 2 * (lane / 4 % 4) + lane % 4;
-  const bool real = row < p.tile.rows;
-  if (!to.tiled && !real) return;
-  const std::int64_t offset = row_scale_offset<128>(p, to.tiled, row, lane / 16);
-  to.bytes[offset] = real ? static_cast<std::uint8_t>(lane % 4 == 0 ? even : odd) : to.pad;
-  if (to.tiled && block == blocks - 1) {
-    for (int j = 1; j < 4 - block % 4; ++j) to.bytes[offset + j] = to.pad;
-  }
-}
-
-// The scale bytes of rows 2k and 2k + 1 of the lane's group: k = lane % 4 of 4 lanes for blocks of 32, k = lane / 4 % 4
-// of 16 lanes for blocks of 128.
+// As scales_of_words().
 template <class T, Element kElement, int kBlock>
 __device__ __forceinline__ uint2 line_scales(const Eight<T> (&a)[kLineRows], std::uint32_t addend) {
-  constexpr int kWords = kLineRows * static_cast<int>(sizeof(T)) / 4;
-  std::uint32_t w[kWords];
+  std::uint32_t w[kLineRows * sizeof(T) / 4];
   row_words<T, kLineRows>(w, [&](int r) {
     std::uint32_t m = magnitudes<T>(a[r].w[0]);
 #pragma unroll
     for (int i = 1; i < Eight<T>::kWords; ++i) m = larger<T>(m, magnitudes<T>(a[r].w[i]));
     return m;
   });
-  constexpr int kFirst = kBlock == 32 ? 2 : 8;
-  reduce_scatter<T, kWords, kFirst>(w);
-  reduce_scatter<T, kWords / 2, kFirst / 2>(w);
-  if constexpr (kBlock == 128) {
-    reduce<T, kWords / 4, 2>(w);
-    reduce<T, kWords / 4, 1>(w);
-  }
-  const uint2 amax = two_rows<T>(w);
-  return {scale_byte<kElement>(amax.x, addend), scale_byte<kElement>(amax.y, addend)};
+  return scales_of_words<T, kElement, kBlock>(w, addend);
 }
 
 // Stores the scales of 8 rows of a tile from `first` on, and gives every lane the factors of its columns.
@@ -106,12 +57,7 @@ __device__ __forceinline__ void put_line_scales(const Place& p, const QuantizeJo
                                                 const Eight<T> (&a)[kLineRows], float (&factor)[kLineRows]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint2 bytes = line_scales<T, kElement, kBlock>(a, job.addend);
-  if constexpr (kBlock == 32) {
-    const std::int64_t blocks = divide_up(p.cols, 32) - p.c * 4;
-    store_line_scales_32(p, job.row.scales, first, static_cast<int>(min(blocks, std::int64_t{8})), bytes.x, bytes.y);
-  } else {
-    store_line_scales_128(p, job.row.scales, first, p.columns, p.c + lane / 16, bytes.x, bytes.y);
-  }
+  store_line_scales<kBlock, 1>(p, job.row.scales, first, bytes);
   const float even = factor_of(bytes.x);
   const float odd = factor_of(bytes.y);
 #pragma unroll
@@ -212,8 +158,8 @@ cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Eleme
 // of rows leave before the block waits for the amax of its columns.
 
 struct WideShared {
-  uint4 amax[kWideWarps][32];                   // of each warp's columns
-  alignas(8) WideBytes bytes;    // scales of each band's columns, of the tile's in [0]
+  uint4 amax[kWideWarps][32];  // of each warp's columns
+  alignas(8) WideBytes bytes;  // scales of each band's columns, of the tile's in [0]
 };
 
 __device__ __forceinline__ uint4 larger_halves(uint4 a, uint4 b) {
@@ -328,8 +274,7 @@ template <Element kElement, int kBlock>
 cudaError_t launch_wide_dual(const QuantizeJob& job, bool shifted, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(divide_up(job.cols, kLineCols));
   const auto grid = static_cast<unsigned>(job.rows.tiles * chunks);
-  const auto kernel =
-      shifted ? wide_dual_kernel<kElement, kBlock, true> : wide_dual_kernel<kElement, kBlock, false>;
+  const auto kernel = shifted ? wide_dual_kernel<kElement, kBlock, true> : wide_dual_kernel<kElement, kBlock, false>;
   return launch_after_plan(kernel, job.rows, grid, kWideWarps * 32, stream, job, chunks);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Shared by the kernels whose warps have 8 rows of 256 columns, 8 of each a lane: two tiles of 128 columns side by side.
+// Shared by the kernels whose warps have 8 rows of 256 columns, 8 of each a lane: two tiles of 128 columns side by
+// side.
 
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/tile.cuh"

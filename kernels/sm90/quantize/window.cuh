@@ -1,10 +1,10 @@
 #pragma once
 // Rows of BF16 that start anywhere, without a shift. Rows that are 8 apart begin alike in a vector of 16 bytes,
-// whatever the width, and a warp takes 8 of these. Its lanes have the vectors that cover 256 columns: lane l the columns
-// from 8 l - before on. Of the first vector `before` elements are left of the columns; in their place the first lane has
-// those of the vector after the last lane's, so that a window goes round: position q of 256 has column
-// (q - before) mod 256, each once. Codes are stored as they lie, since those of 8 elements of a vector are 8 aligned
-// bytes too.
+// whatever the width, and a warp takes 8 of these. Its lanes have the vectors that cover 256 columns: lane l the
+// columns from 8 l - before on. Of the first vector `before` elements are left of the columns; in their place the first
+// lane has those of the vector after the last lane's, so that a window goes round: position q of 256 has column (q -
+// before) mod 256, each once. Codes are stored as they lie, since those of 8 elements of a vector are 8 aligned bytes
+// too.
 
 #include "kernels/sm90/ptx/ptx.cuh"
 #include "kernels/sm90/quantize/shift.cuh"

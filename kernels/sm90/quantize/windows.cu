@@ -5,21 +5,21 @@
 // Warps see columns at different positions, so that an amax goes through shared memory by positions, and its factor
 // back by columns. Between them each thread has one column of 64 rows: two bands of 32.
 
-#include "kernels/sm90/ptx/arithmetic.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/window.cuh"
+#include "kernels/sm90/quantize/window_rows.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
 namespace {
 
-constexpr int kApart = 8;                         // rows of a warp
-constexpr int kHalf = kWideWarps / kApart;        // of a tile's rows
-constexpr int kWindowThreads = kWideWarps * 32;   // kHalf for each column
+constexpr int kApart = 8;                        // rows of a warp
+constexpr int kHalf = kWideWarps / kApart;       // of a tile's rows
+constexpr int kWindowThreads = kWideWarps * 32;  // kHalf for each column
 static_assert(kWindowThreads == kHalf * kLineCols);
 
 struct WindowShared {
-  alignas(16) std::uint32_t amax[kWideWarps][kLineCols];  // of each position, of the upper band in the upper half
+  alignas(16) std::uint32_t amax[kWideWarps][kLineCols];    // of each position, of the upper band in the upper half
   alignas(16) std::uint16_t factor[kTile / 32][kLineCols];  // BF16, of each band's columns, or of the tile's in [0]
   WideBytes bytes;                                          // their scales
   std::uint32_t tile[kWindowThreads];                       // amax of each thread's column
@@ -32,11 +32,6 @@ struct Phase {
   unsigned step = 0;
   [[nodiscard]] __device__ __forceinline__ unsigned of(unsigned k) const { return (first + k * step) & 7; }
 };
-
-// Two rows' words in one: magnitudes of both halves, whose signs are not theirs.
-__device__ __forceinline__ std::uint32_t larger_of_both(std::uint32_t a, std::uint32_t b) {
-  return ptx::max_nan_xorsign_abs_bf16x2(a, b);
-}
 
 // The amax of the lane's positions over the rows of either band. Passes a barrier.
 __device__ __forceinline__ void share_amax(const Bf16Lines& a, WindowShared& shared) {
@@ -84,17 +79,13 @@ __device__ __forceinline__ std::uint32_t tile_amax(std::uint32_t two, WindowShar
   return m;
 }
 
-__device__ __forceinline__ std::uint16_t upper_half(float factor) {
-  return static_cast<std::uint16_t>(__float_as_uint(factor) >> 16);
-}
-
 // Shares the factor of this thread's column in a band, and stores its scale or that of its square; to tiles later.
 template <bool kSquare, int kBlock>
 __device__ __forceinline__ void put_scale(const Place& p, const QuantizeJob& job, int band, std::uint32_t byte,
                                           WindowShared& shared) {
   const int column = static_cast<int>(threadIdx.x % kLineCols);
   const std::int64_t col = p.c * kTile + column;
-  shared.factor[band][column] = upper_half(factor_of(byte));
+  shared.factor[band][column] = static_cast<std::uint16_t>(upper_half(factor_of(byte)));
   if constexpr (!kSquare) shared.bytes[band][column] = static_cast<std::uint8_t>(byte);
   if (band * 32 >= p.tile.rows || col >= p.cols) return;
   if constexpr (kSquare) {
@@ -127,12 +118,9 @@ __device__ __forceinline__ void put_scales(const Place& p, const QuantizeJob& jo
   __syncthreads();
 }
 
-struct Factors {
-  float4 low, high;
-};
-
-// Those of the lane's positions, from a band's columns.
-__device__ __forceinline__ Factors window_factors(const std::uint16_t (&columns)[kLineCols], int before) {
+// Factors of the lane's positions, from a band's columns.
+__device__ __forceinline__ void window_factors(const std::uint16_t (&columns)[kLineCols], int before,
+                                               std::uint32_t (&factors)[4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const uint4 beside = *reinterpret_cast<const uint4*>(&columns[((lane + 31) & 31) * 8]);
   const uint4 own = *reinterpret_cast<const uint4*>(&columns[lane * 8]);
@@ -142,11 +130,11 @@ __device__ __forceinline__ Factors window_factors(const std::uint16_t (&columns)
 #pragma unroll
   for (int i = 7; i >= 3; --i) c[i] = (before & 2) != 0 ? c[i - 1] : c[i];
 #pragma unroll
-  for (int i = 7; i >= 4; --i) c[i] = __funnelshift_l(c[i - 1], c[i], (before & 1) * 16);
-  return {Four<__nv_bfloat16>{{c[4], c[5]}}.values(), Four<__nv_bfloat16>{{c[6], c[7]}}.values()};
+  for (int i = 0; i < 4; ++i) factors[i] = __funnelshift_l(c[i + 3], c[i + 4], (before & 1) * 16);
 }
 
-template <Element kElement, bool kSquare, int kBlock>
+// kRows: blocks of one row too, beside columns.
+template <Element kElement, bool kSquare, bool kRows, int kBlock>
 __global__ void __launch_bounds__(kWindowThreads, 2)
     windows_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks) {
   __shared__ WindowShared shared;
@@ -170,45 +158,60 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
 
   Bf16Lines a;
   load_window(job.x, w, a, shared.edges[warp]);
+  if constexpr (kRows) {
+    if (w.cols < kLineCols) cut_window(w, a);
+    put_window_rows<kElement, kBlock, kApart>(p, job, w, first, a, shared.edges[warp]);
+  }
   share_amax(a, shared);
   put_scales<kElement, kSquare, kBlock>(p, job, phase, w.cols, shared);
 
   const unsigned band = kBlock == 32 ? warp / kApart * 2 : 0;
-  const Factors lower = window_factors(shared.factor[band], w.before);
-  const Factors upper = window_factors(shared.factor[kBlock == 32 ? band + 1 : 0], w.before);
+  std::uint32_t lower[4];
+  std::uint32_t upper[4];
+  window_factors(shared.factor[band], w.before, lower);
+  window_factors(shared.factor[kBlock == 32 ? band + 1 : 0], w.before, upper);
   std::uint8_t* codes = kSquare ? job.row.codes : job.column.codes;
-  store_window(codes + row * p.cols + p.c * kTile, kApart * p.cols, w, shared.edges[warp], [&](int r) {
-    return r < 4 ? encode_columns<kElement>(a[r], lower.low, lower.high)
-                 : encode_columns<kElement>(a[r], upper.low, upper.high);
-  });
+  store_window(codes + row * p.cols + p.c * kTile, kApart * p.cols, w, shared.edges[warp],
+               [&](int r) { return encode_words<kElement>(a[r], r < 4 ? lower : upper); });
   if constexpr (!kSquare) {
     if (job.column.scales.tiled) store_wide_tiles<kBlock>(p, job.column.scales, shared.bytes);
   }
 }
 
-template <Element kElement, bool kSquare>
+template <Element kElement, bool kSquare, bool kRows>
 cudaError_t launch_windows(const QuantizeJob& job, int block, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(divide_up(job.cols, kLineCols));
   const auto grid = static_cast<unsigned>(job.rows.tiles * chunks);
-  const auto kernel = block == 32 ? windows_kernel<kElement, kSquare, 32> : windows_kernel<kElement, kSquare, 128>;
+  const auto kernel =
+      block == 32 ? windows_kernel<kElement, kSquare, kRows, 32> : windows_kernel<kElement, kSquare, kRows, 128>;
   return launch_after_plan(kernel, job.rows, grid, kWindowThreads, stream, job, chunks);
+}
+
+template <Element kElement>
+cudaError_t launch_windows(const QuantizeJob& job, WindowBlocks blocks, int block, cudaStream_t stream) {
+  switch (blocks) {
+    case WindowBlocks::square: return launch_windows<kElement, true, false>(job, block, stream);
+    case WindowBlocks::column: return launch_windows<kElement, false, false>(job, block, stream);
+    case WindowBlocks::both: break;
+  }
+  return launch_windows<kElement, false, true>(job, block, stream);
 }
 
 }  // namespace
 
-bool has_windows(const QuantizeJob& job, const std::uint8_t* codes) {
+bool has_windows(const QuantizeJob& job, bool dual, bool square) {
   const auto elements = reinterpret_cast<std::uintptr_t>(job.x.data) / 2;
-  return job.x.index == nullptr && (reinterpret_cast<std::uintptr_t>(codes) - elements) % 8 == 0 &&
-         (job.x.stride - job.cols) % 8 == 0;
+  const auto alike = [&](const std::uint8_t* codes) {
+    return (reinterpret_cast<std::uintptr_t>(codes) - elements) % 8 == 0;
+  };
+  return job.x.index == nullptr && (job.x.stride - job.cols) % 8 == 0 && ((!dual && !square) || alike(job.row.codes)) &&
+         (square || alike(job.column.codes));
 }
 
-cudaError_t quantize_windows(const QuantizeJob& job, bool square, int block, Element element, cudaStream_t stream) {
-  if (element == Element::e4m3) {
-    return square ? launch_windows<Element::e4m3, true>(job, block, stream)
-                  : launch_windows<Element::e4m3, false>(job, block, stream);
-  }
-  return square ? launch_windows<Element::e5m2, true>(job, block, stream)
-                : launch_windows<Element::e5m2, false>(job, block, stream);
+cudaError_t quantize_windows(const QuantizeJob& job, WindowBlocks blocks, int block, Element element,
+                             cudaStream_t stream) {
+  if (element == Element::e4m3) return launch_windows<Element::e4m3>(job, blocks, block, stream);
+  return launch_windows<Element::e5m2>(job, blocks, block, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90
