@@ -1,0 +1,3 @@
+#pragma once
+#include <cuda_runtime.h>
+struct __nv_bfloat16 { unsigned short v; };
