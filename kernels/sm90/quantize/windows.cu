@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
   const auto step = static_cast<unsigned>(job.x.stride);
   const Phase phase{static_cast<unsigned>(data / 2) + static_cast<unsigned>(p.tile.first_row) * step, step};
   const Window w{at & ~std::uint64_t{15}, 2 * kApart * job.x.stride, static_cast<int>(phase.of(row_of_8)),
-                 max(min((p.tile.rows - first + kApart - 1) >> 3, kLineRows), 0),
+                 min(max(p.tile.rows - first + kApart - 1, 0) / kApart, kLineRows),
                  static_cast<int>(min(p.cols - p.c * kTile, std::int64_t{kLineCols}))};
 
   Bf16Lines a;
