@@ -2,23 +2,16 @@
 // of a block of threads lie side by side, so that memory sees long runs even where rows are gathered by index.
 
 #include "kernels/sm90/ptx/ptx.cuh"
+#include "kernels/sm90/quantize/line_scales.cuh"
 #include "kernels/sm90/quantize/quantize.h"
 #include "kernels/sm90/quantize/shift.cuh"
 #include "kernels/sm90/quantize/tile.cuh"
+#include "kernels/sm90/quantize/wide.cuh"
 
 namespace mxcheck_kernels::sm90 {
 
-constexpr int kLineRows = 8;
-constexpr int kLineCols = 256;
 constexpr int kLineWarps = 8;
 constexpr int kLineGroups = kTile / kLineRows;  // in a tile
-
-// Eight elements of one row.
-template <class T>
-struct Eight {
-  static constexpr int kWords = 2 * static_cast<int>(sizeof(T));
-  std::uint32_t w[kWords];
-};
 
 __device__ __forceinline__ void load_eight(const __nv_bfloat16* at, Eight<__nv_bfloat16>& e) {
   ptx::ld_global_nc(at, e.w);
@@ -45,67 +38,17 @@ __device__ __forceinline__ uint2 encode_eight(const Eight<float>& e, float f) {
   return {encode<kElement>(low.values(), {f, f, f, f}), encode<kElement>(high.values(), {f, f, f, f})};
 }
 
-// The scales of rows 2k and 2k + 1 of 1 x 32 blocks, k = lane % 4 in block lane / 4: four blocks of a row make a word.
-__device__ __forceinline__ void store_line_scales_32(const Place& p, const ScalePlace& to, int first, int chunk_blocks,
-                                                     std::uint32_t even, std::uint32_t odd) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::uint32_t mine = even | odd << 8;
-  const std::uint32_t beside = __shfl_xor_sync(kAll, mine, 4);
-  const std::uint32_t pair = (lane & 4) != 0 ? beside | mine << 16 : mine | beside << 16;
-  const std::uint32_t others = __shfl_xor_sync(kAll, pair, 8);
-  if ((lane & 8) != 0) return;
-  const int row = first + 2 * (lane % 4) + ((lane & 4) != 0 ? 1 : 0);
-  const int block = lane / 16 * 4;  // of the chunk's blocks; chunk_blocks of them are inside the matrix
-  if (block >= chunk_blocks) return;
-  std::uint32_t word = (lane & 4) != 0 ? __byte_perm(pair, others, 0x7531) : __byte_perm(pair, others, 0x6420);
-  const int count = min(chunk_blocks - block, 4);
-  if (to.tiled) {
-    const std::uint32_t pad = to.pad * 0x01010101U;
-    if (row >= p.tile.rows) word = pad;
-    if (count < 4) word = (word & ~(~0U << 8 * count)) | (pad & ~0U << 8 * count);
-    store_scales(to, row_scale_offset<32>(p, true, row, block), word, 4);
-  } else if (row < p.tile.rows) {
-    store_scales(to, row_scale_offset<32>(p, false, row, block), word, count);
-  }
-}
-
-// The same for 1 x 128 blocks, k = lane / 4 % 4 in block lane / 16.
-__device__ __forceinline__ void store_line_scales_128(const Place& p, const ScalePlace& to, int first,
-                                                      std::int64_t blocks, std::int64_t block, std::uint32_t even,
-                                                      std::uint32_t odd) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane % 4 > 1 || block >= blocks) return;
-  const int row = first + 2 * (lane / 4 % 4) + lane % 4;
-  const bool real = row < p.tile.rows;
-  if (!to.tiled && !real) return;
-  const std::int64_t offset = row_scale_offset<128>(p, to.tiled, row, lane / 16);
-  to.bytes[offset] = real ? static_cast<std::uint8_t>(lane % 4 == 0 ? even : odd) : to.pad;
-  if (to.tiled && block == blocks - 1) {
-    for (int j = 1; j < 4 - block % 4; ++j) to.bytes[offset + j] = to.pad;
-  }
-}
-
-// The scale bytes of rows 2k and 2k + 1 of the lane's group: k = lane % 4 of 4 lanes for blocks of 32, k = lane / 4 % 4
-// of 16 lanes for blocks of 128.
+// As scales_of_words().
 template <class T, Element kElement, int kBlock>
 __device__ __forceinline__ uint2 line_scales(const Eight<T> (&a)[kLineRows], std::uint32_t addend) {
-  constexpr int kWords = kLineRows * static_cast<int>(sizeof(T)) / 4;
-  std::uint32_t w[kWords];
+  std::uint32_t w[kLineRows * sizeof(T) / 4];
   row_words<T, kLineRows>(w, [&](int r) {
     std::uint32_t m = magnitudes<T>(a[r].w[0]);
 #pragma unroll
     for (int i = 1; i < Eight<T>::kWords; ++i) m = larger<T>(m, magnitudes<T>(a[r].w[i]));
     return m;
   });
-  constexpr int kFirst = kBlock == 32 ? 2 : 8;
-  reduce_scatter<T, kWords, kFirst>(w);
-  reduce_scatter<T, kWords / 2, kFirst / 2>(w);
-  if constexpr (kBlock == 128) {
-    reduce<T, kWords / 4, 2>(w);
-    reduce<T, kWords / 4, 1>(w);
-  }
-  const uint2 amax = two_rows<T>(w);
-  return {scale_byte<kElement>(amax.x, addend), scale_byte<kElement>(amax.y, addend)};
+  return scales_of_words<T, kElement, kBlock>(w, addend);
 }
 
 // Stores the scales of 8 rows of a tile from `first` on, and gives every lane the factors of its columns.
@@ -114,12 +57,7 @@ __device__ __forceinline__ void put_line_scales(const Place& p, const QuantizeJo
                                                 const Eight<T> (&a)[kLineRows], float (&factor)[kLineRows]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint2 bytes = line_scales<T, kElement, kBlock>(a, job.addend);
-  if constexpr (kBlock == 32) {
-    const std::int64_t blocks = divide_up(p.cols, 32) - p.c * 4;
-    store_line_scales_32(p, job.row.scales, first, static_cast<int>(min(blocks, std::int64_t{8})), bytes.x, bytes.y);
-  } else {
-    store_line_scales_128(p, job.row.scales, first, p.columns, p.c + lane / 16, bytes.x, bytes.y);
-  }
+  store_line_scales<kBlock, 1>(p, job.row.scales, first, bytes);
   const float even = factor_of(bytes.x);
   const float odd = factor_of(bytes.y);
 #pragma unroll
@@ -219,12 +157,9 @@ cudaError_t quantize_lines(const QuantizeJob& job, int block, Dtype dtype, Eleme
 // as above, so that a row is read in 512 bytes and each of its two lines of codes is written in 256. The codes
 // of rows leave before the block waits for the amax of its columns.
 
-constexpr int kWideWarps = kTile / kLineRows;
-using Bf16Lines = Eight<__nv_bfloat16>[kLineRows];
-
 struct WideShared {
-  uint4 amax[kWideWarps][32];                   // of each warp's columns
-  alignas(8) std::uint8_t bytes[4][kLineCols];  // scales of each band's columns, of the tile's in [0]
+  uint4 amax[kWideWarps][32];  // of each warp's columns
+  alignas(8) WideBytes bytes;  // scales of each band's columns, of the tile's in [0]
 };
 
 __device__ __forceinline__ uint4 larger_halves(uint4 a, uint4 b) {
@@ -252,32 +187,8 @@ __device__ __forceinline__ uint4 wide_column_amax(const Bf16Lines& a, WideShared
   return m;
 }
 
-// Scales of the columns from shared.bytes to tiles, after a barrier: thread t has word t % 128 of tile t / 128.
-template <int kBlock>
-__device__ __forceinline__ void store_wide_tiles(Place p, const ScalePlace& to, const WideShared& shared) {
-  const int word = static_cast<int>(threadIdx.x) % kTile;
-  const int column = word % 4 * 32 + word / 4;
-  const int half = static_cast<int>(threadIdx.x) / kTile;
-  p.c += half;
-  if (half > 1 || p.c >= p.columns) return;
-  const bool inside = p.c * kTile + column < p.cols;
-  std::uint32_t bytes = to.pad * 0x01010101U;
-#pragma unroll
-  for (int band = 0; band < kTile / kBlock; ++band) {
-    const std::uint32_t byte = shared.bytes[band][half * kTile + column];
-    if (inside && band * 32 < p.tile.rows) bytes = (bytes & ~(0xFFU << 8 * band)) | byte << 8 * band;
-  }
-  if constexpr (kBlock == 32) {
-    store_scales(to, column_scale_offset<32>(p, true, 0, 0) + word * 4, bytes, 4);
-  } else {
-    const std::int64_t offset = column_scale_offset<128>(p, true, column, 0);
-    const int last = p.tile.in_expert == p.tile.of_expert - 1 ? 4 - p.tile.in_expert % 4 : 1;  // pads the tile
-    for (int j = 0; j < last; ++j) to.bytes[offset + j] = static_cast<std::uint8_t>(bytes >> 8 * j);
-  }
-}
-
 // The scales of the lane's 8 columns, as bytes; the first warp of each block of rows passes them on.
-template <int kBlock>
+template <int kBlock, bool kShifted>
 __device__ __forceinline__ void put_wide_columns(const Place& p, const ScalePlace& to, uint2 bytes,
                                                  WideShared& shared) {
   constexpr int kWarpsOfBlock = kBlock / kLineRows;
@@ -289,23 +200,33 @@ __device__ __forceinline__ void put_wide_columns(const Place& p, const ScalePlac
     *reinterpret_cast<uint2*>(&shared.bytes[band][lane * 8]) = bytes;
   } else if (band * 32 < p.tile.rows && p.c * kTile + lane * 8 < p.cols) {
     const std::int64_t offset = column_scale_offset<kBlock>(p, false, lane * 8, band);
-    store_scales(to, offset, bytes.x, 4);
-    store_scales(to, offset + 4, bytes.y, 4);
+    const int count = kShifted ? static_cast<int>(min(p.cols - p.c * kTile - lane * 8, std::int64_t{8})) : 8;
+    store_scales(to, offset, bytes.x, min(count, 4));
+    if (count > 4) store_scales(to, offset + 4, bytes.y, count - 4);
   }
 }
 
-template <Element kElement>
-__device__ __forceinline__ uint2 encode_columns(const Eight<__nv_bfloat16>& e, float4 low, float4 high) {
-  const Four<__nv_bfloat16> a{{e.w[0], e.w[1]}};
-  const Four<__nv_bfloat16> b{{e.w[2], e.w[3]}};
-  return {encode<kElement>(a.values(), low), encode<kElement>(b.values(), high)};
+struct WideFactors {
+  float4 low, high;
+};
+
+// Stores the scales of the columns, to tiles later, and gives every lane the factors of its 8. Passes a barrier.
+template <Element kElement, int kBlock, bool kShifted>
+__device__ __forceinline__ WideFactors put_wide_scales(const Place& p, const QuantizeJob& job, const Bf16Lines& a,
+                                                       WideShared& shared) {
+  const uint4 m = wide_column_amax<kBlock>(a, shared);
+  const uint2 bytes{scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.x, m.y}}), job.addend),
+                    scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.z, m.w}}), job.addend)};
+  put_wide_columns<kBlock, kShifted>(p, job.column.scales, bytes, shared);
+  return {factors_of(bytes.x), factors_of(bytes.y)};
 }
 
-// p.c counts chunks of two column tiles, in units of one: it is even.
-template <Element kElement, int kBlock>
+// p.c counts chunks of two column tiles, in units of one: it is even. kShifted: rows start anywhere.
+template <Element kElement, int kBlock, bool kShifted>
 __global__ void __launch_bounds__(kWideWarps * 32, 2)
     wide_dual_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks) {
   __shared__ WideShared shared;
+  __shared__ Edges<kLineRows, 4, 2> edges[kShifted ? kWideWarps : 1];
   Place p;
   p.t = blockIdx.x / chunks;
   p.c = 2 * (blockIdx.x % chunks);
@@ -315,43 +236,55 @@ __global__ void __launch_bounds__(kWideWarps * 32, 2)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first = static_cast<int>(threadIdx.x) / 32 * kLineRows;  // of the tile
   const int rows = min(max(p.tile.rows - first, 0), kLineRows);
-  const std::int64_t col = p.c * kTile + lane * 8;
-  const bool inside = col < p.cols;
-  const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
-
   Bf16Lines a;
-  load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
   float factor[kLineRows];
-  put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
-  store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
-    ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r]));
-  });
-
-  const uint4 m = wide_column_amax<kBlock>(a, shared);
-  const uint2 bytes{scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.x, m.y}}), job.addend),
-                    scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.z, m.w}}), job.addend)};
-  put_wide_columns<kBlock>(p, job.column.scales, bytes, shared);
-  const float4 low = factors_of(bytes.x);
-  const float4 high = factors_of(bytes.y);
-  store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
-    ptx::st_global_no_allocate(at, encode_columns<kElement>(a[r], low, high));
-  });
+  if constexpr (kShifted) {
+    auto& edge = edges[threadIdx.x / 32];
+    const std::int64_t col = p.c * kTile;
+    const int cols = static_cast<int>(min(p.cols - col, std::int64_t{kLineCols}));
+    const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
+    const int before = load_shifted<__nv_bfloat16, 4>(job.x, p.tile.first_row + first, rows, col, cols, a, edge);
+    shift_rows<__nv_bfloat16, 4>(a, cols, before, edge);
+    put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
+    store_shifted<uint2, kLineRows>(job.row.codes + start, p.cols, rows, cols, edge,
+                                    [&](int r) { return encode_eight<kElement>(a[r], factor[r]); });
+    const WideFactors f = put_wide_scales<kElement, kBlock, true>(p, job, a, shared);
+    store_shifted<uint2, kLineRows>(job.column.codes + start, p.cols, rows, cols, edge,
+                                    [&](int r) { return encode_columns<kElement>(a[r], f.low, f.high); });
+  } else {
+    const std::int64_t col = p.c * kTile + lane * 8;
+    const bool inside = col < p.cols;
+    const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
+    load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
+    put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
+    store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+      ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r]));
+    });
+    const WideFactors f = put_wide_scales<kElement, kBlock, false>(p, job, a, shared);
+    store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+      ptx::st_global_no_allocate(at, encode_columns<kElement>(a[r], f.low, f.high));
+    });
+  }
   if (!job.column.scales.tiled) return;
   __syncthreads();
-  store_wide_tiles<kBlock>(p, job.column.scales, shared);
+  store_wide_tiles<kBlock>(p, job.column.scales, shared.bytes);
 }
 
-template <Element kElement>
-cudaError_t launch_wide_dual(const QuantizeJob& job, int block, cudaStream_t stream) {
+template <Element kElement, int kBlock>
+cudaError_t launch_wide_dual(const QuantizeJob& job, bool shifted, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(divide_up(job.cols, kLineCols));
   const auto grid = static_cast<unsigned>(job.rows.tiles * chunks);
-  const auto kernel = block == 32 ? wide_dual_kernel<kElement, 32> : wide_dual_kernel<kElement, 128>;
+  const auto kernel = shifted ? wide_dual_kernel<kElement, kBlock, true> : wide_dual_kernel<kElement, kBlock, false>;
   return launch_after_plan(kernel, job.rows, grid, kWideWarps * 32, stream, job, chunks);
 }
 
-cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, cudaStream_t stream) {
-  if (element == Element::e4m3) return launch_wide_dual<Element::e4m3>(job, block, stream);
-  return launch_wide_dual<Element::e5m2>(job, block, stream);
+cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, bool shifted, cudaStream_t stream) {
+  if (element == Element::e4m3) {
+    return block == 32 ? launch_wide_dual<Element::e4m3, 32>(job, shifted, stream)
+                       : launch_wide_dual<Element::e4m3, 128>(job, shifted, stream);
+  }
+  return block == 32 ? launch_wide_dual<Element::e5m2, 32>(job, shifted, stream)
+                     : launch_wide_dual<Element::e5m2, 128>(job, shifted, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -95,10 +95,15 @@ cudaError_t quantize_column(const QuantizeJob& job, int block, Dtype dtype, Elem
                             cudaStream_t stream);
 cudaError_t quantize_square(const QuantizeJob& job, int block, Dtype dtype, Element element, bool vector,
                             cudaStream_t stream);
+// The same for BF16 where has_windows(): rows start anywhere, and their codes at the same element of 8.
+bool has_windows(const QuantizeJob& job, bool dual, bool square);
+enum class WindowBlocks : std::uint8_t { column, square, both };  // both: of one row and of one column
+cudaError_t quantize_windows(const QuantizeJob& job, WindowBlocks blocks, int block, Element element,
+                             cudaStream_t stream);
 // Both directions from one read, aligned as `vector` says.
 cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream);
-// The same for BF16 by long runs, aligned as for quantize_lines; the second output's codes too.
-cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, cudaStream_t stream);
+// The same for BF16 by long runs. shifted as for quantize_lines; otherwise the second output's codes are aligned too.
+cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, bool shifted, cudaStream_t stream);
 
 // --- dequantization, the scales' layout, the cast alone --------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 # Where the texts are: a file that moves is corrected here.
 set(element sm90/common/element.cuh)
+set(line_scales sm90/quantize/line_scales.cuh)
 set(lines sm90/quantize/lines.cu)
 set(plan sm90/quantize/plan.cu)
 set(quantize sm90/quantize/quantize.cu)
@@ -29,7 +30,7 @@ mxcheck_edit(no_barrier_between_warps ${quantize} [[__syncthreads();
 mxcheck_edit(no_barrier_before_scales ${quantize} [[if constexpr (kRow != 0 || kColumn == 32) {
     __syncthreads();]] [[if constexpr (kRow != 0 || kColumn == 32) {
     if (!FAULT) __syncthreads();]])
-mxcheck_edit(tiles_are_not_padded ${lines} [[block == blocks - 1]] [[block == blocks]])
+mxcheck_edit(tiles_are_not_padded ${line_scales} [[block == blocks - 1]] [[block == blocks]])
 mxcheck_edit(experts_share_tiles ${tile} [[const std::int64_t before = (p.t - p.tile.in_expert) * p.columns;]]
   [[const std::int64_t before = FAULT ? 0 : (p.t - p.tile.in_expert) * p.columns;]])
 mxcheck_edit(gather_forgets_where_it_is ${tile} [=[x.index[first + lane]]=] [=[x.index[lane]]=])
