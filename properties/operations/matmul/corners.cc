@@ -1,6 +1,7 @@
 // Cases of matmul that every run has, beside those that are drawn: by variant, and once for each kind of kernel.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -84,11 +85,11 @@ constexpr Shape kShapes[] = {{72, 24, 2304, false, 1},        {3, 520, 2176, fal
 // is 1, or the sum where it is not above 0, takes another branch there.
 constexpr Shape kNaNs[] = {{9, 40, 128, false, kNaN}, {9, 40, 128, true, kNaN}, {5, 8, 0, false, kInfinity}};
 // All three extents large or odd at once, beyond what is drawn: schedules by one extent take another branch there. The
-// first and the last cost as much as ten drawn cases, so that only dense GEMMs have them.
+// first and the last cost as much as ten drawn cases, so that a contract has them once, in dense GEMMs.
 constexpr Shape kThreeAtOnce[] = {{66, 66, 8320, false, 1}, {2, 4104, 264, false, 1}, {17'160, 8, 136, false, 1}};
-// An epilogue that rounds alpha * sum + C once, and one that leaves out an alpha of NaN for some sizes: once for each
-// type of D.
-constexpr Shape kEpilogues[] = {{9, 40, 128, true, 1.0F / 3}, {1, 8, 256, true, -0x1.921fb6p-3F},
+// An epilogue that rounds alpha * sum + C once, which shows where D is FP32, and one that leaves out an alpha of NaN
+// for some sizes: once for each type of D.
+constexpr Shape kEpilogues[] = {{9, 40, 128, true, 1.0F / 3}, {20, 24, 256, true, -0x1.921fb6p-3F},
                                 {70, 24, 128, true, 0.7F},    {3, 136, 384, true, 1.0F / 3},
                                 {1, 1, 128, false, kNaN},     {70, 24, 256, true, kNaN},
                                 {3, 136, 384, false, kNaN}};
@@ -130,18 +131,21 @@ bool is_first(std::vector<Kind>& known, Kind kind) {
 void add_rare_shapes(std::span<const Variant> variants, std::vector<Case>& cases) {
   constexpr std::uint64_t kSeed = 301;
   std::uint64_t seed = kSeed;
+  std::vector<std::string> contracts;
   std::vector<std::tuple<std::string, int, int>> kinds;
   std::vector<std::tuple<std::string, int, int, Format>> kinds_of_d;
   for (const Variant& v : variants) {
     const MatmulVariant& own = matmul_of(v);
-    if (is_first(kinds, {v.operation, own.groups, own.scales})) {
-      for (const Shape& shape : kThreeAtOnce) {
-        if (own.groups == MXCHECK_DENSE || shape.rows == 2) cases.push_back(shaped(v, shape, seed++));
-      }
+    const bool has_all = own.groups == MXCHECK_DENSE && is_first(contracts, v.operation);
+    const bool is_new = is_first(kinds, {v.operation, own.groups, own.scales});
+    for (const Shape& shape : kThreeAtOnce) {
+      if (has_all || (is_new && shape.rows == 2)) cases.push_back(shaped(v, shape, seed++));
     }
     const bool from_c = parse_matmul_contract(contract_text(v.operation)).from_c;
     if (from_c || !is_first(kinds_of_d, {v.operation, own.groups, own.scales, v.dtype})) continue;
-    for (const Shape& shape : kEpilogues) cases.push_back(shaped(v, shape, seed++));
+    for (const Shape& shape : kEpilogues) {
+      if (!shape.adds || std::isnan(shape.alpha) || v.dtype == Format::fp32) cases.push_back(shaped(v, shape, seed++));
+    }
   }
 }
 
