@@ -69,6 +69,28 @@ TEST(MoeProblems, a_small_step_has_no_upper_half) {
   EXPECT_EQ(policy(again.c).step, policy(c).step);
 }
 
+// The ends of the three numbers, which a call that was read keeps.
+TEST(MoeProblems, seed_step_and_layer_have_ends) {
+  struct Ends {
+    int zero;
+    std::uint64_t seed, step_below_2_to_32;
+    std::uint32_t layer;
+  };
+  constexpr std::uint64_t kWord = 0xFFFF'FFFF;
+  for (const Ends& ends : {Ends{5, 0, 0, 0}, {6, ~std::uint64_t{0}, kWord, 0xFFFF}, {7, 0, 0, 1}}) {
+    const Case c = parse_case("op=moe_backward recipe=nvfp4 gate_up=halves rows=2 cols=16 inner=16 k=1 zero=" +
+                              std::to_string(ends.zero) + " experts=0,1 data=normal seed=5");
+    const auto p = read<mxcheck_moe_policy>(operation_named("moe_backward").policy(c));
+    EXPECT_EQ(ends.zero == 7 ? p.seed & kWord : p.seed, ends.seed);
+    EXPECT_EQ(p.step & kWord, ends.step_below_2_to_32);
+    EXPECT_EQ(p.step >> 32 != 0, ends.zero == 7);
+    EXPECT_EQ(p.layer, ends.layer);
+    const std::unique_ptr<Problem> problem = make_problem(c);
+    const MoeProblem again(problem->call());
+    EXPECT_EQ(read<mxcheck_moe_policy>(operation_named("moe_backward").policy(again.c)).step, p.step);
+  }
+}
+
 TEST(MoeProblems, each_row_of_packed_codes_ends_with_zeros) {
   const Case c = parse_case(
       "op=moe_forward recipe=dsv3_pow2 gate_up=halves rows=3 cols=8 inner=5 k=1 experts=0,3 data=normal seed=5");
