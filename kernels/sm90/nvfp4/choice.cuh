@@ -106,28 +106,6 @@ __device__ __forceinline__ void store_row(const Nvfp4Job& job, const Place& at, 
   store_block(job, job.codes + (at.row + row) * row_bytes + at.block * (kElements / 2), codes, at.count);
 }
 
-// Four blocks of a row each.
-template <class T>
-__device__ __forceinline__ void choose_rows(const Nvfp4Job& job, const Place& at, const Nvfp4Outer& outer, float stored,
-                                            const Block<T> (&x)[kRowsOfThread], const Magnitudes& m) {
-  std::uint32_t bytes = 0;
-#pragma unroll
-  for (int r = 0; r < kRowsOfThread; ++r) {
-    const SixAndFour s = six_and_four(outer, stored, m.amax[r]);
-    const Tried six = tried(job, x[r], s.six.factor);
-    const Tried four = tried(job, x[r], s.four.factor);
-    const Stretch choice = choice_of(s, outer, m.amax[r], four.sum, six.sum, kElements);
-    bool is_four = choice == Stretch::four;
-    if (choice == Stretch::by_definition) {
-      is_four =
-          sum_by_definition(x[r], s.four, stored, at.count, 0) < sum_by_definition(x[r], s.six, stored, at.count, 0);
-    }
-    bytes |= (is_four ? s.four.byte : s.six.byte) << (8 * r);
-    store_row(job, at, r, chosen_codes(job, outer, s, is_four, six, four, x[r], m.amax[r], at.count));
-  }
-  store_scales(job, at, bytes);
-}
-
 // The threads of a square of 16 rows, which are lanes of one warp, kSideBlocks apart.
 struct SquareOfLanes {
   [[nodiscard]] __device__ __forceinline__ int place() const {

@@ -43,9 +43,9 @@ __device__ __forceinline__ void choose_rows_in_turn(const Nvfp4Job& job, const P
     const SixAndFour s = six_and_four(outer, stored, amax);
     const Tried six = tried(job, row, s.six.factor);
     const Tried four = tried(job, row, s.four.factor);
-    const Choice choice = choice_of(s, outer, amax, four.sum, six.sum, kElements);
-    bool is_four = choice == Choice::four;
-    if (choice == Choice::open) {
+    const Stretch choice = choice_of(s, outer, amax, four.sum, six.sum, kElements);
+    bool is_four = choice == Stretch::four;
+    if (choice == Stretch::by_definition) {
       is_four =
           sum_by_definition(row, s.four, stored, at.count, 0) < sum_by_definition(row, s.six, stored, at.count, 0);
     }
