@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <set>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -297,17 +294,6 @@ SimplerCases StatementRun::simpler() const {
   };
 }
 
-namespace {
-// Sizes are the gate's choice but for the multiples that the candidate asks for.
-[[noreturn]] void refuse_for_want_of_memory(const Case& c, const OperationInfo& limits) {
-  std::string text = fmt::format("out of memory for a case of {} x {}", c.rows, c.cols);
-  if (limits.rows_multiple > 1 || limits.cols_multiple > 1)
-    text += fmt::format("; the candidate's {} takes multiples of {} rows and {} columns alone", c.variant.operation,
-                        limits.rows_multiple, limits.cols_multiple);
-  throw Error(ErrorKind::environment, text);
-}
-}  // namespace
-
 std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
   context_.not_offered = context_.not_applicable = false;
   context_.not_checked.clear();
@@ -316,10 +302,6 @@ std::optional<Finding> StatementRun::check_uncounted(const Case& c) {
     try {
       return result_.statement->check(context_, c);
     } catch (const Interrupted&) {
-    } catch (const std::bad_alloc&) {
-      refuse_for_want_of_memory(c, limits_of(c.variant));
-    } catch (const std::length_error&) {
-      refuse_for_want_of_memory(c, limits_of(c.variant));
     }
   }
   context_.not_applicable = true;

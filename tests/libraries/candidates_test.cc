@@ -117,16 +117,6 @@ const Library kOfMany[] = {{"of_at_most_64_x_64", MANY ";max_rows=64;max_cols=64
 INSTANTIATE_TEST_SUITE_P(OfMany, UnusualLibraries, testing::ValuesIn(kOfMany),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(RightLibraries, of_multiples_that_no_machine_has_memory_for_are_told_so) {
-  const Ran ran = gate("operations=quantize;one_of=1597;rows_multiple=1048576;cols_multiple=1048576",
-                       "--cases 1 --seed 3 --only quantize_equals_the_reference 2>&1");
-  EXPECT_EQ(ran.code, 3) << ran.out;
-  EXPECT_NE(ran.out.find("out of memory for a case of 1048576 x 1048576; the candidate's quantize takes multiples of "
-                         "1048576 rows and 1048576 columns alone"),
-            std::string::npos)
-      << ran.out;
-}
-
 // Whatever bytes a library's name has, and whatever it prints.
 TEST(RightLibraries, what_is_written_for_machines_stays_whole) {
   const Ran ran = gate(TE ";other_script=1;prints=1", "--cases 5 --seed 3 --json 2>/dev/null");
