@@ -154,6 +154,14 @@ struct Call {
   // A call of the same answer, where this one's tensors do not say it: it uses memory that an earlier one wrote. For a
   // replay too.
   std::shared_ptr<const Call> answered_as;
+  // Between this call's workspace() and its run(): another call of the operation, and a question to supports(). What
+  // the library answers to them is not looked at.
+  std::shared_ptr<const Call> between;
+  struct Question {
+    Policy policy;
+    Format dtype = Format::fp32;
+  };
+  std::optional<Question> asked;
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.
   const std::byte* own(std::vector<std::byte> bytes) {

@@ -72,7 +72,7 @@ struct Statement {
   // False: outputs may differ from Problem::answer(), and a soak, which compares with it, leaves the statement out.
   bool repeats_bits = true;
   enum class Device : std::uint8_t { any, host, cuda } device = Device::any;  // of the candidates that it is about
-  bool of_the_interface = false;  // about calls that break the C interface: an adapter, not the candidate, answers them
+  bool of_the_interface = false;  // about the C interface itself, which an adapter, not the candidate, speaks
   bool recorded = true;           // false: replay, without the device, would take too long
   // Corners of all variants together that the statement applies to: what need not be made for each of them.
   std::function<std::vector<Case>(std::span<const Variant>, Suite)> shared_corners = {};

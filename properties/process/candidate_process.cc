@@ -453,17 +453,18 @@ Outcome CandidateProcess::run(const Call& call) {
   if (pid_ < 0) start();
   const InPhase calling(Phase::calls);
   const SharedCall shared(call);
-  std::byte* base = reserve(shared.bytes());
+  std::byte* base = reserve(shared.bytes_with_between());
   wire::Message message = shared.message();
   message.request = wire::Request::run;
   message.operation = operation_index(call.operation);
   message.shared_bytes = shared_bytes_;
   if (call.model) message.request = wire::Request::compare, message.model = *call.model;
   shared.write(base);
+  shared.write_between(base, message);
 
   Outcome outcome;
   wire::Reply reply;
-  const std::uint64_t all_bytes = shared.bytes() + shared.bytes_on_device();
+  const std::uint64_t all_bytes = shared.bytes_with_between() + shared.bytes_on_device();
   const bool first = info_.adapted && first_calls_.is_first(call.operation, message, static_shapes_);
   auto limit = first ? std::max(limits_.call, limits_.first_call) : limits_.call;
   limit += std::chrono::milliseconds(all_bytes / 20'000);  // 20 MB/s on top

@@ -113,6 +113,7 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
                                 call.guard_pages, misaligned, message_.used_bytes);
     if (tensors_[i]->on_device) on_device_ += tensors_[i]->bytes;
   }
+  if (call.between != nullptr) between_ = std::make_unique<SharedCall>(*call.between);
 }
 
 void SharedCall::write(std::byte* base) const {
@@ -121,6 +122,32 @@ void SharedCall::write(std::byte* base) const {
     const CallTensor& input = call_.inputs[i];
     if (input.bytes != 0) std::memcpy(base + message_.tensors[i].offset, input.data, input.bytes);
   }
+}
+
+std::uint64_t SharedCall::bytes_with_between() const {
+  if (between_ == nullptr && !call_.asked) return bytes();
+  const std::uint64_t other = between_ == nullptr ? 0 : round_up(between_->bytes(), wire::kPage);
+  return round_up(bytes(), wire::kPage) + other + sizeof(wire::Between);
+}
+
+void SharedCall::write_between(std::byte* base, wire::Message& message) const {
+  if (between_ == nullptr && !call_.asked) return;
+  wire::Between between;
+  message.between = round_up(bytes(), wire::kPage);
+  if (between_ != nullptr) {
+    between.has_call = 1, between.displaced = message.between;
+    between.call = between_->message();
+    between.call.operation = message.operation, between.call.shared_bytes = message.shared_bytes;
+    between_->write(base + between.displaced);
+    message.between += round_up(between_->bytes(), wire::kPage);
+  }
+  if (call_.asked) {
+    wire::Tensor values;
+    set_dtype({.dtype = call_.asked->dtype}, values);
+    between.has_question = 1, between.question = call_.asked->policy;
+    between.dtype_code = values.dtype_code, between.dtype_bits = values.dtype_bits;
+  }
+  std::memcpy(base + message.between, &between, sizeof(between));
 }
 
 bool SharedCall::is_updated(std::size_t input) const {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,9 @@ class SharedCall {
   [[nodiscard]] std::uint64_t bytes_on_device() const { return on_device_; }  // beside those
 
   void write(std::byte* base) const;
+  // Behind the call's own bytes: the call and the question that come between its workspace and its run.
+  [[nodiscard]] std::uint64_t bytes_with_between() const;
+  void write_between(std::byte* base, wire::Message& message) const;
   // Outputs, what was written outside of them, whether they were written at all.
   void read(const std::byte* base, Outcome& outcome) const;
   // True if the outputs are these, and nothing else was written: read() would say no more.
@@ -43,6 +47,7 @@ class SharedCall {
   std::vector<const CallTensor*> tensors_;
   wire::Message message_;
   std::uint64_t on_device_ = 0;
+  std::unique_ptr<SharedCall> between_;  // of call_.between
 };
 
 void set_dtype(const CallTensor& from, wire::Tensor& to);

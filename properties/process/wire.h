@@ -64,7 +64,19 @@ struct Message {
   // before. After the last one's there is a CallResult for each. 0: one call, answered in the reply.
   std::uint32_t burst = 0;
   std::uint64_t burst_step = 0;
-  DeviceModel model;  // of compare
+  DeviceModel model;          // of compare
+  std::uint64_t between = 0;  // where the shared memory has a Between; 0: nothing comes between workspace and run
+};
+
+// What comes between a call's workspace() and its run().
+struct Between {
+  std::uint8_t has_call = 0;
+  std::uint8_t has_question = 0;
+  std::uint8_t dtype_code = 0;  // of the question to supports()
+  std::uint8_t dtype_bits = 0;
+  std::uint64_t displaced = 0;  // the call's tensors lie this far behind where it says
+  Message call;
+  Policy question;
 };
 
 struct CallResult {

@@ -246,7 +246,7 @@ class Worker {
       return;
     }
     const mxcheck_operation& operation = table_->operations[message.operation];
-    const PolicyInPlace in_place(message.policy);
+    PolicyInPlace in_place(message.policy);
     const mxcheck_policy& policy = *in_place.get();
     const CallWatch watch(handlers_, process_);
     if (message.request == wire::Request::supports) {

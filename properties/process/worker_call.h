@@ -91,6 +91,12 @@ class PolicyWithMemory {
   alignas(16) unsigned char bytes_[Policy::kMostBytes] = {};
 };
 
+inline void ask_supports(const mxcheck_operation& operation, const wire::Between& between) {
+  if (between.has_question == 0) return;
+  const PolicyInPlace policy(between.question);
+  (void)operation.supports(policy.get(), DLDataType{between.dtype_code, between.dtype_bits, 1});
+}
+
 // Pointers into this: it outlives the call, and neither moves.
 struct CandidateCall {
   // address_of(i): where tensor i of the message (inputs, then outputs) is.
@@ -193,7 +199,7 @@ struct CandidateCall {
     DLTensor tensors_[wire::kMaxTensors];
     std::int64_t shapes_[wire::kMaxTensors][wire::kMaxDimensions];
     std::int64_t strides_[wire::kMaxTensors][wire::kMaxDimensions];
-    unsigned char policy_[Policy::kMostBytes];
+    unsigned char policy_[Policy::kMostBytes]{};
   };
 
   // Of a policy that is a copy with the address of memory (PolicyWithMemory). PolicyInPlace looks at the others.

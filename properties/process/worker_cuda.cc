@@ -115,8 +115,27 @@ void CudaWorker::in_one_stream(const DeviceCall& c, CudaHandle stream) {
   Lane& lane = this->lane(0);
   if (!lane.prepare(c)) return;
   lane.load(c, stream);
+  if (c.message.between != 0) interrupt(c, stream);
   lane.run(c, stream);
   lane.collect(c, stream, c.shared);
+}
+
+// What comes between the workspace and the run of the call in lane 0.
+void CudaWorker::interrupt(const DeviceCall& c, CudaHandle stream) {
+  wire::Between between;
+  std::memcpy(&between, c.shared + c.message.between, sizeof(between));
+  if (between.has_call != 0) {
+    const PolicyInPlace policy(between.call.policy);
+    wire::Reply reply;
+    const DeviceCall other{c.operation, *policy.get(), between.call, c.shared + between.displaced, reply, other_text_};
+    Lane& lane = this->lane(1);
+    if (lane.prepare(other)) {
+      lane.load(other, stream);
+      lane.run(other, stream);
+    }
+    device_.synchronize(stream);
+  }
+  ask_supports(c.operation, between);
 }
 
 // A fault up to the first wait is the library's; what goes wrong after it is the model's. Tensors that are not copied

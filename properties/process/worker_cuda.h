@@ -76,6 +76,7 @@ class CudaWorker {
   void captured(const DeviceCall& c);
   void crowded(const DeviceCall& c);
   void compared(const DeviceCall& c);
+  void interrupt(const DeviceCall& c, CudaHandle stream);
   Lane& lane(std::size_t number);
 
   static constexpr std::size_t kLanes = 3;
@@ -83,6 +84,7 @@ class CudaWorker {
   GpuModel model_;
   std::array<CudaHandle, kLanes> streams_{};
   std::array<std::unique_ptr<Lane>, kLanes> lanes_;
+  MessageBuffer other_text_;  // of calls that come between another one's workspace and run
 };
 
 }  // namespace mxcheck

@@ -142,6 +142,7 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
     if (!built.set_workspace(c.message, workspace_.data(), bytes)) {
       return CandidateCall::refuse_for_want_of_a_workspace(c.reply);
     }
+    if (c.message.between != 0) interrupt(c);
     const Guards guards(c.memory, c.message);
     c.reply.status = built.run(c.operation, c.reply);
     if (c.message.repeat != 0) repeat(c, built.call);
@@ -151,6 +152,18 @@ void HostWorker::run_one(const HostCall& c, std::uint64_t displaced) {
   if (c.message.memory.policy_offset != 0 && memory_.broken())
     add_conduct(c.reply, "wrote beside the memory for kept weights");
   workspace_.end_call();
+}
+
+void HostWorker::interrupt(const HostCall& c) {
+  wire::Between between;
+  std::memcpy(&between, c.memory.at(c.message.between), sizeof(between));
+  if (between.has_call != 0) {
+    if (other_ == nullptr) other_ = std::make_unique<HostWorker>();
+    const PolicyInPlace policy(between.call.policy);
+    wire::Reply reply;
+    other_->run_one({c.operation, *policy.get(), between.call, c.memory, reply}, between.displaced);
+  }
+  ask_supports(c.operation, between);
 }
 
 bool HostWorker::prepare_memory(const HostCall& c, CandidateCall& built, PolicyWithMemory& policy) {

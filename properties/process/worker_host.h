@@ -83,6 +83,8 @@ class HostWorker {
   // Memory for kept weights, and the policy with its address; false: the reply says why not.
   bool prepare_memory(const HostCall& c, CandidateCall& built, PolicyWithMemory& policy);
   void repeat(const HostCall& c, mxcheck_call& call);
+  void interrupt(const HostCall& c);
+  std::unique_ptr<HostWorker> other_;  // of calls that come between another one's workspace and run
   MessageBuffer message_;
   Workspace workspace_;
   KeptMemory memory_;

@@ -4,8 +4,12 @@
 #include "properties/core/statement.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "kernels/candidate.h"
+#include "numerics/error.h"
 #include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/limits.h"
@@ -74,6 +78,103 @@ std::optional<Finding> same_when_repeated(CheckContext& context, const Case& c) 
   const CallOutputs again = run_problem(context, *p, kPoisons[1]);
   if (!again.usable()) return propagate(context, again);
   return same_outputs(*p, first, again, "differ between two runs of the same call");
+}
+
+// Fields that a later version of the interface appends to a policy. They hold anything.
+constexpr std::uint32_t kLaterBytes = 64;
+constexpr int kLaterFill = 0xA5;
+
+void append_fields(Policy& policy) {
+  if (policy.num_bytes + kLaterBytes > Policy::kMostBytes)
+    throw Error(ErrorKind::internal, "a policy that is too large for one of a later version");
+  std::memset(policy.bytes + policy.num_bytes, kLaterFill, kLaterBytes);
+  policy.num_bytes += kLaterBytes;
+  edit<mxcheck_policy>(policy, [&](mxcheck_policy& p) { p.size = policy.num_bytes; });
+}
+
+// The variants of which the library may be asked.
+std::vector<Variant> askable_variants(const CheckContext& context, const Variant& v) {
+  const Operation& operation = operation_named(v.operation);
+  const OperationInfo* info = context.process.operation(v.operation);
+  return info == nullptr ? operation.askable(v.operation) : operation.askable_under(v.operation, info->contract);
+}
+
+// True if the library may be asked for a variant of a larger policy: its size then says that a call has options.
+bool is_told_by_size(const CheckContext& context, const Policy& policy, const Variant& v) {
+  const Operation& operation = operation_named(v.operation);
+  return std::ranges::any_of(askable_variants(context, v), [&](const Variant& other) {
+    return operation.question(other).num_bytes > policy.num_bytes;
+  });
+}
+
+std::optional<Finding> larger_policy(CheckContext& context, const Case& c) {
+  const std::unique_ptr<Problem> p = make_problem(c);
+  Call later = p->call();
+  if (is_told_by_size(context, later.policy, c.variant)) return not_applicable(context);
+  const CallOutputs now = run_problem(context, *p);
+  if (!now.usable()) return propagate(context, now);
+  later.answered_as = std::make_shared<const Call>(later);
+  append_fields(later.policy);
+  later.workspace = workspace_of(c, later.poison), later.misaligned = c.misaligned;
+  CallOutputs got = run_call(context, later, c);
+  const std::string how = "with a policy of a later version, which has 64 bytes more";
+  if (!got.finding && !got.offered)
+    got.finding = Finding{.kind = FindingKind::refused, .summary = "the candidate refused a case as UNSUPPORTED"};
+  if (got.finding) {
+    got.finding->summary += "; " + how;
+    return got.finding;
+  }
+  return same_outputs(*p, now, got, "differ " + how);
+}
+
+// A case of the same variant with other data and, where the candidate takes them, half of the rows.
+Case other_case(const CheckContext& context, const Case& c) {
+  Case other = c;
+  other.seed = mix64(c.seed), other.plants.clear();
+  other.data = Data::normal;
+  Case smaller = other;
+  if (other.rows > 1) operation_named(c.variant.operation).halve_rows(smaller);
+  const OperationInfo* limits = context.process.operation(c.variant.operation);
+  return limits == nullptr || is_within_limits(smaller, *limits) ? smaller : other;
+}
+
+// The question for the variant after this one.
+Call::Question other_question(const CheckContext& context, const Variant& v) {
+  const std::vector<Variant> all = askable_variants(context, v);
+  const auto at = std::ranges::find(all, v);
+  const bool is_last = at == all.end() || std::next(at) == all.end();
+  const Variant& other = all.empty() ? v : is_last ? all.front() : *std::next(at);
+  return {operation_named(v.operation).question(other), other.dtype};
+}
+
+std::optional<Finding> any_question(CheckContext& context, const Case& c) {
+  const std::unique_ptr<Problem> p = make_problem(c);
+  const CallOutputs alone = run_problem(context, *p);
+  if (!alone.usable()) return propagate(context, alone);
+  const std::unique_ptr<Problem> other = make_problem(other_case(context, c));
+  const CallOutputs apart = run_problem(context, *other);
+  if (!apart.usable()) return propagate(context, apart);
+  for (const bool is_call : {true, false}) {
+    Call call = p->call();
+    call.workspace = workspace_of(c, call.poison), call.misaligned = c.misaligned;
+    if (is_call) {
+      Call between = other->call();
+      between.misaligned = c.misaligned;
+      call.between = std::make_shared<const Call>(std::move(between));
+    } else {
+      call.asked = other_question(context, c.variant);
+    }
+    const std::string how = is_call ? "when another call comes between its workspace and its run"
+                                    : "when supports() is asked between its workspace and its run";
+    CallOutputs got = run_call(context, call, c);
+    if (got.finding) {
+      got.finding->summary += "; " + how;
+      return got.finding;
+    }
+    if (!got.usable()) return propagate(context, got);
+    if (auto f = same_outputs(*p, alone, got, "differ " + how)) return f;
+  }
+  return std::nullopt;
 }
 
 // CUDA candidates: the same call in every way in which a stream can be used.
@@ -379,6 +480,17 @@ std::vector<Statement> conduct_statements() {
                 "of offsets "
                 "that are out of order at any place are refused as INVALID or UNSUPPORTED, and no output byte changes",
                 refuses_what_wraps);
+  Statement later = about_all("a_policy_of_a_later_version_changes_nothing",
+                              "a policy with fields that a later version of the interface appends gives the same bytes",
+                              larger_policy);
+  Statement between =
+      about_all("questions_between_calls_change_nothing",
+                "another call, or a question to supports(), between workspace() and run() of a call changes no byte",
+                any_question);
+  for (Statement* one : {&later, &between}) {
+    one->data = {Data::normal}, one->of_the_interface = true;
+    one->applies = [](const Variant& v, std::span<const Variant>) { return promises_bits(v); };
+  }
   wraps.data = {Data::normal}, wraps.strides = false, wraps.experts = 60, wraps.of_the_interface = true;
   for (const std::size_t about_bits : {std::size_t{1}, std::size_t{2}})
     s[about_bits].applies = [](const Variant& v, std::span<const Variant>) { return promises_bits(v); };
@@ -398,7 +510,7 @@ std::vector<Statement> conduct_statements() {
     one->data = {};
   }
   s[6].device = Statement::Device::host;
-  s.push_back(std::move(wraps));
+  for (Statement* one : {&wraps, &later, &between}) s.push_back(std::move(*one));
   return s;
 }
 

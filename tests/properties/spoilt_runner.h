@@ -26,7 +26,10 @@ using Spoil = std::function<void(const Call& call, int number, Outcome& outcome)
 
 class SpoiltRunner final : public CandidateRunner {
  public:
-  explicit SpoiltRunner(Spoil spoil) : spoil_(std::move(spoil)) {}
+  // operations: of the candidate's table; those that are not listed have no limits.
+  explicit SpoiltRunner(Spoil spoil, std::vector<OperationInfo> operations = {}) : spoil_(std::move(spoil)) {
+    info_.operations = std::move(operations);
+  }
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
   Outcome run(const Call& call) override {
     Outcome outcome = reference_.run(call);
@@ -38,7 +41,7 @@ class SpoiltRunner final : public CandidateRunner {
   [[nodiscard]] int calls() const { return calls_; }
 
  private:
-  CandidateInfo info_;  // no operations: no limits
+  CandidateInfo info_;
   ReferenceRunner reference_{info_};
   Spoil spoil_;
   int calls_ = 0;

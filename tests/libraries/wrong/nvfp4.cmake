@@ -7,6 +7,7 @@ set(codes cpu/nvfp4/codes_inl.h)
 set(dequantize cpu/nvfp4/dequantize_inl.h)
 set(levels cpu/nvfp4/levels.h)
 set(options cpu/nvfp4/options_inl.h)
+set(read_options common/nvfp4/options.cc)
 set(words common/nvfp4/options.h)
 set(quantize cpu/nvfp4/quantize_inl.h)
 set(scalar_block cpu/nvfp4/scalar_block.h)
@@ -328,3 +329,9 @@ mxcheck_edit(rows_transformed_too ${candidate} [[const Nvfp4Options own = option
   const Nvfp4Options own = FAULT && !d.transposed && divides ? options : options_of(options, d.transposed);]])
 mxcheck_edit(columns_by_the_scale_of_the_rows ${candidate} [[{x, column_scale, column_codes, column_scales, true}]]
   [[{x, FAULT ? tensor_scale : column_scale, column_codes, column_scales, true}]])
+
+# ---- conduct ---------------------------------------------------------------------------------------------------------
+
+mxcheck_edit(larger_policy_of_options_refused ${read_options} [[to.stochastic = p.rounding]]
+  [[if (FAULT && p.base.size > sizeof(mxcheck_nvfp4_policy)) invalid("policy.size is too large");
+  UNCHANGED]])

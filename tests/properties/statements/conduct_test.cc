@@ -39,7 +39,7 @@ TEST(Conduct, the_reference_behaves) {
 TEST(Conduct, threads_are_of_the_host_and_streams_of_the_device) {
   std::map<std::string_view, Statement::Device> devices;
   for (const Statement& s : conduct_statements()) devices[s.name] = s.device;
-  EXPECT_EQ(devices.size(), 9U);
+  EXPECT_EQ(devices.size(), 11U);
   EXPECT_EQ(devices.at("the_thread_count_changes_nothing"), Statement::Device::host);
   EXPECT_EQ(devices.at("the_stream_changes_nothing"), Statement::Device::cuda);
   EXPECT_EQ(devices.at("the_same_call_gives_the_same_bytes"), Statement::Device::any);
@@ -115,6 +115,97 @@ TEST(Conduct, a_stream_that_changes_a_byte_is_named) {
     EXPECT_TRUE(waits.starts_with("run waited; ")) << waits;
     EXPECT_NE(waits.find(words), std::string::npos) << waits;
   }
+}
+
+// What grows in both stretches, however slow the calls are; a pool's few threads, and what one stretch takes, do not.
+TEST(Conduct, resources_that_calls_leave_taken_are_named) {
+  const char* law = "ten_thousand_calls_keep_no_memory";
+  struct Row {
+    std::int64_t MemoryUse::*use;
+    std::int64_t begin, middle, end;
+    const char* words;
+  };
+  const Row rows[] = {
+      {&MemoryUse::files, 10, 19, 28, "the number of open files grows with every call: by 18 in 32 calls"},
+      {&MemoryUse::threads, 3, 12, 21, "the number of threads grows with every call: by 18 in 32 calls"},
+      {&MemoryUse::children, 0, 16, 32, "the number of children grows with every call: by 32 in 32 calls"},
+      {&MemoryUse::threads, 3, 11, 21, ""},
+      {&MemoryUse::threads, 3, 67, 67, ""},
+      {&MemoryUse::files, 1024, 1024, 1024, "the number of open files grows to 1024, all that the process may have"},
+      {&MemoryUse::files, 1023, 1023, 1023, ""},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(found(law, some_case(),
+                    [&](const Call&, int, Outcome& outcome) {
+                      MemoryOfCalls& m = outcome.memory;
+                      m.calls = 16, m.most_files = 1024;
+                      m.begin.*row.use = row.begin, m.middle.*row.use = row.middle, m.end.*row.use = row.end;
+                    }),
+              row.words);
+  }
+}
+
+TEST(Conduct, a_policy_of_a_later_version_is_64_bytes_larger) {
+  const char* law = "a_policy_of_a_later_version_changes_nothing";
+  std::vector<std::uint32_t> sizes;
+  const auto look = [&](const Call& call, int, Outcome&) {
+    EXPECT_EQ(read<mxcheck_policy>(call.policy).size, call.policy.num_bytes);
+    sizes.push_back(call.policy.num_bytes);
+  };
+  EXPECT_EQ(found(law, some_case(), look), "");
+  EXPECT_EQ(sizes, (std::vector<std::uint32_t>{sizeof(mxcheck_policy), sizeof(mxcheck_policy) + 64}));
+  const auto in_larger = [](void (*spoil)(Outcome&)) -> test::Spoil {
+    return [=](const Call& call, int, Outcome& outcome) {
+      if (call.policy.num_bytes > sizeof(mxcheck_policy)) spoil(outcome);
+    };
+  };
+  const std::string how = " with a policy of a later version, which has 64 bytes more";
+  EXPECT_EQ(found(law, some_case(), in_larger(change)), "codes differ" + how);
+  const std::string refused = found(law, some_case(), in_larger([](Outcome& o) { o.status = MXCHECK_INVALID; }));
+  EXPECT_TRUE(refused.starts_with("the candidate refused") && refused.ends_with(";" + how)) << refused;
+  const auto unsupported = [](Outcome& o) { o.status = MXCHECK_UNSUPPORTED, o.outputs_untouched = true; };
+  Case option = some_case();
+  option.experts = {0, 20, 40};
+  EXPECT_EQ(found(law, option, in_larger(unsupported)), "the candidate refused a case as UNSUPPORTED;" + how);
+}
+
+// Its size says that a call has options: where a library may be asked for some, a larger one would announce them.
+TEST(Conduct, a_policy_of_no_options_is_not_made_larger_where_a_larger_one_has_some) {
+  const char* law = "a_policy_of_a_later_version_changes_nothing";
+  const Operation& operation = operation_named("quantize_nvfp4");
+  for (const char* contract : {"exact", "exact+options"}) {
+    const OperationInfo info{"quantize_nvfp4", contract};
+    bool had_plain = false, had_options = false;
+    for (const Variant& v : operation.askable_under(info.name, info.contract)) {
+      const bool has_options = operation.question(v).num_bytes > sizeof(mxcheck_policy);
+      if (std::exchange(has_options ? had_options : had_plain, true)) continue;  // one of each
+      test::SpoiltRunner runner({}, {info});
+      CheckContext context{runner, {}};
+      Case c = operation.large_cases(v, Suite::full).front();
+      c.rows = c.cols = 128, c.experts.clear();  // whole groups of any transform
+      EXPECT_FALSE(test::statement_named(law).check(context, c));
+      EXPECT_EQ(context.not_applicable, info.contract != "exact" && !has_options) << to_text(v);
+    }
+  }
+}
+
+TEST(Conduct, a_call_or_a_question_in_between_that_changes_a_byte_is_named) {
+  const char* law = "questions_between_calls_change_nothing";
+  const auto between = [](const Call& call, int, Outcome& outcome) {
+    if (call.between == nullptr) return;
+    EXPECT_EQ(call.between->inputs[0].shape, (std::vector<std::int64_t>{20, 70}));
+    change(outcome);
+  };
+  EXPECT_EQ(found(law, some_case(), between), "codes differ when another call comes between its workspace and its run");
+  const auto asked = [](const Call& call, int, Outcome& outcome) {
+    if (call.asked) change(outcome);
+  };
+  EXPECT_EQ(found(law, some_case(), asked), "codes differ when supports() is asked between its workspace and its run");
+  EXPECT_EQ(found(law, some_case(),
+                  [](const Call& call, int, Outcome& o) {
+                    if (call.asked) o.conduct = "the library sang";
+                  }),
+            "the library sang; when supports() is asked between its workspace and its run");
 }
 
 // Answers every call alike: invalid calls are no problem that the reference could be asked.

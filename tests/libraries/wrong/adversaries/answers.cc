@@ -115,6 +115,51 @@ mxcheck_status wrong_after_a_refusal(const mxcheck_call* call) {
   return status;
 }
 
+// A policy is larger where the caller's interface is of a later version.
+mxcheck_status refuses_a_larger_policy(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status != MXCHECK_OK || call->policy->size == sizeof(mxcheck_policy)) return status;
+  std::snprintf(call->message, call->message_bytes, "the policy is of another size");
+  return MXCHECK_INVALID;
+}
+
+mxcheck_status reads_past_its_policy(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  const bool has_more = status == MXCHECK_OK && call->policy->size > sizeof(mxcheck_policy);
+  if (has_more && honest::elements(call) != 0)
+    honest::codes(call)[0] ^= reinterpret_cast<const std::uint8_t*>(call->policy + 1)[0];
+  return status;
+}
+
+// What workspace() finds out for run(): right where nothing comes in between.
+std::int64_t planned_rows = 0;
+bool plan_is_spoilt = false;
+
+mxcheck_status plans_rows(const mxcheck_call* call, std::uint64_t* bytes) {
+  *bytes = 0;
+  if (honest::check(call) == MXCHECK_OK) planned_rows = honest::rows(call);
+  plan_is_spoilt = false;
+  return MXCHECK_OK;
+}
+
+mxcheck_status plans_in_workspace(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status != MXCHECK_OK) return status;
+  for (std::int64_t i = planned_rows * honest::cols(call); i < honest::elements(call); ++i) honest::codes(call)[i] = 0;
+  return status;
+}
+
+mxcheck_status spoils_the_plan(const mxcheck_policy* policy, DLDataType wide) {
+  plan_is_spoilt = true;
+  return honest::supports(policy, wide);
+}
+
+mxcheck_status shares_a_plan_with_supports(const mxcheck_call* call) {
+  const mxcheck_status status = honest::run(call);
+  if (status == MXCHECK_OK && plan_is_spoilt && honest::elements(call) != 0) honest::codes(call)[0] ^= 1;
+  return status;
+}
+
 mxcheck_status leaves_rounding_upward(const mxcheck_call* call) {
   std::fesetround(FE_TONEAREST);
   const mxcheck_status status = honest::run(call);
@@ -171,6 +216,13 @@ std::span<const Adversary> answer_adversaries() {
       {"every_hundredth_call_is_wrong", every_hundredth_call_is_wrong},
       {"right_in_its_first_thread", right_in_its_first_thread},
       {"wrong_after_a_refusal", wrong_after_a_refusal},
+      {"refuses_a_larger_policy", refuses_a_larger_policy},
+      {"reads_past_its_policy", reads_past_its_policy},
+      {.name = "plans_in_workspace", .run = plans_in_workspace, .workspace = plans_rows},
+      {.name = "shares_a_plan_with_supports",
+       .run = shares_a_plan_with_supports,
+       .supports = spoils_the_plan,
+       .workspace = plans_rows},
       {"leaves_rounding_upward", leaves_rounding_upward},
       {.name = "flushes_to_zero_once_loaded", .when_loaded = flushes_to_zero_once_loaded},
       {"handles_arithmetic_faults", handles_arithmetic_faults},

@@ -219,11 +219,6 @@ mxcheck_status leaves_children(const mxcheck_call* call) {
   return honest::run(call);
 }
 
-mxcheck_status opens_all_files_at_once(const mxcheck_call* call) {
-  while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) continue;
-  return honest::run(call);
-}
-
 mxcheck_status refuses_with_blanks(const mxcheck_call* call) {
   const mxcheck_status status = honest::run(call);
   if (status != MXCHECK_OK && right::has_fields(call)) std::snprintf(call->message, call->message_bytes, " \n");
@@ -287,7 +282,6 @@ std::span<const Adversary> process_adversaries() {
                                     {"leaves_files_open", leaves_files_open},
                                     {"leaves_threads", leaves_threads},
                                     {"leaves_children", leaves_children},
-                                    {"opens_all_files_at_once", opens_all_files_at_once},
                                     {"refuses_with_blanks", refuses_with_blanks},
                                     {"stops_the_gate", stops_the_gate},
                                     {"spoils_the_shared_memory", spoils_the_shared_memory},

@@ -65,6 +65,8 @@ candidates::KeptWeightsFaults faults_of_kept_weights() {
 mxcheck_status run(const mxcheck_call* call, const char* operation) {
   if (call == nullptr || call->size < sizeof(mxcheck_call)) return MXCHECK_INVALID;
   try {
+    if (has("larger_policy_refused") && call->policy != nullptr && call->policy->size > sizeof(mxcheck_moe_policy))
+      throw Error(ErrorKind::usage, "policy.size is too large");
     if (keeps_weights() && candidates::has_kept_weights(call->policy)) {
       const auto plain = [&](const mxcheck_call& without) { answer(without, operation); };
       candidates::run_with_kept_weights(*call, operation, faults_of_kept_weights(), plain);
