@@ -105,7 +105,7 @@ std::int64_t entries_of(DIR* folder) {
   return count;
 }
 
-// Those of one thread, also those that have ended and that nobody has waited for. 0 where the kernel does not tell.
+// The children of one thread, also those that have ended unwaited for. 0 where the kernel does not tell.
 std::int64_t children_of(const char* thread) {
   const std::string path = std::string("/proc/self/task/") + thread + "/children";
   std::FILE* file = std::fopen(path.c_str(), "r");

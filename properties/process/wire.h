@@ -68,7 +68,7 @@ struct Message {
   std::uint64_t between = 0;  // where the shared memory has a Between; 0: nothing comes between workspace and run
 };
 
-// What comes between a call's workspace() and its run().
+// The questions and calls between a call's workspace() and its run().
 struct Between {
   std::uint8_t has_call = 0;
   std::uint8_t has_question = 0;

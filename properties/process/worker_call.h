@@ -208,7 +208,7 @@ struct CandidateCall {
     unsigned char policy_[Policy::kMostBytes]{};
   };
 
-  // Of a policy that is a copy with the address of memory (PolicyWithMemory). PolicyInPlace looks at the others.
+  // The size of a policy that is a copy with the address of memory (PolicyWithMemory); PolicyInPlace has the others.
   std::size_t copied_policy_bytes_;
 };
 

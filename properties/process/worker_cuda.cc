@@ -120,7 +120,7 @@ void CudaWorker::in_one_stream(const DeviceCall& c, CudaHandle stream) {
   lane.collect(c, stream, c.shared);
 }
 
-// What comes between the workspace and the run of the call in lane 0.
+// Asks and calls between the workspace and the run of the call in lane 0.
 void CudaWorker::interrupt(const DeviceCall& c, CudaHandle stream) {
   wire::Between between;
   std::memcpy(&between, c.shared + c.message.between, sizeof(between));

@@ -1,5 +1,5 @@
 #pragma once
-// How many processors the current device has: grids of blocks of threads that are all resident are multiples of it.
+// The number of processors of the current device: grids of blocks of threads that are all resident are multiples of it.
 
 #include <cuda_runtime_api.h>
 

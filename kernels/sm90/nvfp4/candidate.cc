@@ -201,7 +201,7 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   require_success(dequantize_nvfp4(job, plan.values, vector, stream_of(call)));
 }
 
-// Of offsets, which follow so many inputs, their number is all that counts: data of tensors may be null.
+// Offsets follow so many inputs. Their number is all that counts: data of tensors may be null.
 std::uint64_t workspace_of(const mxcheck_call& call, int inputs) {
   const mxcheck_policy& policy = *call.policy;
   const Extras extras = find_extras(call, inputs, false);

@@ -19,7 +19,7 @@ constexpr std::int64_t kTileBytes = 512;  // 128 x 4 scales
 
 __host__ __device__ std::int64_t height_of(const GroupsJob& job) { return job.tiled ? kTallRows : kGroupRows; }
 
-// What the scales have for each tile, as `claimed` counts.
+// The scales of one tile, as `claimed` counts them.
 __device__ std::int64_t scales_of_tile(const GroupsJob& job) {
   return job.tiled ? divide_up(divide_up(job.cols, 16), 4) * kTileBytes : 1;
 }

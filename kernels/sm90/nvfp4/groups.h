@@ -34,7 +34,7 @@ struct GroupsJob {
   mxcheck_device_report* report = nullptr;
 };
 
-// What kernels take of it.
+// The part of it that kernels take.
 struct GroupTable {
   const GroupTile* tiles = nullptr;
   std::int64_t count = 0;  // at most
@@ -48,15 +48,15 @@ std::uint64_t table_bytes(const GroupsJob& job);
 // Enqueues the check, which no call may leave out, and the table. workspace: of table_bytes.
 cudaError_t make_groups(const GroupsJob& job, void* workspace, GroupTable& table, cudaStream_t stream);
 
-// As quantize_nvfp4 and dequantize_nvfp4, where job.rows is that of all experts.
+// Like quantize_nvfp4 and dequantize_nvfp4, where job.rows is that of all experts.
 cudaError_t quantize_nvfp4_groups(const Nvfp4Job& job, const Nvfp4OptionJob& options, int block_rows,
                                   Nvfp4Values values, const GroupTable& groups, cudaStream_t stream);
 cudaError_t dequantize_nvfp4_groups(const Nvfp4ValuesJob& job, Nvfp4Values values, bool vector,
                                     const GroupTable& groups, cudaStream_t stream);
 
 #ifdef __CUDACC__
-// How far the rows of 16, part `number` of all tiles, lie from where they would be without gaps: what pointers of rows
-// move by. end: the first number after its rows. False: it belongs to no tile.
+// moved: rows between part `number` of all tiles, 16 rows, and its place if there were no gaps: pointers of rows
+// move by it. end: the first number after its rows. False: it belongs to no tile.
 __device__ __forceinline__ bool find_part(const GroupTable& groups, std::int64_t number, std::int64_t& moved,
                                           std::int64_t& end) {
   const auto word = __ldg(reinterpret_cast<const longlong2*>(groups.tiles) + (number >> groups.shift));

@@ -18,7 +18,7 @@
 //             more. That is so but for x = 2 - 2^-23 and y = 1 / 2: e = 2^-24, g = e + 2 u, h = u. Then the sum is
 //             (1 - e) u - e u: below u. Here a Newton step alone is at the middle, and rounds to 1 / 2, an ulp low.
 //
-// Of x = 1 the result is 1: what is added is far from half an ulp. Other powers of two change nothing while x, 1 / x
+// For x = 1 the result is 1: what is added is far from half an ulp. Other powers of two change nothing while x, 1 / x
 // and y are normal.
 
 #include <cstdint>

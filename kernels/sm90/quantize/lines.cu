@@ -38,7 +38,7 @@ __device__ __forceinline__ uint2 encode_eight(const Eight<float>& e, float f) {
   return {encode<kElement>(low.values(), {f, f, f, f}), encode<kElement>(high.values(), {f, f, f, f})};
 }
 
-// As scales_of_words().
+// Like scales_of_words().
 template <class T, Element kElement, int kBlock>
 __device__ __forceinline__ uint2 line_scales(const Eight<T> (&a)[kLineRows], std::uint32_t addend) {
   std::uint32_t w[kLineRows * sizeof(T) / 4];

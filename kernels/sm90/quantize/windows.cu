@@ -51,7 +51,7 @@ __device__ __forceinline__ void share_amax(const Bf16Lines& a, WindowShared& sha
   __syncthreads();
 }
 
-// Of this thread's column: BF16 without signs, two bands.
+// The amax of this thread's column: BF16 without signs, two bands.
 __device__ __forceinline__ std::uint32_t column_amax(const Phase& phase, const WindowShared& shared) {
   const unsigned first = threadIdx.x / kLineCols * kApart;
   std::uint32_t m = 0;

@@ -130,7 +130,7 @@ std::vector<std::int64_t> even_sizes(std::int64_t experts, std::int64_t rows, st
   return sizes;
 }
 
-// Of GEMMs whose tiles are 64, 96, 128, 192 or 256 rows: an expert's last tile is whole, or has a row more or less.
+// Shapes for GEMMs whose tiles are 64 to 256 rows: an expert's last tile is whole, or has a row more or less.
 std::vector<LayerShape> wide_shapes() {
   return {
       {257, 128, 128, {127, 0}, 1},   {257, 128, 128, {256, 0}, 1},
@@ -140,7 +140,7 @@ std::vector<LayerShape> wide_shapes() {
   };
 }
 
-// Of kernels that count, gather and add up, whatever the width, and of widths of models.
+// Shapes for kernels that count, gather and add up, whatever the width; and widths of models.
 std::vector<LayerShape> narrow_shapes() {
   std::vector<std::int64_t> crowded = even_sizes(384, 600, 1);
   crowded[7] = 129;
@@ -174,7 +174,7 @@ std::vector<LayerShape> narrow_shapes() {
 std::vector<Case> of_single_sizes(std::span<const Variant> variants) {
   std::vector<Case> cases;
   if (variants.empty()) return cases;
-  // Of recipes with BF16 GEMMs where there are some: a library may take others in multiples of 128 alone.
+  // Variants of recipes with BF16 GEMMs, where there are some: a library may take others in multiples of 128 alone.
   std::vector<Variant> of_any_width;
   for (const Variant& v : variants) {
     if (has_bf16_gemms(v)) of_any_width.push_back(v);

@@ -117,7 +117,8 @@ TEST(Conduct, a_stream_that_changes_a_byte_is_named) {
   }
 }
 
-// What grows in both stretches, however slow the calls are; a pool's few threads, and what one stretch takes, do not.
+// A resource that grows in both stretches is found, however slow the calls are. A pool's few threads are none, nor is a
+// resource that one stretch takes.
 TEST(Conduct, resources_that_calls_leave_taken_are_named) {
   const char* law = "ten_thousand_calls_keep_no_memory";
   struct Row {

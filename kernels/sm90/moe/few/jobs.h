@@ -32,7 +32,7 @@ inline constexpr int kFewStage = 128;  // of k, in a stage of the ring
 inline constexpr int kFewSlack = 128;  // rows past the last, which are read and count for nothing
 inline constexpr int kFewGroup = 128;  // columns of A that one block of threads makes
 
-// How a GEMM reads weights.
+// The way in which a GEMM reads weights.
 enum class FewWeights : std::uint8_t {
   bf16,    // and multiplies them as they are
   blocks,  // BF16, to codes in squares of 128 x 128 on their way

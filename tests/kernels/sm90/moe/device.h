@@ -93,7 +93,7 @@ class Output {
       : count_(static_cast<std::size_t>(count)), bytes_(count_ * sizeof(T) + 2 * kGuard) {
     poison();
   }
-  // As if nothing had been written; in the order of the default stream.
+  // Makes it look unwritten, in the order of the default stream.
   void poison() const { cudaMemsetAsync(bytes_.data(), kPoison, bytes_.size(), nullptr); }
   [[nodiscard]] T* data() const {
     return static_cast<T*>(static_cast<void*>(static_cast<char*>(bytes_.data()) + kGuard));

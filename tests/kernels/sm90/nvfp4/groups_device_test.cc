@@ -44,7 +44,7 @@ std::vector<GroupTile> tiles_of(const Offsets& offsets, bool tiled) {
   return tiles;
 }
 
-// What the device makes of offsets of so many rows, beside scales that are too many by `by`.
+// The device's table for offsets of so many rows, beside scales that are too many by `by`.
 struct Made {
   std::vector<GroupTile> tiles;
   mxcheck_device_report report = {};

@@ -7,7 +7,7 @@
 
 namespace mxcheck::test {
 
-// Of the 2^23 numbers of one binade.
+// Counts over the 2^23 numbers of one binade.
 struct ReciprocalCount {
   std::uint32_t differing = 0;  // numbers whose reciprocal is not the device's own, rounded to nearest
   std::uint32_t example = 0;    // the bits of one of them, the largest

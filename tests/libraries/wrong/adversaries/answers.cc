@@ -131,7 +131,7 @@ mxcheck_status reads_past_its_policy(const mxcheck_call* call) {
   return status;
 }
 
-// What workspace() finds out for run(): right where nothing comes in between.
+// State that workspace() leaves for run(): right where nothing comes in between.
 std::int64_t planned_rows = 0;
 bool plan_is_spoilt = false;
 

@@ -115,7 +115,7 @@ mxcheck_status writes_into_a_tensor(const mxcheck_call* call) {
   return status;
 }
 
-// Of a refused call alone.
+// In refused calls alone.
 mxcheck_status writes_into_a_shape(const mxcheck_call* call) {
   const mxcheck_status status = honest::run(call);
   const bool has_shape = status == MXCHECK_INVALID && right::has_fields(call) && call->outputs != nullptr &&

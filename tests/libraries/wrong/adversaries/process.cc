@@ -197,7 +197,7 @@ void sets_the_umask_when_loaded() { umask(umask(0) ^ S_IROTH); }
 
 void sets_the_locale_when_loaded() { std::setlocale(LC_ALL, "C.UTF-8"); }
 
-// What a call starts and leaves, one in 64: less memory than the limit of that.
+// A call in 64 starts and leaves something: less memory than the limit of that.
 bool is_every_64th() {
   static int calls = 0;
   return ++calls % 64 == 0;

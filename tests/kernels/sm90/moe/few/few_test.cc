@@ -147,7 +147,7 @@ class FewLayer {
     p.gate_up = c.interleaved ? MXCHECK_INTERLEAVED : MXCHECK_HALVES;
   }
 
-  // Of the calls from then on.
+  // For the calls from then on.
   void use(mxcheck_weights_mode mode, const DeviceBytes& memory) {
     policy_.moe.policy.size = sizeof policy_;
     policy_.kept = {mode, 0, memory.data(), memory.size()};
