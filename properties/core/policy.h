@@ -112,6 +112,7 @@ class PolicyInPlace {
     return static_cast<const mxcheck_policy*>(static_cast<const void*>(policy_.bytes));
   }
   // False: the candidate has written into the struct, or into one of its texts.
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding too was copied as bytes.
   [[nodiscard]] bool is_as_given() const { return std::memcmp(&policy_, &given_, sizeof(policy_)) == 0; }
 
  private:

@@ -186,6 +186,7 @@ struct CandidateCall {
     }
     void tell_changes(const CandidateCall& is, wire::Reply& reply) const {
       const auto tell = [&](const std::string& what) { add_conduct(reply, "the library wrote into the " + what); };
+      // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding too was copied as bytes.
       if (std::memcmp(&is.call, &call_, sizeof(call_)) != 0) tell("struct of the call");
       if (call_.policy != nullptr && std::memcmp(call_.policy, policy_, is.copied_policy_bytes_) != 0) tell("policy");
       for (int i = 0; i < call_.num_inputs + call_.num_outputs; ++i) {
