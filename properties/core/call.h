@@ -96,6 +96,12 @@ struct MemoryOfCalls {
   MemoryUse end;
 };
 
+// A question to supports().
+struct Question {
+  Policy policy;
+  Format dtype = Format::fp32;
+};
+
 struct CallTensor {
   Format dtype = Format::fp32;  // fp32, bf16, fp16, fp64; e4m3 stands for uint8 codes and scale bytes
   bool is_offsets = false;      // int64 instead
@@ -158,10 +164,6 @@ struct Call {
   // Between this call's workspace() and its run(): another call of the operation, and a question to supports(). What
   // the library answers to them is not looked at.
   std::shared_ptr<const Call> between;
-  struct Question {
-    Policy policy;
-    Format dtype = Format::fp32;
-  };
   std::optional<Question> asked;
 
   // A copy of these bytes that lives as long as the call and its copies: for tensors that are no part of a problem.

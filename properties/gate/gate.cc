@@ -468,14 +468,25 @@ std::vector<Variant> askable(const Operation& operation, const OperationInfo& in
 
 }  // namespace
 
+std::vector<Variant> supported_of(CandidateProcess& process, const Operation& operation,
+                                  std::vector<Variant> variants) {
+  if (variants.empty()) return variants;
+  std::vector<Question> questions;
+  for (const Variant& v : variants) questions.push_back({operation.question(v), v.dtype});
+  const std::vector<bool> supported = process.supports(variants.front().operation, questions);
+  std::vector<Variant> kept;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (supported[i]) kept.push_back(std::move(variants[i]));
+  }
+  return kept;
+}
+
 std::vector<Variant> offered_variants(CandidateProcess& process) {
   std::vector<Variant> offered;
   for (const Operation* operation : all_operations()) {
     for (const OperationInfo& info : process.info().operations) {
       if (find_operation(info.name) != operation) continue;
-      for (Variant& v : askable(*operation, info)) {
-        if (process.supports(v.operation, operation->question(v), v.dtype)) offered.push_back(std::move(v));
-      }
+      for (Variant& v : supported_of(process, *operation, askable(*operation, info))) offered.push_back(std::move(v));
     }
   }
   return offered;

@@ -402,25 +402,41 @@ void CandidateProcess::count_cpu() {
   cpu_counted_ = used;
 }
 
-bool CandidateProcess::supports(const std::string& operation, const Policy& policy, Format dtype) {
-  if (pid_ < 0) start();
+// A question takes less time than its exchange: many are asked with one. Where that takes too long, they are asked one
+// by one in a fresh process, since the time limit is that of one.
+std::vector<bool> CandidateProcess::supports(const std::string& operation, const std::vector<Question>& questions) {
+  std::vector<bool> supported(questions.size());
   wire::Message message;
   message.request = wire::Request::supports;
   message.operation = operation_index(operation);
-  if (message.operation < 0) return false;
-  message.policy = policy;
-  wire::Tensor values;
-  set_dtype({.dtype = dtype}, values);
-  message.dtype_code = values.dtype_code, message.dtype_bits = values.dtype_bits;
-  message.shared_bytes = shared_bytes_;
-  wire::Reply reply;
-  if (!exchange(message, reply, limits_.call)) {
-    throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
-                                      (!ended_.empty() ? " " + ended_
-                                       : timed_out_    ? " does not return"
-                                                       : " crashes"));
+  if (message.operation < 0) return supported;
+  for (std::size_t first = 0; first < questions.size();) {
+    if (pid_ < 0) start();
+    const std::size_t count = std::min(questions_at_once_, questions.size() - first);
+    std::byte* const base = reserve(count * sizeof(wire::Question));
+    message.shared_bytes = shared_bytes_, message.questions = static_cast<std::uint32_t>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const wire::Question question = on_the_wire(questions[first + i]);
+      std::memcpy(base + i * sizeof(question), &question, sizeof(question));
+    }
+    wire::Reply reply;
+    if (exchange(message, reply, limits_.call)) {
+      for (std::size_t i = 0; i < count; ++i) {
+        wire::Question answered;
+        std::memcpy(&answered, base + i * sizeof(answered), sizeof(answered));
+        supported[first + i] = answered.status == MXCHECK_OK;
+      }
+      first += count;
+    } else if (timed_out_ && questions_at_once_ > 1) {
+      questions_at_once_ = 1;
+    } else {
+      throw Error(ErrorKind::usage, "candidate " + library_ + ": supports() of operation " + operation +
+                                        (!ended_.empty() ? " " + ended_
+                                         : timed_out_    ? " does not return"
+                                                         : " crashes"));
+    }
   }
-  return reply.status == MXCHECK_OK;
+  return supported;
 }
 
 std::byte* CandidateProcess::reserve(std::uint64_t bytes) {

@@ -43,7 +43,9 @@ class CandidateProcess final : public CandidateRunner {
   ~CandidateProcess() override;
 
   [[nodiscard]] const CandidateInfo& info() const override { return info_; }
-  bool supports(const std::string& operation, const Policy& policy, Format dtype);
+  // An answer to each question; false of an operation that the library does not have. Error{usage} where supports()
+  // crashes or does not return.
+  std::vector<bool> supports(const std::string& operation, const std::vector<Question>& questions);
   Outcome run(const Call& call) override;
   // Host libraries: the call so many times (at most kMostOfBurst), each on tensors of its own, filled anew, with one
   // exchange with the process. `look` is given, in order, each call whose outputs were not `expected` to the byte, that
@@ -105,6 +107,7 @@ class CandidateProcess final : public CandidateRunner {
   double cpu_counted_ = 0;  // of this process's CPU seconds
   int end_status_ = 0;      // as waitpid gives it
   bool static_shapes_ = false;
+  std::size_t questions_at_once_ = 256;
   FirstCalls first_calls_;
 };
 

@@ -142,12 +142,15 @@ void SharedCall::write_between(std::byte* base, wire::Message& message) const {
     message.between += round_up(between_->bytes(), wire::kPage);
   }
   if (call_.asked) {
-    wire::Tensor values;
-    set_dtype({.dtype = call_.asked->dtype}, values);
-    between.has_question = 1, between.question = call_.asked->policy;
-    between.dtype_code = values.dtype_code, between.dtype_bits = values.dtype_bits;
+    between.has_question = 1, between.question = on_the_wire(*call_.asked);
   }
   std::memcpy(base + message.between, &between, sizeof(between));
+}
+
+wire::Question on_the_wire(const Question& question) {
+  wire::Tensor values;
+  set_dtype({.dtype = question.dtype}, values);
+  return {.policy = question.policy, .dtype_code = values.dtype_code, .dtype_bits = values.dtype_bits};
 }
 
 bool SharedCall::is_updated(std::size_t input) const {

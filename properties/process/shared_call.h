@@ -51,5 +51,6 @@ class SharedCall {
 };
 
 void set_dtype(const CallTensor& from, wire::Tensor& to);
+wire::Question on_the_wire(const Question& question);
 
 }  // namespace mxcheck

@@ -40,13 +40,20 @@ struct Tensor {
   std::uint8_t on_device = 0;  // no place in the shared memory: of the call's poison before it, and never brought back
 };
 
+// A question to supports(), and its answer.
+struct Question {
+  Policy policy;
+  std::uint8_t dtype_code = 0;  // DLDataTypeCode
+  std::uint8_t dtype_bits = 0;
+  std::int32_t status = -1;  // mxcheck_status; what is not answered is no MXCHECK_OK
+};
+
 struct Message {
   std::uint64_t number = 0;  // which its reply repeats
   Request request = Request::describe;
   std::int32_t operation = 0;
   Policy policy;
-  std::uint8_t dtype_code = 0;  // of supports
-  std::uint8_t dtype_bits = 0;
+  std::uint32_t questions = 0;  // of supports: so many Questions begin the shared memory; answers are written there
   std::int32_t num_inputs = 0;
   std::int32_t num_outputs = 0;
   Tensor tensors[kMaxTensors];  // inputs, then outputs
@@ -72,11 +79,9 @@ struct Message {
 struct Between {
   std::uint8_t has_call = 0;
   std::uint8_t has_question = 0;
-  std::uint8_t dtype_code = 0;  // of the question to supports()
-  std::uint8_t dtype_bits = 0;
   std::uint64_t displaced = 0;  // the call's tensors lie this far behind where it says
   Message call;
-  Policy question;
+  Question question;
 };
 
 struct CallResult {

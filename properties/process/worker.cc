@@ -246,29 +246,43 @@ class Worker {
       return;
     }
     const mxcheck_operation& operation = table_->operations[message.operation];
+    if (message.request == wire::Request::supports) return answer_questions(operation, message, reply);
     PolicyInPlace in_place(message.policy);
     const mxcheck_policy& policy = *in_place.get();
     const CallWatch watch(handlers_, process_);
-    if (message.request == wire::Request::supports) {
-      reply.status = operation.supports(&policy, DLDataType{message.dtype_code, message.dtype_bits, 1});
-    } else if (cuda_) {
+    if (cuda_) {
       const DeviceCall call{operation, policy, message, memory_.at(0), reply, cuda_text_};
       loaded_.adapted ? cuda_->run_adapted(call, loaded_.captures, loaded_.waits) : cuda_->run(call);
     } else {
       host_.run({operation, policy, message, memory_, reply});
     }
     if (!in_place.is_as_given()) add_conduct(reply, "the library wrote into the policy");
-    if (!cuda_) {
-      const std::string changed = watch.undo_changes();
-      if (!changed.empty()) add_conduct(reply, "the library " + changed);
+    tell_changes(watch, reply);
+    if (!at_load_.empty()) add_conduct(reply, at_load_);
+    if (!in_supports_.empty()) add_conduct(reply, in_supports_ + ", in supports()");
+    in_supports_.clear();
+  }
+
+  void answer_questions(const mxcheck_operation& operation, const wire::Message& message, wire::Reply& reply) {
+    const CallWatch watch(handlers_, process_);
+    bool is_as_given = true;
+    for (std::size_t i = 0; i < message.questions; ++i) {
+      std::byte* const at = memory_.at(i * sizeof(wire::Question));
+      wire::Question question;
+      std::memcpy(&question, at, sizeof(question));
+      is_as_given = ask_supports(operation, question) && is_as_given;
+      std::memcpy(at, &question, sizeof(question));
     }
-    if (message.request == wire::Request::supports) {
-      if (reply.conduct[0] != '\0') in_supports_ = reply.conduct;  // told with the next call
-    } else {
-      if (!at_load_.empty()) add_conduct(reply, at_load_);
-      if (!in_supports_.empty()) add_conduct(reply, in_supports_ + ", in supports()");
-      in_supports_.clear();
-    }
+    if (!is_as_given) add_conduct(reply, "the library wrote into the policy");
+    tell_changes(watch, reply);
+    if (reply.conduct[0] != '\0') in_supports_ = reply.conduct;  // told with the next call
+  }
+
+  // On the host: a driver has threads and handlers of its own.
+  void tell_changes(const CallWatch& watch, wire::Reply& reply) const {
+    if (cuda_) return;
+    const std::string changed = watch.undo_changes();
+    if (!changed.empty()) add_conduct(reply, "the library " + changed);
   }
 
   void describe(wire::Reply& reply) const {

@@ -97,10 +97,11 @@ class PolicyWithMemory {
   alignas(16) unsigned char bytes_[Policy::kMostBytes] = {};
 };
 
-inline void ask_supports(const mxcheck_operation& operation, const wire::Between& between) {
-  if (between.has_question == 0) return;
-  const PolicyInPlace policy(between.question);
-  (void)operation.supports(policy.get(), DLDataType{between.dtype_code, between.dtype_bits, 1});
+// Puts the answer into the question. False: the library wrote into the policy.
+inline bool ask_supports(const mxcheck_operation& operation, wire::Question& question) {
+  const PolicyInPlace policy(question.policy);
+  question.status = operation.supports(policy.get(), DLDataType{question.dtype_code, question.dtype_bits, 1});
+  return policy.is_as_given();
 }
 
 // Pointers into this: it outlives the call, and neither moves.

@@ -163,7 +163,8 @@ void HostWorker::interrupt(const HostCall& c) {
     wire::Reply reply;
     other_->run_one({c.operation, *policy.get(), between.call, c.memory, reply}, between.displaced);
   }
-  ask_supports(c.operation, between);
+  if (between.has_question != 0 && !ask_supports(c.operation, between.question))
+    add_conduct(c.reply, "the library wrote into the policy, in supports()");
 }
 
 bool HostWorker::prepare_memory(const HostCall& c, CandidateCall& built, PolicyWithMemory& policy) {

@@ -129,7 +129,7 @@ Case other_case(const CheckContext& context, const Case& c) {
 }
 
 // The question for the variant after this one.
-Call::Question other_question(const CheckContext& context, const Variant& v) {
+Question other_question(const CheckContext& context, const Variant& v) {
   const std::vector<Variant> all = askable_variants(context, v);
   const auto at = std::ranges::find(all, v);
   const bool is_last = at == all.end() || std::next(at) == all.end();

@@ -21,6 +21,7 @@
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage/parts.h"
+#include "properties/gate/statement_run.h"
 #include "properties/identify/reveal.h"
 
 namespace mxcheck {
@@ -49,10 +50,9 @@ Offered offered_by(CandidateProcess& process, const LibraryQuestion& question) {
     const Operation* operation = find_operation(info.name);
     if (operation == nullptr || find_box_kind({}, *operation) == nullptr) offered.not_asked.push_back(info.name);
     if (operation == nullptr || find_box_kind(question, *operation) == nullptr) continue;
-    for (Variant& v : operation->askable(info.name)) {
-      if (v.dtype == Format::fp64) continue;  // boxes are asked with values of 32 bits
-      if (process.supports(v.operation, operation->question(v), v.dtype)) offered.variants.push_back(std::move(v));
-    }
+    std::vector<Variant> variants = operation->askable(info.name);
+    std::erase_if(variants, [](const Variant& v) { return v.dtype == Format::fp64; });  // boxes have values of 32 bits
+    for (Variant& v : supported_of(process, *operation, std::move(variants))) offered.variants.push_back(std::move(v));
   }
   return offered;
 }

@@ -96,7 +96,7 @@ bool print_row(const std::string& tool, const Fault& fault, const std::string& l
   // A call that ended in an error of the device among others may alone give bits that differ: any failure counts.
   const bool reproduced = is_failure(again.exit_code) || has_state;
   const std::string matches = matches_of(example);
-  const bool named = matches.find(fault.says) != std::string::npos;
+  const bool named = matches.find(fault.says) != std::string::npos || summary.find(fault.says) != std::string::npos;
   if (fault.says.empty()) {
     ++(matches.empty() ? named_as.not_at_all : named_as.something_else);
   } else {

@@ -29,8 +29,23 @@ TEST(CandidateProcess, knows_what_the_library_says_and_what_its_file_is) {
   ASSERT_NE(process.operation("quantize"), nullptr);
   EXPECT_EQ(process.operation("dequantize"), nullptr);
   const Policy policy = nine_rows()->call().policy;
-  EXPECT_TRUE(process.supports("quantize", policy, Format::bf16));
-  EXPECT_FALSE(process.supports("quantize", policy, Format::fp32));
+  EXPECT_EQ(process.supports("quantize", {{policy, Format::bf16}, {policy, Format::fp32}}),
+            (std::vector<bool>{true, false}));
+  EXPECT_EQ(process.supports("dequantize", {{policy, Format::bf16}}), std::vector<bool>{false});
+}
+
+// More than go with one exchange.
+TEST(CandidateProcess, answers_as_many_questions_as_it_is_asked) {
+  CandidateProcess process(MXCHECK_TOOL, MXCHECK_TOY, std::chrono::seconds(5));
+  const Policy policy = nine_rows()->call().policy;
+  std::vector<Question> questions;
+  std::vector<bool> expected;
+  for (int i = 0; i < 777; ++i) {
+    expected.push_back(i % 5 < 2);
+    questions.push_back({policy, expected.back() ? Format::bf16 : Format::fp32});
+  }
+  EXPECT_EQ(process.supports("quantize", questions), expected);
+  EXPECT_EQ(process.supports("quantize", {}), std::vector<bool>{});
 }
 
 TEST(CandidateProcess, runs_a_call) {

@@ -143,14 +143,15 @@ TEST(Worker, asks_the_library_what_it_supports) {
   Child child(MXCHECK_TOY);
   wire::Message message;
   message.request = wire::Request::supports;
-  message.policy = some_problem()->call().policy;
-  message.dtype_code = kDLBfloat, message.dtype_bits = 16;
+  message.questions = 2;
+  const Policy policy = some_problem()->call().policy;
+  wire::Question questions[2]{on_the_wire({policy, Format::bf16}), on_the_wire({policy, Format::fp32})};
+  std::memcpy(child.memory(), questions, sizeof(questions));
   wire::Reply reply;
   ASSERT_TRUE(child.ask(message, reply));
-  EXPECT_EQ(reply.status, MXCHECK_OK);
-  message.dtype_code = kDLFloat, message.dtype_bits = 32;
-  ASSERT_TRUE(child.ask(message, reply));
-  EXPECT_EQ(reply.status, MXCHECK_UNSUPPORTED);
+  std::memcpy(questions, child.memory(), sizeof(questions));
+  EXPECT_EQ(questions[0].status, MXCHECK_OK);
+  EXPECT_EQ(questions[1].status, MXCHECK_UNSUPPORTED);
 }
 
 TEST(Worker, runs_calls_on_the_shared_memory) {

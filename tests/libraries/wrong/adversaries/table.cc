@@ -19,6 +19,17 @@ mxcheck_status crashes_in_supports(const mxcheck_policy*, DLDataType) {
   return MXCHECK_OK;
 }
 
+mxcheck_status hangs_in_supports(const mxcheck_policy*, DLDataType) {
+  for (;;) pause();
+}
+
+// The first answers together take longer than the time limit of one, each does not.
+mxcheck_status is_slow_in_supports(const mxcheck_policy* policy, DLDataType dtype) {
+  static int answers = 0;
+  if (++answers <= 300) usleep(2'500);
+  return honest::supports(policy, dtype);
+}
+
 void hangs_when_loaded() {
   for (;;) pause();
 }
@@ -30,6 +41,8 @@ constexpr Adversary kOfTheTable[]{
     {.name = "takes_back_what_it_claims", .run = takes_back_what_it_claims},
     {.name = "supports_nothing", .supports = supports_nothing},
     {.name = "crashes_in_supports", .supports = crashes_in_supports},
+    {.name = "hangs_in_supports", .supports = hangs_in_supports},
+    {.name = "is_slow_in_supports", .supports = is_slow_in_supports},
     {.name = "hangs_when_loaded", .when_loaded = hangs_when_loaded},
     {.name = "crashes_when_loaded", .when_loaded = crashes_when_loaded},
     {.name = "speaks_another_version", .interface_version = MXCHECK_CANDIDATE_VERSION + 1},
