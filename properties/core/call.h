@@ -79,10 +79,11 @@ struct CallMemory {
   std::uint8_t past = 0;            // ... or so many bytes past a multiple of 256
 };
 
-// Bytes of a process, from /proc/self/statm, and numbers of what else it may leave taken.
+// Bytes of a process, from /proc/self/statm and of its heap, and numbers of what else it may leave taken.
 struct MemoryUse {
   std::int64_t address_space = 0;
   std::int64_t resident = 0;
+  std::int64_t heap = 0;   // that malloc() has given out; 0 where it does not tell
   std::int64_t files = 0;  // descriptors
   std::int64_t threads = 0;
   std::int64_t children = 0;

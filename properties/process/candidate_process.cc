@@ -33,6 +33,7 @@
 #include "properties/core/phases.h"
 #include "properties/core/policy.h"
 #include "properties/process/candidate_table.h"
+#include "properties/process/deadline.h"
 #include "properties/process/first_calls.h"
 #include "properties/process/shared_call.h"
 
@@ -174,14 +175,14 @@ std::string CandidateProcess::end_in_order() {
   if (socket_ >= 0) close(socket_);
   socket_ = -1;
   const std::chrono::seconds limit = never_ends_ ? kTimeToEndAgain : kTimeToEnd;
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  Deadline deadline(pid_, limit);
   int status = 0;
   pid_t done = 0;
   for (useconds_t pause = 200; done == 0; pause = std::min<useconds_t>(2 * pause, 20'000)) {
     output_.read();  // it may print more than a pipe holds
     done = waitpid(pid_, &status, WNOHANG);
     if (done != 0) break;
-    if (std::chrono::steady_clock::now() > deadline || (interrupted_ != nullptr && interrupted_->load())) break;
+    if (deadline.left().count() < 0 || (interrupted_ != nullptr && interrupted_->load())) break;
     usleep(pause);
   }
   if (done != pid_) {
@@ -346,11 +347,10 @@ bool CandidateProcess::takes_too_much() {
 
 // True if a reply came whole; else timed_out_ or ended_ may say why not.
 bool CandidateProcess::receive(wire::Reply& reply, std::chrono::milliseconds limit) {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + limit;
+  Deadline deadline(pid_, limit);
   auto* into = reinterpret_cast<char*>(&reply);
   for (std::size_t got = 0; got < sizeof(reply);) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const auto left = deadline.left().count();
     std::array<pollfd, 2> waiting{{{socket_, POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
     const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::clamp<long>(left, 0, 100)));
     if (ready > 0 && waiting[1].revents != 0) output_.read();

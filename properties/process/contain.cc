@@ -38,7 +38,7 @@ bool all_end(const wire::Reply& r) {
 
 bool can_be(const MemoryUse& use) {
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  const std::int64_t all[] = {use.address_space, use.resident, use.files, use.threads, use.children};
+  const std::int64_t all[] = {use.address_space, use.resident, use.heap, use.files, use.threads, use.children};
   return std::all_of(std::begin(all), std::end(all), [](std::int64_t one) { return one >= 0 && one <= kMost; });
 }
 

@@ -1,5 +1,6 @@
 #include "properties/process/process_state.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,8 @@ constexpr std::array<NamedLimit, RLIM_NLIMITS> kLimits{{{RLIMIT_CPU, "RLIMIT_CPU
                                                         {RLIMIT_RTPRIO, "RLIMIT_RTPRIO"},
                                                         {RLIMIT_RTTIME, "RLIMIT_RTTIME"}}};
 
+constexpr std::array kStreams{"standard input", "standard output", "standard error"};
+
 // A process learns its umask by setting another. A thread that makes a file at that moment makes a private one.
 mode_t current_umask() {
   const mode_t is = umask(S_IRWXG | S_IRWXO);
@@ -59,7 +62,8 @@ ProcessState ProcessState::now() {
   std::error_code gone;
   is.directory_ = std::filesystem::current_path(gone).string();
   struct stat here {};
-  if (stat(".", &here) == 0) is.device_ = here.st_dev, is.number_ = here.st_ino;
+  is.folder_ = File::of(stat(".", &here), here);
+  is.streams_ = streams_now();
   is.umask_ = current_umask();
   is.locale_ = current_locale();
   for (std::size_t i = 0; i < kLimits.size(); ++i) getrlimit(kLimits[i].number, &is.limits_[i]);
@@ -69,7 +73,7 @@ ProcessState ProcessState::now() {
 std::string ProcessState::undo_changes() const {
   std::string text;
   struct stat here {};
-  if (stat(".", &here) == 0 && (here.st_dev != device_ || here.st_ino != number_)) {
+  if (stat(".", &here) == 0 && File::of(0, here) != folder_) {
     add_to(text, "working directory");
     if (!directory_.empty()) [[maybe_unused]]
       const int back = chdir(directory_.c_str());
@@ -90,7 +94,20 @@ std::string ProcessState::undo_changes() const {
     add_to(text, std::string("limit ") + kLimits[i].name);
     setrlimit(kLimits[i].number, &limits_[i]);
   }
+  const std::array<File, 3> streams = streams_now();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i] != streams_[i]) add_to(text, kStreams[i]);
+  }
   return text;
+}
+
+std::array<ProcessState::File, 3> ProcessState::streams_now() {
+  std::array<File, 3> streams;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    struct stat is {};
+    streams[i] = File::of(fstat(static_cast<int>(i), &is), is);
+  }
+  return streams;
 }
 
 namespace {
@@ -116,6 +133,17 @@ std::int64_t children_of(const char* thread) {
   return count;
 }
 
+// The bytes that malloc() has given out and not had back. 0 where the C library does not tell.
+std::int64_t bytes_of_the_heap() {
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 heap = mallinfo2();
+  return static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
+#endif
+#endif
+  return 0;
+}
+
 void look_at_memory(MemoryUse& use) {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return;
@@ -135,6 +163,7 @@ ResourceWatch::ResourceWatch() : files_(opendir("/proc/self/fd")), threads_(open
 MemoryUse ResourceWatch::now() const {
   MemoryUse use;
   look_at_memory(use);
+  use.heap = bytes_of_the_heap();
   use.files = entries_of(files_.get());
   use.threads = entries_of(threads_.get());
   if (threads_ == nullptr) return use;

@@ -229,6 +229,8 @@ constexpr std::int64_t kChance = 64 * 1024;
 
 // A block of 64 bytes that a call does not give back takes 80 of the heap; half of it is the limit.
 constexpr std::int64_t kResidentPerCall = 40;
+// The smallest block of the heap has 32 bytes.
+constexpr std::int64_t kHeapPerCall = 16;
 // Addresses are had without memory: a thread's stack or a heap for it, once. A page a call is beyond the limit.
 constexpr std::int64_t kAddressesPerCall = 2048;
 
@@ -278,9 +280,12 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
       grows(m.begin.resident, m.middle.resident, m.end.resident, std::max(kChance, kResidentPerCall * m.calls));
   const bool addresses = grows(m.begin.address_space, m.middle.address_space, m.end.address_space,
                                std::max(kChance, kAddressesPerCall * m.calls));
-  if (!resident && !addresses) return std::nullopt;
-  const std::int64_t grown = resident ? m.end.resident - m.begin.resident : m.end.address_space - m.begin.address_space;
-  finding.summary = std::string(resident ? "memory in use" : "address space") + " grows with every call: by " +
+  const bool heap = grows(m.begin.heap, m.middle.heap, m.end.heap, std::max(kChance, kHeapPerCall * m.calls));
+  if (!resident && !heap && !addresses) return std::nullopt;
+  const std::int64_t grown = resident ? m.end.resident - m.begin.resident
+                             : heap   ? m.end.heap - m.begin.heap
+                                      : m.end.address_space - m.begin.address_space;
+  finding.summary = std::string(resident ? "memory in use" : heap ? "the heap" : "address space") + " grows with every call: by " +
                     std::to_string(grown) + " bytes in " + std::to_string(2 * m.calls) + " calls, " +
                     std::to_string(grown / std::max<std::int64_t>(1, 2 * m.calls)) + " a call";
   return finding;

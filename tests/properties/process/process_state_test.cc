@@ -1,5 +1,6 @@
 #include "properties/process/process_state.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -8,8 +9,10 @@
 
 #include <clocale>
 #include <filesystem>
+#include <memory>
 #include <semaphore>
 #include <thread>
+#include <vector>
 
 namespace mxcheck {
 namespace {
@@ -34,6 +37,29 @@ TEST(ProcessState, what_a_library_changes_is_told_and_undone) {
   rlimit now{};
   getrlimit(RLIMIT_NOFILE, &now);
   EXPECT_EQ(now.rlim_cur, files.rlim_cur);
+}
+
+TEST(ProcessState, another_stream_is_told) {
+  const ProcessState before = ProcessState::now();
+  const int own = dup(0), other = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  dup2(other, 0);
+  EXPECT_EQ(before.undo_changes(), "changed the standard input");
+  dup2(own, 0);
+  EXPECT_EQ(before.undo_changes(), "");
+  close(own), close(other);
+}
+
+TEST(ResourceWatch, counts_what_the_heap_has_given_out) {
+  const ResourceWatch watch;
+  (void)watch.now();
+  const MemoryUse before = watch.now();
+  std::vector<std::unique_ptr<double>> kept(1000);
+  const MemoryUse with_the_vector = watch.now();
+  for (std::unique_ptr<double>& one : kept) one = std::make_unique<double>(1);
+  const MemoryUse now = watch.now();
+  if (now.heap == 0) GTEST_SKIP() << "this C library does not count them";
+  EXPECT_GE(with_the_vector.heap - before.heap, 8'000);
+  EXPECT_NEAR(static_cast<double>(now.heap - with_the_vector.heap), 32'000, 1'000);  // malloc() keeps a few for itself
 }
 
 TEST(ResourceWatch, counts_open_files_threads_and_children) {

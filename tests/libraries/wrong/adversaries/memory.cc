@@ -74,9 +74,10 @@ mxcheck_status writes_after_return(const mxcheck_call* call) {
   return status;
 }
 
-mxcheck_status keeps_64_bytes_a_call(const mxcheck_call* call) {
-  void* const kept = std::malloc(64);
-  std::memset(kept, 1, 64);
+template <std::size_t kBytes>
+mxcheck_status keeps_bytes_a_call(const mxcheck_call* call) {
+  void* const kept = std::malloc(kBytes);
+  std::memset(kept, 1, kBytes);
   asm volatile("" : : "r"(kept) : "memory");  // or the compiler would do without
   return honest::run(call);
 }
@@ -148,7 +149,8 @@ std::span<const Adversary> memory_adversaries() {
       {"writes_into_a_tensor", writes_into_a_tensor},
       {"writes_into_a_shape", writes_into_a_shape},
       {"takes_all_memory", takes_all_memory},
-      {"keeps_64_bytes_a_call", keeps_64_bytes_a_call},
+      {"keeps_64_bytes_a_call", keeps_bytes_a_call<64>},
+      {"keeps_8_bytes_a_call", keeps_bytes_a_call<8>},
       {"keeps_a_mapping_a_call", keeps_a_mapping_a_call},
   };
   return kAll;

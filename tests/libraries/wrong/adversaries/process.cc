@@ -193,6 +193,13 @@ mxcheck_status changes_a_limit(const mxcheck_call* call) {
   return honest::run(call);
 }
 
+mxcheck_status redirects_the_output(const mxcheck_call* call) {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  dup2(nowhere, 1);
+  close(nowhere);
+  return honest::run(call);
+}
+
 void sets_the_umask_when_loaded() { umask(umask(0) ^ S_IROTH); }
 
 void sets_the_locale_when_loaded() { std::setlocale(LC_ALL, "C.UTF-8"); }
@@ -277,6 +284,7 @@ std::span<const Adversary> process_adversaries() {
                                     {"message_without_an_end", message_without_an_end},
                                     {"changes_the_folder", changes_the_folder},
                                     {"changes_a_limit", changes_a_limit},
+                                    {"redirects_the_output", redirects_the_output},
                                     {.name = "sets_the_umask_when_loaded", .when_loaded = sets_the_umask_when_loaded},
                                     {.name = "sets_the_locale_when_loaded", .when_loaded = sets_the_locale_when_loaded},
                                     {"leaves_files_open", leaves_files_open},
