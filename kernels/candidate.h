@@ -153,7 +153,7 @@ typedef struct mxcheck_operation {
                            operations name their contract here */
   int64_t max_rows;     /* limits of shape; 0 for none, never negative */
   int64_t max_cols;
-  int64_t rows_multiple; /* rows and cols must be multiples of these; 1 for any, at most 2^20 and the limit */
+  int64_t rows_multiple; /* rows and cols must be multiples; 1 for any, to 2^20 and the limit, product to 2^24 */
   int64_t cols_multiple;
   /* MXCHECK_OK or MXCHECK_UNSUPPORTED for this policy (rows and cols are 0) with values (x or y) of this type. */
   mxcheck_status (*supports)(const mxcheck_policy* policy, DLDataType wide);

@@ -1,6 +1,7 @@
 #include "properties/gate/statement_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -110,6 +111,24 @@ void StatementRun::conclude(const RunTally& tally) {
   }
 }
 
+namespace {
+
+// 0 to n - 1, spread: of every beginning of this order the numbers lie evenly between 0 and n (van der Corput's sequence).
+std::vector<std::size_t> spread_order(std::size_t n) {
+  std::vector<std::size_t> order;
+  const int bits = static_cast<int>(std::bit_width(n));
+  for (std::size_t i = 0; order.size() < n; ++i) {
+    std::size_t reversed = 0;
+    for (int b = 0; b < bits; ++b) reversed |= (i >> b & 1) << (bits - 1 - b);
+    if (reversed < n) order.push_back(reversed);
+  }
+  return order;
+}
+
+}  // namespace
+
+// Variants that differ by one option follow one another. Spread, a fault of one option in ten is met in one of the first
+// ten or so variants.
 void StatementRun::run_corners() {
   const Statement& s = *result_.statement;
   std::vector<Case> cases;
@@ -119,8 +138,8 @@ void StatementRun::run_corners() {
       cases.push_back(within_limits(std::move(c), limits));
     }
   };
-  for (const Variant& v : variants_) {
-    if (s.corners) add(s.corners(v, options_.suite));
+  for (const std::size_t i : spread_order(variants_.size())) {
+    if (s.corners) add(s.corners(variants_[i], options_.suite));
   }
   if (s.shared_corners) add(s.shared_corners(variants_, options_.suite));
   if (!options_.shard.is_whole())

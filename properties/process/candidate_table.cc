@@ -23,6 +23,14 @@ std::string limit_problem(const char* extent, std::int64_t most, std::int64_t mu
   return {};
 }
 
+// The error in the least case, of one multiple of either extent.
+std::string least_case_problem(const wire::Operation& o) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  if (o.rows_multiple <= kMostElements / o.cols_multiple) return {};
+  return "rows_multiple " + std::to_string(o.rows_multiple) + " and cols_multiple " + std::to_string(o.cols_multiple) +
+         ": their product must be 2^24 or less, for no case is smaller";
+}
+
 // The contract that an operation is held to: the first claim about it, which is then used, or its own.
 std::string claimed(const Operation& operation, const std::string& contract, const std::vector<std::string>& claims,
                     std::vector<bool>& used) {
@@ -79,6 +87,8 @@ std::vector<OperationInfo> operations_in(std::span<const wire::Operation> table,
          {limit_problem("rows", o.max_rows, o.rows_multiple), limit_problem("cols", o.max_cols, o.cols_multiple)}) {
       if (!problem.empty()) refuse("operation " + name + " with " + problem);
     }
+    if (const std::string problem = least_case_problem(o); !problem.empty())
+      refuse("operation " + name + " with " + problem);
     operations.push_back(
         {name, contract, o.max_rows, o.max_cols, o.rows_multiple, o.cols_multiple, contract == listed ? "" : listed});
   }

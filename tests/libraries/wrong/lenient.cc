@@ -262,6 +262,7 @@ extern "C" __attribute__((visibility("default"))) const mxcheck_candidate_table*
   if (mode == "multiple_zero") operation.cols_multiple = 0;
   if (mode == "multiple_negative") operation.rows_multiple = -32;
   if (mode == "multiple_huge") operation.cols_multiple = INT64_MAX;
+  if (mode == "multiples_of_too_many") operation.rows_multiple = operation.cols_multiple = 1 << 20;
   if (mode == "multiple_above_limit") operation.max_cols = 31, operation.cols_multiple = 32;
   static const mxcheck_candidate_table table{
       MXCHECK_CANDIDATE_VERSION, sizeof(mxcheck_candidate_table), "lenient", "1", kDLCPU, 1, &operation};
