@@ -22,6 +22,7 @@
 #include "properties/gate/gpus.h"
 #include "properties/gate/statement_run.h"
 #include "properties/process/candidate_process.h"
+#include "properties/process/candidate_table.h"
 #include "properties/records/record.h"
 #include "reference/common/parallel.h"
 
@@ -467,19 +468,6 @@ std::vector<Variant> askable(const Operation& operation, const OperationInfo& in
 }
 
 }  // namespace
-
-std::vector<Variant> supported_of(CandidateProcess& process, const Operation& operation,
-                                  std::vector<Variant> variants) {
-  if (variants.empty()) return variants;
-  std::vector<Question> questions;
-  for (const Variant& v : variants) questions.push_back({operation.question(v), v.dtype});
-  const std::vector<bool> supported = process.supports(variants.front().operation, questions);
-  std::vector<Variant> kept;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    if (supported[i]) kept.push_back(std::move(variants[i]));
-  }
-  return kept;
-}
 
 std::vector<Variant> offered_variants(CandidateProcess& process) {
   std::vector<Variant> offered;

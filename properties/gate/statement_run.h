@@ -141,9 +141,6 @@ class StatementRun {
 
 // The variants that a candidate can be asked for, and how often each is drawn.
 
-// Those variants that the candidate says it supports, of variants that all have one operation's name.
-std::vector<Variant> supported_of(CandidateProcess& process, const Operation& operation, std::vector<Variant> variants);
-
 // Every variant that the candidate says it supports: all of each known operation, and of each contract of matmul, is
 // asked for. Those of one operation follow one another, in the registry's order.
 std::vector<Variant> offered_variants(CandidateProcess& process);

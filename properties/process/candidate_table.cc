@@ -97,4 +97,17 @@ std::vector<OperationInfo> operations_in(std::span<const wire::Operation> table,
   return operations;
 }
 
+std::vector<Variant> supported_of(CandidateProcess& process, const Operation& operation,
+                                  std::vector<Variant> variants) {
+  if (variants.empty()) return variants;
+  std::vector<Question> questions;
+  for (const Variant& v : variants) questions.push_back({operation.question(v), v.dtype});
+  const std::vector<bool> supported = process.supports(variants.front().operation, questions);
+  std::vector<Variant> kept;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (supported[i]) kept.push_back(std::move(variants[i]));
+  }
+  return kept;
+}
+
 }  // namespace mxcheck

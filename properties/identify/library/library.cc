@@ -21,8 +21,8 @@
 #include "properties/core/limits.h"
 #include "properties/core/statement.h"
 #include "properties/gate/coverage/parts.h"
-#include "properties/gate/statement_run.h"
 #include "properties/identify/reveal.h"
+#include "properties/process/candidate_table.h"
 
 namespace mxcheck {
 namespace {
