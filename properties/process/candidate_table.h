@@ -1,6 +1,7 @@
 #pragma once
 // The operations of a candidate's table, as its process describes them: known to the gate, each once, with limits that
-// can be, and held to what the caller claims in place of their own contracts. And the variants of them that it supports.
+// can be, and held to what the caller claims in place of their own contracts. And the variants of them that it
+// supports.
 //
 //   const auto operations = operations_in(reply_operations, {"aggregate=any_order"}, "./libmine.so");
 

@@ -6,9 +6,9 @@
 //   Deadline deadline(pid, std::chrono::seconds(20));
 //   while (deadline.left().count() > 0) ...   // poll() for a tenth of a second
 //
-// Each look takes the time since the last one: where a thread of the process is runnable, the part of that time for which
-// the process had no processor is added to the limit. Not promised: seconds to the last tenth. After kMostTimes the limit
-// nothing is added.
+// Each look takes the time since the last one: where a thread of the process is runnable, the part of that time for
+// which the process had no processor is added to the limit. Not promised: seconds to the last tenth. After kMostTimes
+// the limit nothing is added.
 
 #include <sys/types.h>
 

@@ -136,10 +136,10 @@ std::int64_t children_of(const char* thread) {
 // The bytes that malloc() has given out and not had back. 0 where the C library does not tell.
 std::int64_t bytes_of_the_heap() {
 #if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 33)
+  #if __GLIBC_PREREQ(2, 33)
   const struct mallinfo2 heap = mallinfo2();
   return static_cast<std::int64_t>(heap.uordblks + heap.hblkhd);
-#endif
+  #endif
 #endif
   return 0;
 }

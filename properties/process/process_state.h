@@ -1,7 +1,7 @@
 #pragma once
 // State that the whole process shares, and that a library may not change for the program that calls it: the working
-// directory, the umask, the locale, the resource limits, the standard streams. And the resources that a library may leave taken: memory, open
-// files, threads, children.
+// directory, the umask, the locale, the resource limits, the standard streams. And the resources that a library may
+// leave taken: memory, open files, threads, children.
 
 #include <dirent.h>
 #include <sys/resource.h>

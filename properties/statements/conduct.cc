@@ -285,9 +285,11 @@ std::optional<Finding> keeps_no_memory(CheckContext& context, const Case& c) {
   const std::int64_t grown = resident ? m.end.resident - m.begin.resident
                              : heap   ? m.end.heap - m.begin.heap
                                       : m.end.address_space - m.begin.address_space;
-  finding.summary = std::string(resident ? "memory in use" : heap ? "the heap" : "address space") + " grows with every call: by " +
-                    std::to_string(grown) + " bytes in " + std::to_string(2 * m.calls) + " calls, " +
-                    std::to_string(grown / std::max<std::int64_t>(1, 2 * m.calls)) + " a call";
+  finding.summary = std::string(resident ? "memory in use"
+                                : heap   ? "the heap"
+                                         : "address space") +
+                    " grows with every call: by " + std::to_string(grown) + " bytes in " + std::to_string(2 * m.calls) +
+                    " calls, " + std::to_string(grown / std::max<std::int64_t>(1, 2 * m.calls)) + " a call";
   return finding;
 }
 

@@ -31,8 +31,9 @@ class Other {
       CPU_SET(first, &one);
       sched_setaffinity(0, sizeof(one), &one);
     }
-    for (volatile int i = 0;; i = i + 1) {
+    for (;;) {
       if (sleeps) pause();
+      asm volatile("" : : : "memory");  // a loop that does nothing may be left out
     }
   }
   ~Other() { kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0); }
