@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Counts the machine instructions of each kernel in a library, and of each loop in it.
 
-  sass_counts.py LIBRARY [--only TEXT]... [--units U] [--opcodes]
+  sass_counts.py LIBRARY [--only TEXT]... [--units U] [--opcodes] [--banks]
 
 LIBRARY: a shared library, an object or a cubin. --only: kernels whose demangled name has each TEXT. --units: elements, or what a thread makes from
-start to end; each line then has instructions a unit too. --opcodes: how many of each instruction, the most frequent first.
+start to end; each line then has instructions a unit too. --opcodes: how many of each instruction, the most frequent first. --banks: in each loop the
+instructions that read three registers whose numbers are all even, or all odd: registers are in two banks, and such an instruction waits for one.
 
 A count is of the code, not of a run: a branch that is seldom taken counts in full, and padding behind the last EXIT does not. A loop is the code
-between a branch backward and where it leads; of nested loops, each is printed. The run is the longest code without a branch out of it or into it. cuobjdump and nvdisasm of the CUDA toolkit read the code, and are
-looked for in PATH. Exit code 2: they are missing, or LIBRARY has no kernel that --only names.
+between where branches backward lead and the first of them, and the last; of nested loops, each is printed. The run is the longest code without a
+branch out of it or into it. cuobjdump and nvdisasm of the CUDA toolkit read the code, and are looked for in PATH. Exit code 2: they are missing, or
+LIBRARY has no kernel that --only names.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import sys
 
 TOOLS = ("cuobjdump", "nvdisasm")  # the first calls the second
 FUNCTION = re.compile(r"^\s*Function : (\S+)")
-INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(?:\s+([^;]*))?;")
+INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)(?:\s+([^;]*))?;")
 
 
 class Unreadable(Exception):
@@ -54,15 +56,21 @@ class Kernel:
         return longest
 
     def loops(self):
-        """Of each branch backward the number of instructions from where it leads to itself, the longest first."""
+        """The code of each loop, from where a branch backward leads to the first and to the last such branch, the longest first."""
         code = self.without_padding()
         places = {address: number for number, (address, _, _) in enumerate(code)}
-        found = {}
+        found = collections.defaultdict(list)  # ends of the loops that begin at an address
         for number, instruction in enumerate(code):
             target = _target(instruction) if instruction[1].startswith("BRA") else None
             if target in places and places[target] < number:
-                found[target] = max(found.get(target, 0), number - places[target] + 1)
-        return sorted(found.values(), reverse=True)
+                found[target].append(number + 1)
+        return sorted((code[places[target]:end] for target, ends in found.items() for end in {ends[0], ends[-1]}), key=len, reverse=True)
+
+
+def reads_one_bank(instruction):
+    """True where it reads three registers of one bank."""
+    sources = {int(number) for number in re.findall(r"(?<![A-Z])R(\d+)", instruction[2].partition(",")[2])}
+    return len(sources) == 3 and len({number % 2 for number in sources}) == 1
 
 
 def _target(instruction):
@@ -112,12 +120,14 @@ def _without_arguments(name):
     return name
 
 
-def described(kernel, units, with_opcodes):
+def described(kernel, units, with_opcodes, with_banks=False):
     each = f"  {len(kernel.without_padding()) / units:.1f} a unit" if units else ""
     lines = [f"{len(kernel.without_padding()):7}{each}  {kernel.name}"]
-    parts = [("run", kernel.longest_run())] + [("loop", count) for count in kernel.loops()]
-    for name, count in parts:
+    parts = [("run", kernel.longest_run(), [])] + [("loop", len(code), code) for code in kernel.loops()]
+    for name, count, code in parts:
         lines.append(f"{name:>12} {count:7}" + (f"  {count / units:.1f} a unit" if units else ""))
+        if with_banks and code:
+            lines[-1] += f"  {sum(map(reads_one_bank, code))} of one bank"
     if with_opcodes:
         opcodes = collections.Counter(opcode.split(".", 1)[0] for _, opcode, _ in kernel.without_padding())
         lines.append("    " + ", ".join(f"{opcode} {count}" for opcode, count in sorted(opcodes.items(), key=lambda one: (-one[1], one[0]))))
@@ -130,6 +140,7 @@ def main(arguments):
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--units", type=float)
     parser.add_argument("--opcodes", action="store_true")
+    parser.add_argument("--banks", action="store_true")
     options = parser.parse_args(arguments)
     if options.units is not None and not options.units > 0:
         parser.error("--units must be above 0")
@@ -144,7 +155,7 @@ def main(arguments):
         print(f"sass_counts: {error}", file=sys.stderr)
         return 2
     for kernel in sorted(chosen, key=lambda one: one.name):
-        print("\n".join(described(kernel, options.units, options.opcodes)))
+        print("\n".join(described(kernel, options.units, options.opcodes, options.banks)))
     return 0
 
 

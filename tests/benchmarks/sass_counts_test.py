@@ -39,12 +39,20 @@ class Counts(unittest.TestCase):
     def test_kernels_loops_and_runs_of_a_listing(self):
         foo, bar = sass_counts.kernels_in(LISTING)
         self.assertEqual((foo.name, len(foo.code), len(foo.without_padding())), ("_Z3fooPf", 9, 6))
-        self.assertEqual(foo.loops(), [5, 3])
+        self.assertEqual([len(code) for code in foo.loops()], [5, 3])
         self.assertEqual(foo.longest_run(), 3)
         self.assertEqual((len(bar.without_padding()), bar.loops()), (1, []))
         self.assertEqual(sass_counts.described(foo, 2, True),
                          ["      6  3.0 a unit  _Z3fooPf", "         run       3  1.5 a unit", "        loop       5  2.5 a unit",
                           "        loop       3  1.5 a unit", "    BRA 2, EXIT 1, FFMA 1, IADD3 1, LDC 1"])
+
+    def test_instructions_of_one_bank(self):
+        text = "".join(f"/*00{n}0*/ {code} ;\n" for n, code in enumerate(
+            ["FFMA R2, R4, R6.reuse, R8", "FFMA R2, R4, R6, R9", "FADD R2, R4, R6", "FFMA R1, R3, -R5, R3", "@P0 LOP3.LUT R2, R3, |R5|, R7, 0x80, !PT",
+             "IMAD R2, R4, UR6, R8", "QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR8], R24", "BRA 0x0"]))
+        (kernel,) = sass_counts.kernels_in("\t\tFunction : f\n" + text)
+        self.assertEqual([sass_counts.reads_one_bank(one) for one in kernel.code], [True, False, False, False, True, False, False, False])
+        self.assertEqual(sass_counts.described(kernel, None, False, True)[2], "        loop       8  2 of one bank")
 
     def test_missing_tools_are_named(self):
         done = run(["lib.so"], PATH="/nonexistent")
