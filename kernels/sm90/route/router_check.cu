@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/sm90/common/processors.h"
+#include "kernels/sm90/common/report.cuh"
 #include "kernels/sm90/route/logits_row.cuh"
 #include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/topk.h"
@@ -88,13 +89,7 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
     index -= elements;
     message = "bias[index] is NaN: must be a number, as policy.nan is refuse";
   }
-  job.report->status = MXCHECK_INVALID;
-  job.report->index = index, job.report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(job.report->message)) - 1; ++i) {
-    job.report->message[i] = message[i];
-  }
-  job.report->message[i] = '\0';
+  report_invalid(job.report, message, index, value);
 }
 
 cudaError_t launch_look(const CheckJob& job, std::int64_t items, CheckResult* result, cudaStream_t stream) {
