@@ -161,8 +161,7 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
     return require_success(quantize_lines(job, plan.block, plan.dtype, plan.element, !lines, stream_of(call)));
   }
   const bool square = plan.kind == BlockKind::square;
-  // Rows of four columns' alignment, such as of 7164, are fast by tiles of 128 columns only where all begin at 16
-  // bytes.
+  // Where four columns are a vector, but not eight, tiles of 128 columns take 226 us for 32768 x 7164; 167 for 7168.
   const bool by_windows =
       plan.dtype == Dtype::bf16 && !lines && (!vector || takes_wide_blocks(job)) && has_windows(job, dual, square);
   if (by_windows) {

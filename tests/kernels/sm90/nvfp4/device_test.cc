@@ -1,5 +1,5 @@
-// Reciprocals of the Hopper library against the device's own, of every mantissa with exponents from end to end. Tiles of
-// experts' rows, and the check of their offsets, of as many experts as the gate has, and of more than a block has
+// Reciprocals of the Hopper library against the device's own, of every mantissa with exponents from end to end. Tiles
+// of experts' rows, and the check of their offsets, of as many experts as the gate has, and of more than a block has
 // threads. Needs a GPU; without one every test is skipped.
 
 #include "kernels/sm90/nvfp4/groups.h"
