@@ -168,8 +168,7 @@ void quantize(const mxcheck_call& call, QuantizeOperation operation) {
     const WindowBlocks blocks = dual ? WindowBlocks::both : square ? WindowBlocks::square : WindowBlocks::column;
     return require_success(quantize_windows(job, blocks, plan.block, plan.element, stream_of(call)));
   }
-  const bool both_lines = lines && is_aligned(outputs[2].data, 8);
-  if (dual && plan.dtype == Dtype::bf16 && both_lines && takes_wide_blocks(job)) {
+  if (dual && plan.dtype == Dtype::bf16 && lines && is_aligned(outputs[2].data, 8) && takes_wide_blocks(job)) {
     return require_success(quantize_wide_dual(job, plan.block, plan.element, stream_of(call)));
   }
   if (dual && !vector) {
