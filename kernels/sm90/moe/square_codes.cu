@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/sm90/common/processors.h"
 #include "kernels/sm90/layer/steps/coder.cuh"
 #include "kernels/sm90/layer/steps/columns.cuh"
-#include "kernels/sm90/moe/processors.h"
 #include "kernels/sm90/ptx/ptx.cuh"
 
 namespace mxcheck_kernels::sm90 {

@@ -1,4 +1,5 @@
-// The kernels of quantize.cuh for rows of experts.
+// The kernels of quantize.cuh for rows of experts, apart from those for one matrix (quantize.cu), so that nvcc compiles
+// the two beside each other.
 
 #include "kernels/sm90/nvfp4/groups.h"
 #include "kernels/sm90/nvfp4/quantize.cuh"

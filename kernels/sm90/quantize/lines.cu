@@ -93,7 +93,6 @@ __device__ __forceinline__ void shifted_lines(const Place& p, const QuantizeJob&
                                   [&](int r) { return encode_eight<kElement>(a[r], factor[r]); });
 }
 
-// p.c counts chunks of two column tiles, in units of one: it is even.
 template <class T, Element kElement, int kBlock, bool kShifted = false>
 __global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
     lines_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks, std::int64_t tasks) {
@@ -101,11 +100,7 @@ __global__ void __launch_bounds__(kLineWarps * 32, sizeof(T) == 2 ? 4 : 2)
   if (task >= tasks) return;
   const std::int64_t group = task / chunks;
   Place p;
-  p.t = group / kLineGroups;
-  p.c = 2 * (task % chunks);
-  p.columns = job.columns;
-  p.cols = job.cols;
-  if (!find_tile(job.rows, p.t, p.tile)) return;
+  if (!find_chunk(job, group / kLineGroups, task % chunks, p)) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int first = static_cast<int>(group % kLineGroups) * kLineRows;  // of the tile
   const int rows = min(max(p.tile.rows - first, 0), kLineRows);
@@ -188,7 +183,7 @@ __device__ __forceinline__ uint4 wide_column_amax(const Bf16Lines& a, WideShared
 }
 
 // The scales of the lane's 8 columns, as bytes; the first warp of each block of rows passes them on.
-template <int kBlock, bool kShifted>
+template <int kBlock>
 __device__ __forceinline__ void put_wide_columns(const Place& p, const ScalePlace& to, uint2 bytes,
                                                  WideShared& shared) {
   constexpr int kWarpsOfBlock = kBlock / kLineRows;
@@ -200,9 +195,8 @@ __device__ __forceinline__ void put_wide_columns(const Place& p, const ScalePlac
     *reinterpret_cast<uint2*>(&shared.bytes[band][lane * 8]) = bytes;
   } else if (band * 32 < p.tile.rows && p.c * kTile + lane * 8 < p.cols) {
     const std::int64_t offset = column_scale_offset<kBlock>(p, false, lane * 8, band);
-    const int count = kShifted ? static_cast<int>(min(p.cols - p.c * kTile - lane * 8, std::int64_t{8})) : 8;
-    store_scales(to, offset, bytes.x, min(count, 4));
-    if (count > 4) store_scales(to, offset + 4, bytes.y, count - 4);
+    store_scales(to, offset, bytes.x, 4);
+    store_scales(to, offset + 4, bytes.y, 4);
   }
 }
 
@@ -210,81 +204,62 @@ struct WideFactors {
   float4 low, high;
 };
 
+template <Element kElement>
+__device__ __forceinline__ uint2 encode_columns(const Eight<__nv_bfloat16>& e, float4 low, float4 high) {
+  const Four<__nv_bfloat16> a{{e.w[0], e.w[1]}};
+  const Four<__nv_bfloat16> b{{e.w[2], e.w[3]}};
+  return {encode<kElement>(a.values(), low), encode<kElement>(b.values(), high)};
+}
+
 // Stores the scales of the columns, to tiles later, and gives every lane the factors of its 8. Passes a barrier.
-template <Element kElement, int kBlock, bool kShifted>
+template <Element kElement, int kBlock>
 __device__ __forceinline__ WideFactors put_wide_scales(const Place& p, const QuantizeJob& job, const Bf16Lines& a,
                                                        WideShared& shared) {
   const uint4 m = wide_column_amax<kBlock>(a, shared);
   const uint2 bytes{scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.x, m.y}}), job.addend),
                     scale_bytes<kElement>(amax_bits(Four<__nv_bfloat16>{{m.z, m.w}}), job.addend)};
-  put_wide_columns<kBlock, kShifted>(p, job.column.scales, bytes, shared);
+  put_wide_columns<kBlock>(p, job.column.scales, bytes, shared);
   return {factors_of(bytes.x), factors_of(bytes.y)};
 }
 
-// p.c counts chunks of two column tiles, in units of one: it is even. kShifted: rows start anywhere.
-template <Element kElement, int kBlock, bool kShifted>
+template <Element kElement, int kBlock>
 __global__ void __launch_bounds__(kWideWarps * 32, 2)
     wide_dual_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks) {
   __shared__ WideShared shared;
-  __shared__ Edges<kLineRows, 4, 2> edges[kShifted ? kWideWarps : 1];
   Place p;
-  p.t = blockIdx.x / chunks;
-  p.c = 2 * (blockIdx.x % chunks);
-  p.columns = job.columns;
-  p.cols = job.cols;
-  if (!find_tile(job.rows, p.t, p.tile)) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (!find_chunk(job, blockIdx.x / chunks, blockIdx.x % chunks, p)) return;
   const int first = static_cast<int>(threadIdx.x) / 32 * kLineRows;  // of the tile
   const int rows = min(max(p.tile.rows - first, 0), kLineRows);
+  const std::int64_t col = p.c * kTile + static_cast<int>(threadIdx.x) % 32 * 8;
+  const bool inside = col < p.cols;
+  const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
   Bf16Lines a;
+  load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
   float factor[kLineRows];
-  if constexpr (kShifted) {
-    auto& edge = edges[threadIdx.x / 32];
-    const std::int64_t col = p.c * kTile;
-    const int cols = static_cast<int>(min(p.cols - col, std::int64_t{kLineCols}));
-    const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
-    const int before = load_shifted<__nv_bfloat16, 4>(job.x, p.tile.first_row + first, rows, col, cols, a, edge);
-    shift_rows<__nv_bfloat16, 4>(a, cols, before, edge);
-    put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
-    store_shifted<uint2, kLineRows>(job.row.codes + start, p.cols, rows, cols, edge,
-                                    [&](int r) { return encode_eight<kElement>(a[r], factor[r]); });
-    const WideFactors f = put_wide_scales<kElement, kBlock, true>(p, job, a, shared);
-    store_shifted<uint2, kLineRows>(job.column.codes + start, p.cols, rows, cols, edge,
-                                    [&](int r) { return encode_columns<kElement>(a[r], f.low, f.high); });
-  } else {
-    const std::int64_t col = p.c * kTile + lane * 8;
-    const bool inside = col < p.cols;
-    const std::int64_t start = (p.tile.first_row + first) * p.cols + col;
-    load_lines(job.x, p.tile.first_row + first, rows, col, inside, a);
-    put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
-    store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
-      ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r]));
-    });
-    const WideFactors f = put_wide_scales<kElement, kBlock, false>(p, job, a, shared);
-    store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
-      ptx::st_global_no_allocate(at, encode_columns<kElement>(a[r], f.low, f.high));
-    });
-  }
+  put_line_scales<__nv_bfloat16, kElement, kBlock>(p, job, first, a, factor);
+  store_rows<kLineRows>(job.row.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+    ptx::st_global_no_allocate(at, encode_eight<kElement>(a[r], factor[r]));
+  });
+  const WideFactors f = put_wide_scales<kElement, kBlock>(p, job, a, shared);
+  store_rows<kLineRows>(job.column.codes + start, p.cols, rows, inside, [&](std::uint8_t* at, int r) {
+    ptx::st_global_no_allocate(at, encode_columns<kElement>(a[r], f.low, f.high));
+  });
   if (!job.column.scales.tiled) return;
   __syncthreads();
   store_wide_tiles<kBlock>(p, job.column.scales, shared.bytes);
 }
 
-template <Element kElement, int kBlock>
-cudaError_t launch_wide_dual(const QuantizeJob& job, bool shifted, cudaStream_t stream) {
+template <Element kElement>
+cudaError_t launch_wide_dual(const QuantizeJob& job, int block, cudaStream_t stream) {
   const auto chunks = static_cast<unsigned>(divide_up(job.cols, kLineCols));
   const auto grid = static_cast<unsigned>(job.rows.tiles * chunks);
-  const auto kernel = shifted ? wide_dual_kernel<kElement, kBlock, true> : wide_dual_kernel<kElement, kBlock, false>;
+  const auto kernel = block == 32 ? wide_dual_kernel<kElement, 32> : wide_dual_kernel<kElement, 128>;
   return launch_after_plan(kernel, job.rows, grid, kWideWarps * 32, stream, job, chunks);
 }
 
-cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, bool shifted, cudaStream_t stream) {
-  if (element == Element::e4m3) {
-    return block == 32 ? launch_wide_dual<Element::e4m3, 32>(job, shifted, stream)
-                       : launch_wide_dual<Element::e4m3, 128>(job, shifted, stream);
-  }
-  return block == 32 ? launch_wide_dual<Element::e5m2, 32>(job, shifted, stream)
-                     : launch_wide_dual<Element::e5m2, 128>(job, shifted, stream);
+cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, cudaStream_t stream) {
+  if (element == Element::e4m3) return launch_wide_dual<Element::e4m3>(job, block, stream);
+  return launch_wide_dual<Element::e5m2>(job, block, stream);
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -102,8 +102,8 @@ cudaError_t quantize_windows(const QuantizeJob& job, WindowBlocks blocks, int bl
                              cudaStream_t stream);
 // Both directions from one read, aligned as `vector` says.
 cudaError_t quantize_dual(const QuantizeJob& job, int block, Dtype dtype, Element element, cudaStream_t stream);
-// The same for BF16 by long runs. shifted as for quantize_lines; otherwise the second output's codes are aligned too.
-cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, bool shifted, cudaStream_t stream);
+// The same for BF16 by long runs, aligned as quantize_lines has it unless shifted, and the second output's codes too.
+cudaError_t quantize_wide_dual(const QuantizeJob& job, int block, Element element, cudaStream_t stream);
 
 // --- dequantization, the scales' layout, the cast alone --------------------------------------------------------------
 

@@ -20,11 +20,11 @@ struct Eight {
 
 using Bf16Lines = Eight<__nv_bfloat16>[kLineRows];
 
-template <Element kElement>
-__device__ __forceinline__ uint2 encode_columns(const Eight<__nv_bfloat16>& e, float4 low, float4 high) {
-  const Four<__nv_bfloat16> a{{e.w[0], e.w[1]}};
-  const Four<__nv_bfloat16> b{{e.w[2], e.w[3]}};
-  return {encode<kElement>(a.values(), low), encode<kElement>(b.values(), high)};
+// The place of chunk `chunk` of 256 columns in row tile t. False if there is no work.
+__device__ __forceinline__ bool find_chunk(const QuantizeJob& job, std::int64_t t, std::int64_t chunk, Place& p) {
+  p.t = t, p.c = 2 * chunk;
+  p.columns = job.columns, p.cols = job.cols;
+  return find_tile(job.rows, t, p.tile);
 }
 
 using WideBytes = std::uint8_t[kTile / 32][kLineCols];

@@ -139,11 +139,7 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
     windows_kernel(const __grid_constant__ QuantizeJob job, unsigned chunks) {
   __shared__ WindowShared shared;
   Place p;
-  p.t = blockIdx.x / chunks;
-  p.c = 2 * (blockIdx.x % chunks);
-  p.columns = job.columns;
-  p.cols = job.cols;
-  if (!find_tile(job.rows, p.t, p.tile)) return;
+  if (!find_chunk(job, blockIdx.x / chunks, blockIdx.x % chunks, p)) return;
   const unsigned warp = threadIdx.x / 32;
   const unsigned row_of_8 = warp % kApart;
   const int first = static_cast<int>(warp / kApart * (kTile / kHalf) + row_of_8);  // of the tile's rows

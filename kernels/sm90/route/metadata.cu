@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/sm90/common/arguments.h"
+#include "kernels/sm90/common/report.cuh"
 #include "kernels/sm90/route/block_sum.cuh"
 #include "kernels/sm90/route/route_call.h"
 
@@ -56,7 +57,6 @@ __device__ __forceinline__ std::int64_t offsets_given(const MetadataJob& job) {
 }
 
 __device__ void tell(const MetadataJob& job, std::int64_t at) {
-  if (job.report == nullptr) return;
   const std::int64_t offsets = offsets_given(job);
   const char* message = "slot_experts[index] must be -1 or an expert: less than there are";
   std::int64_t index = at - offsets;
@@ -66,14 +66,7 @@ __device__ void tell(const MetadataJob& job, std::int64_t at) {
     if (at == job.tokens) message = "the last of token_offsets must be the number of slots, and none may descend";
     if (at == 0) message = "token_offsets[0] must be 0";
   }
-  job.report->status = MXCHECK_INVALID;
-  job.report->index = index;
-  job.report->value = at < offsets ? job.token_offsets[index] : job.slot_experts[index];
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(job.report->message)) - 1; ++i) {
-    job.report->message[i] = message[i];
-  }
-  job.report->message[i] = '\0';
+  report_invalid(job.report, message, index, at < offsets ? job.token_offsets[index] : job.slot_experts[index]);
 }
 
 __global__ void __launch_bounds__(kThreads) count_kernel(const __grid_constant__ MetadataJob job) {

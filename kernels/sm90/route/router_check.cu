@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/sm90/common/processors.h"
+#include "kernels/sm90/common/report.cuh"
 #include "kernels/sm90/route/logits_row.cuh"
 #include "kernels/sm90/route/route_call.h"
 #include "kernels/sm90/route/topk.h"
@@ -11,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kAtOnce = 4;  // rows of a thread in flight
-constexpr int kMostBlocks = 132 * 16;
+constexpr int kBlocksOfProcessor = 16;
 constexpr unsigned long long kNone = ~0ULL;
 
 struct CheckJob {
@@ -87,23 +89,20 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
     index -= elements;
     message = "bias[index] is NaN: must be a number, as policy.nan is refuse";
   }
-  job.report->status = MXCHECK_INVALID;
-  job.report->index = index, job.report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(job.report->message)) - 1; ++i) {
-    job.report->message[i] = message[i];
-  }
-  job.report->message[i] = '\0';
+  report_invalid(job.report, message, index, value);
 }
 
-void launch_look(const CheckJob& job, std::int64_t items, CheckResult* result, cudaStream_t stream) {
-  const auto blocks =
-      static_cast<unsigned>(std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, kMostBlocks));
+cudaError_t launch_look(const CheckJob& job, std::int64_t items, CheckResult* result, cudaStream_t stream) {
+  int processors = 0;
+  if (const cudaError_t e = count_processors(processors); e != cudaSuccess) return e;
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, kBlocksOfProcessor * processors));
   if (job.router.type == Logits::bf16) {
     look<Logits::bf16><<<blocks, kThreads, 0, stream>>>(job, result);
   } else {
     look<Logits::fp32><<<blocks, kThreads, 0, stream>>>(job, result);
   }
+  return cudaGetLastError();
 }
 
 }  // namespace
@@ -115,21 +114,24 @@ cudaError_t begin_check(CheckResult* result, cudaStream_t stream) {
 cudaError_t end_check(const Router& router, CheckResult* result, mxcheck_device_report* report, cudaStream_t stream) {
   CheckJob job;
   job.router = router, job.report = report, job.rows_are_seen = true;
-  if (router.bias != nullptr) launch_look(job, router.experts, result, stream);
+  if (router.bias != nullptr) {
+    if (const cudaError_t e = launch_look(job, router.experts, result, stream); e != cudaSuccess) return e;
+  }
   tell<<<1, 1, 0, stream>>>(job, result);
   return cudaGetLastError();
 }
 
 cudaError_t launch_check(const Router& router, const std::int32_t* experts, CheckResult* result,
                          mxcheck_device_report* report, cudaStream_t stream) {
-  const cudaError_t e = begin_check(result, stream);
+  cudaError_t e = begin_check(result, stream);
   if (e != cudaSuccess) return e;
   CheckJob job;
   job.router = router;
   job.experts = experts, job.report = report;
   job.aligned = rows_are_aligned(router);
   while (job.lanes < 32 && job.lanes * kGroup < router.experts) job.lanes *= 2;
-  launch_look(job, std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts}), result, stream);
+  e = launch_look(job, std::max(std::int64_t{router.tokens} * job.lanes, std::int64_t{router.experts}), result, stream);
+  if (e != cudaSuccess) return e;
   tell<<<1, 1, 0, stream>>>(job, result);
   return cudaGetLastError();
 }

@@ -6,13 +6,15 @@
 #include <bit>
 #include <cstddef>
 
+#include "kernels/sm90/common/processors.h"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
 bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
 
 constexpr int kThreads = 256;
-constexpr int kMostBlocks = 132 * 16;
+constexpr int kBlocksOfProcessor = 16;
 
 constexpr std::uint64_t padded(std::int64_t slots) { return (static_cast<std::uint64_t>(slots) * 4 + 255) / 256 * 256; }
 
@@ -88,7 +90,11 @@ cudaError_t topk_staged(const Router& router, std::int32_t* experts, float* weig
   job.to[0] = reinterpret_cast<std::uint32_t*>(experts), job.to[1] = reinterpret_cast<std::uint32_t*>(weights);
   job.slots = slots_of(router), job.stop = &result->status;
   job.aligned = (reinterpret_cast<std::uintptr_t>(experts) | reinterpret_cast<std::uintptr_t>(weights)) % 16 == 0;
-  const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(job.slots / 4 / kThreads, 1, kMostBlocks));
+  int processors = 0;
+  e = count_processors(processors);
+  if (e != cudaSuccess) return e;
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<std::int64_t>(job.slots / 4 / kThreads, 1, kBlocksOfProcessor * processors));
   copy<<<blocks, kThreads, 0, stream>>>(job);
   return cudaGetLastError();
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/sm90/common/report.cuh"
+
 namespace mxcheck_kernels::sm90 {
 namespace {
 
@@ -89,14 +91,7 @@ __global__ void tell(const __grid_constant__ CheckJob job, CheckResult* result) 
   } else {
     value = job.index[index];
   }
-  if (job.report == nullptr) return;
-  job.report->status = result->status;
-  job.report->index = index, job.report->value = value;
-  int i = 0;
-  for (; message[i] != '\0' && i < static_cast<int>(sizeof(job.report->message)) - 1; ++i) {
-    job.report->message[i] = message[i];
-  }
-  job.report->message[i] = '\0';
+  report_error(job.report, result->status, message, index, value);
 }
 
 }  // namespace

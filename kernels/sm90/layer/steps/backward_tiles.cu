@@ -4,6 +4,7 @@
 // and from there, column by column, to transposed codes; codes of rows are made in registers on the way. dS of a row is
 // a tree of neighbours: that of 64 columns is made here, the sums of a row's tiles are added afterwards, as a tree too.
 
+#include "kernels/sm90/common/processors.h"
 #include "kernels/sm90/layer/steps/columns.cuh"
 #include "kernels/sm90/layer/steps/rows.cuh"
 #include "kernels/sm90/layer/steps/steps.h"
@@ -239,8 +240,10 @@ cudaError_t start(const BackwardTilesJob& job, const Coder& coder, const CoderA&
       e != cudaSuccess) {
     return e;
   }
-  constexpr unsigned kResident = 132 * 2;
-  kernel<<<std::min(blocks, kResident), kTileThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
+  int processors = 0;
+  if (const cudaError_t e = count_processors(processors); e != cudaSuccess) return e;
+  const unsigned resident = 2 * static_cast<unsigned>(processors);
+  kernel<<<std::min(blocks, resident), kTileThreads, kBytes, stream>>>(job, coder, coder_a, columns, blocks);
   return cudaGetLastError();
 }
 

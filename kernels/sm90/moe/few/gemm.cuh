@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/sm90/common/processors.h"
 #include "kernels/sm90/gemm/kernel.cuh"
 #include "kernels/sm90/moe/few/ends.cuh"
-#include "kernels/sm90/moe/processors.h"
 
 namespace mxcheck_kernels::sm90 {
 

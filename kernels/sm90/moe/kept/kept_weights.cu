@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "kernels/common/digest.h"
+#include "kernels/sm90/common/processors.h"
 #include "kernels/sm90/moe/kept/kept_layer.cuh"
-#include "kernels/sm90/moe/processors.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {

@@ -1,5 +1,6 @@
-// Tiles of experts' rows, and the check of their offsets, of as many experts as the gate has, and of more than a block
-// has threads. Needs a GPU; without one every test is skipped.
+// Reciprocals of the Hopper library against the device's own, of every mantissa with exponents from end to end. Tiles
+// of experts' rows, and the check of their offsets, of as many experts as the gate has, and of more than a block has
+// threads. Needs a GPU; without one every test is skipped.
 
 #include "kernels/sm90/nvfp4/groups.h"
 
@@ -7,12 +8,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ios>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/kernels/sm90/moe/device.h"
+#include "tests/kernels/sm90/nvfp4/reciprocal_device.h"
 
 namespace mxcheck::test {
 namespace {
@@ -111,6 +114,17 @@ TEST_F(Sm90Nvfp4Groups, of_wrong_offsets_have_no_tile_and_are_reported) {
     expect_refused(with(last / 2, kLeast), 0, experts / 2, kLeast);
     expect_refused(right, 1, needed + 1, needed);
     expect_refused(right, -1, needed - 1, needed);
+  }
+}
+
+using Sm90Nvfp4ReciprocalOnDevice = DeviceTest;
+
+TEST_F(Sm90Nvfp4ReciprocalOnDevice, is_that_of_the_division_for_every_mantissa) {
+  for (const int exponent : {-125, -109, -64, -3, -2, -1, 0, 1, 2, 3, 64, 108, 124}) {
+    ReciprocalCount count;
+    ASSERT_EQ(count_reciprocals(exponent, count), cudaSuccess);
+    EXPECT_EQ(count.differing, 0U) << "2^" << exponent << ": " << std::hex << count.example;
+    EXPECT_EQ(count.far, 0U) << "2^" << exponent;
   }
 }
 
