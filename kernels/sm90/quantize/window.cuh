@@ -75,29 +75,17 @@ __device__ __forceinline__ void store_window(std::uint8_t* to, std::int64_t step
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int at = lane * 8 - w.before;
   const bool all = w.rows == kLineRows && w.cols == kLineCols;
+  const int rows = at >= 0 && at + 8 <= w.cols ? w.rows : 0;  // that this lane stores
+  const bool is_last = lane == static_cast<int>(static_cast<unsigned>(w.before + w.cols) / 8 % 32);
   std::uint8_t* row = to + at;
-  if (all) {  // apart, since conditions for each row cost registers
 #pragma unroll
-    for (int r = 0; r < kLineRows; ++r, row += step) {
-      const uint2 codes = code(r);
-      if (at >= 0) {
-        ptx::st_global_no_allocate(row, codes);
-      } else {
-        *reinterpret_cast<uint2*>(edge.codes[r][0]) = codes;
-      }
-    }
-    if (w.before == 0) return;
-  } else {
-    const int rows = at >= 0 && at + 8 <= w.cols ? w.rows : 0;  // that this lane stores
-    const bool is_last = lane == static_cast<int>(static_cast<unsigned>(w.before + w.cols) / 8 % 32);
-#pragma unroll
-    for (int r = 0; r < kLineRows; ++r, row += step) {
-      const uint2 codes = code(r);
-      if (r < rows) ptx::st_global_no_allocate(row, codes);
-      if (lane == 0) *reinterpret_cast<uint2*>(edge.codes[r][0]) = codes;
-      if (is_last) *reinterpret_cast<uint2*>(edge.codes[r][1]) = codes;
-    }
+  for (int r = 0; r < kLineRows; ++r, row += step) {
+    const uint2 codes = code(r);
+    if (r < rows) ptx::st_global_no_allocate(row, codes);
+    if (lane == 0) *reinterpret_cast<uint2*>(edge.codes[r][0]) = codes;
+    if (!all && is_last) *reinterpret_cast<uint2*>(edge.codes[r][1]) = codes;
   }
+  if (all && w.before == 0) return;
   __syncwarp();
   store_edges<uint2, kLineRows>(to, step, w.rows, w.cols, all, edge);
 }
