@@ -186,8 +186,9 @@ std::string CandidateProcess::end_in_order() {
     const int signal = WTERMSIG(status);
     return "the candidate's process died at its end (signal " + std::to_string(signal) + ", " + strsignal(signal) + ")";
   }
-  if (WEXITSTATUS(status) == 0) return "";
-  return "the candidate's process ended with status " + std::to_string(WEXITSTATUS(status)) + " in place of 0";
+  if (WEXITSTATUS(status) == wire::status_of_end(number_)) return "";
+  return "the candidate's process did not end by itself: something in it ended it, with status " +
+         std::to_string(WEXITSTATUS(status));
 }
 
 void CandidateProcess::restart() {
