@@ -155,7 +155,9 @@ std::uint32_t encode_element(const Recipe& recipe, Format element, const BlockSc
   }
   if (recipe.drop_negative_zero == DropNegativeZero::of_quotient && static_cast<float>(v) == 0) v = 0;
   if (recipe.scaling == ElementScaling::half_in_fp32) v = half_in_fp32(element, v);
-  const std::uint32_t code = encode(element, v, recipe.rounding, recipe.overflow, random_word);
+  const std::uint32_t code = element == Format::e2m1  // compiled apart: most blocks of two levels have it
+                                 ? encode<E2m1>(v, recipe.rounding, recipe.overflow, random_word).bits
+                                 : encode(element, v, recipe.rounding, recipe.overflow, random_word);
   if (recipe.drop_negative_zero == DropNegativeZero::of_code && decode(element, code) == 0) return 0;
   return code;
 }

@@ -159,6 +159,8 @@ struct Call {
   // The reference's answer where the statement has it already: a replay need not compute it again. No candidate sees
   // it.
   const std::vector<ExpectedTensor>* answer = nullptr;
+  // Outputs that are the answer to the byte need not be brought: Outcome::is_the_answer stands for them.
+  bool brings_other_outputs_only = false;
   // A call of the same answer, where this one's tensors do not say it: it uses memory that an earlier one wrote. For a
   // replay too.
   std::shared_ptr<const Call> answered_as;
@@ -195,6 +197,7 @@ struct Outcome {
   std::string device_error;            // crashed: the driver's error text, where it was the device
   std::optional<std::string> conduct;  // what the call did that no call may
   std::vector<std::vector<std::byte>> outputs;  // as the call left them, whatever the status
+  bool is_the_answer = false;                   // all outputs are the call's answer, to the byte; none is in `outputs`
   std::optional<std::string> out_of_bounds;     // wrote outside its outputs: where
   bool outputs_untouched = false;               // every output byte that was brought back still holds the poison
   MemoryOfCalls memory;                         // of a call with `repeat`

@@ -114,12 +114,12 @@ CallVerdict judged(Outcome outcome, const Case& c) {
 CallOutputs run_call(CheckContext& context, const Call& call, const Case& c) {
   // Statements ask about transposes, halves and padded copies of a case: not all of them need be within the limits.
   const OperationInfo* limits = context.process.operation(call.operation);
-  if (limits != nullptr && !is_within_limits(c, *limits)) return {{}, std::nullopt, false, true};
+  if (limits != nullptr && !is_within_limits(c, *limits)) return {.offered = false, .outside_limits = true};
   CallVerdict ran = run_checked(context.process, call, c);
   CallOutputs got;
   got.finding = std::move(ran.finding);
   got.offered = got.finding || ran.outcome;
-  if (ran.outcome) got.outputs = std::move(ran.outcome->outputs);
+  if (ran.outcome) got.outputs = std::move(ran.outcome->outputs), got.are_the_answer = ran.outcome->is_the_answer;
   return got;
 }
 
@@ -161,7 +161,7 @@ CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint
                         const std::vector<ExpectedTensor>* answer) {
   Call call = problem.call();
   call.poison = poison;
-  call.answer = answer;
+  call.answer = answer, call.brings_other_outputs_only = answer != nullptr;
   call.workspace = workspace_of(problem.c, poison);
   call.misaligned = problem.c.misaligned;
   if (poison == kPoisons[1])
@@ -279,6 +279,7 @@ std::optional<Finding> equals_answer(CheckContext& context, const Problem& p,
     if (p.c.elements() > options.one_poison_above && poison != of_large) continue;
     const CallOutputs got = run_problem(context, p, poison, &expected);
     if (!got.usable()) return propagate(context, got);
+    if (got.are_the_answer) continue;
     std::optional<Finding> finding = first_difference(p, expected, got.outputs, options.of);
     if (!finding) continue;
     if (context.thorough) tell_matches(p, expected, got.outputs, *finding, {poison, context.causes});

@@ -39,6 +39,7 @@ ProblemAndAnswer problem_and_answer_of(CheckContext& context, const Case& c);
 // The outputs of a run, or the finding that stopped it, or neither: not offered.
 struct CallOutputs {
   std::vector<std::vector<std::byte>> outputs;
+  bool are_the_answer = false;  // to the byte, and not in `outputs`
   std::optional<Finding> finding;
   bool offered = true;
   bool outside_limits = false;  // the candidate does not claim shapes like this one
@@ -46,7 +47,7 @@ struct CallOutputs {
 };
 // The workspace's fill is that of the case and the poison.
 WorkspaceFill workspace_of(const Case& c, std::uint8_t poison);
-// answer: the problem's, where it is known.
+// answer: the problem's, for one who compares with it; outputs that are these need not be brought.
 CallOutputs run_problem(CheckContext& context, const Problem& problem, std::uint8_t poison = kPoisons[0],
                         const std::vector<ExpectedTensor>* answer = nullptr);
 CallOutputs run_call(CheckContext& context, const Call& call, const Case& c);

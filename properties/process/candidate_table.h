@@ -22,7 +22,7 @@ namespace mxcheck {
 std::vector<OperationInfo> operations_in(std::span<const wire::Operation> table, const std::vector<std::string>& claims,
                                          const std::string& library);
 
-// Those variants that the candidate says it supports, of variants that all have one operation's name.
+// The variants that the candidate says it supports, of variants that all have one operation's name.
 std::vector<Variant> supported_of(CandidateProcess& process, const Operation& operation, std::vector<Variant> variants);
 
 }  // namespace mxcheck

@@ -55,63 +55,6 @@ const char* current_locale() {
 
 void add_to(std::string& text, const std::string& more) { text += (text.empty() ? "changed the " : ", the ") + more; }
 
-}  // namespace
-
-ProcessState ProcessState::now() {
-  ProcessState is;
-  std::error_code gone;
-  is.directory_ = std::filesystem::current_path(gone).string();
-  struct stat here {};
-  is.folder_ = File::of(stat(".", &here), here);
-  is.streams_ = streams_now();
-  is.umask_ = current_umask();
-  is.locale_ = current_locale();
-  for (std::size_t i = 0; i < kLimits.size(); ++i) getrlimit(kLimits[i].number, &is.limits_[i]);
-  return is;
-}
-
-std::string ProcessState::undo_changes() const {
-  std::string text;
-  struct stat here {};
-  if (stat(".", &here) == 0 && File::of(0, here) != folder_) {
-    add_to(text, "working directory");
-    if (!directory_.empty()) [[maybe_unused]]
-      const int back = chdir(directory_.c_str());
-  }
-  if (current_umask() != umask_) {
-    add_to(text, "umask");
-    umask(umask_);
-  }
-  if (locale_ != current_locale() || uselocale(nullptr) != LC_GLOBAL_LOCALE) {
-    add_to(text, "locale");
-    std::setlocale(LC_ALL, locale_.c_str());
-    uselocale(LC_GLOBAL_LOCALE);
-  }
-  for (std::size_t i = 0; i < kLimits.size(); ++i) {
-    rlimit is{};
-    getrlimit(kLimits[i].number, &is);
-    if (is.rlim_cur == limits_[i].rlim_cur && is.rlim_max == limits_[i].rlim_max) continue;
-    add_to(text, std::string("limit ") + kLimits[i].name);
-    setrlimit(kLimits[i].number, &limits_[i]);
-  }
-  const std::array<File, 3> streams = streams_now();
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i] != streams_[i]) add_to(text, kStreams[i]);
-  }
-  return text;
-}
-
-std::array<ProcessState::File, 3> ProcessState::streams_now() {
-  std::array<File, 3> streams;
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    struct stat is {};
-    streams[i] = File::of(fstat(static_cast<int>(i), &is), is);
-  }
-  return streams;
-}
-
-namespace {
-
 bool is_number(const char* name) { return std::isdigit(static_cast<unsigned char>(name[0])) != 0; }
 
 std::int64_t entries_of(DIR* folder) {
@@ -157,6 +100,58 @@ void look_at_memory(MemoryUse& use) {
 }
 
 }  // namespace
+
+ProcessState ProcessState::now() {
+  ProcessState is;
+  std::error_code gone;
+  is.directory_ = std::filesystem::current_path(gone).string();
+  struct stat here {};
+  is.folder_ = File::of(stat(".", &here), here);
+  is.streams_ = streams_now();
+  is.umask_ = current_umask();
+  is.locale_ = current_locale();
+  for (std::size_t i = 0; i < kLimits.size(); ++i) getrlimit(kLimits[i].number, &is.limits_[i]);
+  return is;
+}
+
+std::string ProcessState::undo_changes() const {
+  std::string text;
+  struct stat here {};
+  if (stat(".", &here) == 0 && File::of(0, here) != folder_) {
+    add_to(text, "working directory");
+    if (!directory_.empty() && chdir(directory_.c_str()) != 0) text += " (there is no way back)";
+  }
+  if (current_umask() != umask_) {
+    add_to(text, "umask");
+    umask(umask_);
+  }
+  if (locale_ != current_locale() || uselocale(nullptr) != LC_GLOBAL_LOCALE) {
+    add_to(text, "locale");
+    std::setlocale(LC_ALL, locale_.c_str());
+    uselocale(LC_GLOBAL_LOCALE);
+  }
+  for (std::size_t i = 0; i < kLimits.size(); ++i) {
+    rlimit is{};
+    getrlimit(kLimits[i].number, &is);
+    if (is.rlim_cur == limits_[i].rlim_cur && is.rlim_max == limits_[i].rlim_max) continue;
+    add_to(text, std::string("limit ") + kLimits[i].name);
+    setrlimit(kLimits[i].number, &limits_[i]);
+  }
+  const std::array<File, 3> streams = streams_now();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i] != streams_[i]) add_to(text, kStreams[i]);
+  }
+  return text;
+}
+
+std::array<ProcessState::File, 3> ProcessState::streams_now() {
+  std::array<File, 3> streams;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    struct stat is {};
+    streams[i] = File::of(fstat(static_cast<int>(i), &is), is);
+  }
+  return streams;
+}
 
 ResourceWatch::ResourceWatch() : files_(opendir("/proc/self/fd")), threads_(opendir("/proc/self/task")) {}
 

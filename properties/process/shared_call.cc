@@ -8,6 +8,7 @@
 
 #include "kernels/candidate.h"
 #include "numerics/error.h"
+#include "properties/core/operation.h"
 #include "properties/process/call_watch.h"
 
 namespace mxcheck {
@@ -117,11 +118,19 @@ SharedCall::SharedCall(const Call& call) : call_(call) {
 }
 
 void SharedCall::write(std::byte* base) const {
-  if (bytes() != 0) std::memset(base, call_.poison, bytes());
-  for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
+  std::uint64_t filled = 0;
+  const auto fill_up_to = [&](std::uint64_t end) {
+    if (end > filled) std::memset(base + filled, call_.poison, end - filled);
+  };
+  for (std::size_t i = 0; i < call_.inputs.size(); ++i) {  // in the order in which they lie
     const CallTensor& input = call_.inputs[i];
-    if (input.bytes != 0) std::memcpy(base + message_.tensors[i].offset, input.data, input.bytes);
+    const std::uint64_t offset = message_.tensors[i].offset;
+    if (input.bytes == 0) continue;
+    fill_up_to(offset);
+    std::memcpy(base + offset, input.data, input.bytes);
+    filled = offset + input.bytes;
   }
+  fill_up_to(bytes());
 }
 
 std::uint64_t SharedCall::bytes_with_between() const {
@@ -190,34 +199,52 @@ std::optional<std::string> SharedCall::trespass(const std::byte* base) const {
   return where;
 }
 
+bool SharedCall::output_is(const std::byte* base, std::size_t output, std::span<const std::byte> expected) const {
+  const wire::Tensor& t = message_.tensors[call_.inputs.size() + output];
+  if (expected.size() != t.bytes) return false;
+  const auto is_equal = [&](std::uint64_t first, std::uint64_t end) {
+    return first >= end || std::memcmp(base + t.offset + first, expected.data() + first, end - first) == 0;
+  };
+  std::uint64_t from = 0;
+  for (const auto& [first, end] : call_.outputs[output].open) {
+    if (first < from || end > t.bytes) return false;  // out of order: whoever copies the bytes looks at each
+    if (!is_equal(from, first)) return false;
+    from = end;
+  }
+  return is_equal(from, t.bytes);
+}
+
 bool SharedCall::holds(const std::byte* base, const std::vector<std::span<const std::byte>>& outputs) const {
-  for (std::size_t i = call_.inputs.size(); i < tensors_.size(); ++i) {
-    const wire::Tensor& t = message_.tensors[i];
-    const std::span<const std::byte> expected = outputs[i - call_.inputs.size()];
-    if (expected.size() != t.bytes) return false;
-    if (t.bytes != 0 && std::memcmp(base + t.offset, expected.data(), t.bytes) != 0) return false;
+  for (std::size_t i = 0; i < call_.outputs.size(); ++i) {
+    if (!output_is(base, i, outputs[i])) return false;
   }
   return !trespass(base);
 }
 
+bool SharedCall::outputs_are_the_answer(const std::byte* base) const {
+  if (!call_.brings_other_outputs_only || call_.answer == nullptr || call_.answer->size() != call_.outputs.size())
+    return false;
+  for (std::size_t i = 0; i < call_.outputs.size(); ++i) {
+    if (call_.outputs[i].on_device || !output_is(base, i, (*call_.answer)[i].bytes)) return false;
+  }
+  return true;
+}
+
 void SharedCall::read(const std::byte* base, Outcome& outcome) const {
   outcome.outputs_untouched = true;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+  outcome.is_the_answer = outputs_are_the_answer(base);
+  for (std::size_t i = call_.inputs.size(); i < tensors_.size(); ++i) {
     const wire::Tensor& t = message_.tensors[i];
-    const bool input = i < call_.inputs.size();
     if (t.on_device != 0) {
       outcome.outputs.emplace_back();
       continue;
     }
+    if (!outcome.is_the_answer) outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
     if (t.in_place_of >= 0) {  // where the input was looked at, around it
-      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
       const CallTensor& input = call_.inputs[static_cast<std::size_t>(t.in_place_of)];
       if (t.bytes != 0 && std::memcmp(base + t.offset, input.data, t.bytes) != 0) outcome.outputs_untouched = false;
-      continue;
-    }
-    if (!input) {
-      outcome.outputs.emplace_back(base + t.offset, base + t.offset + t.bytes);
-      if (!all_equal(base + t.offset, t.bytes, call_.poison)) outcome.outputs_untouched = false;
+    } else if (!all_equal(base + t.offset, t.bytes, call_.poison)) {
+      outcome.outputs_untouched = false;
     }
   }
   for (std::size_t i = 0; i < outcome.outputs.size(); ++i) close_open_bytes(call_.outputs[i], outcome.outputs[i]);

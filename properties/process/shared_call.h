@@ -33,12 +33,17 @@ class SharedCall {
   // Behind the call's own bytes: the call and the question that come between its workspace and its run.
   [[nodiscard]] std::uint64_t bytes_with_between() const;
   void write_between(std::byte* base, wire::Message& message) const;
-  // Outputs, what was written outside of them, whether they were written at all.
+  // Outputs, what was written outside of them, whether they were written at all. Of a call that brings other outputs
+  // only: whether they are its answer, and a copy where they are not. The process may still write there: what is judged
+  // is either that one look or the copy, never the memory twice.
   void read(const std::byte* base, Outcome& outcome) const;
   // True if the outputs are these, and nothing else was written: read() would say no more.
   [[nodiscard]] bool holds(const std::byte* base, const std::vector<std::span<const std::byte>>& outputs) const;
 
  private:
+  // True if output `output` is so: bytes that may hold anything are not looked at.
+  [[nodiscard]] bool output_is(const std::byte* base, std::size_t output, std::span<const std::byte> expected) const;
+  [[nodiscard]] bool outputs_are_the_answer(const std::byte* base) const;
   [[nodiscard]] bool is_updated(std::size_t input) const;
   // Where bytes were written that belong to no output.
   [[nodiscard]] std::optional<std::string> trespass(const std::byte* base) const;

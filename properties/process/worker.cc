@@ -135,7 +135,7 @@ class Worker {
     }
     source_.in_thread([this] { answer_in_turn(0); });
     for (std::thread& other : others) other.join();
-    return failed_ ? 1 : 0;
+    return failed_ ? 1 : wire::status_of_end(last_number_);
   }
 
  private:
@@ -164,7 +164,7 @@ class Worker {
     wire::Message message;
     if (!transfer(message, [&](void* at, std::size_t n) { return recv(socket_, at, n, 0); })) return false;
     wire::Reply reply;
-    reply.number = message.number;
+    reply.number = last_number_ = message.number;
     if (!memory_.resize(message.shared_bytes)) {
       reply.status = MXCHECK_NO_MEMORY;
       copy_text(reply.message, "the gate's shared memory cannot be mapped");
@@ -256,7 +256,7 @@ class Worker {
     } else {
       host_.run({operation, policy, message, memory_, reply});
     }
-    if (!in_place.is_as_given()) add_conduct(reply, "the library wrote into the policy");
+    if (!in_place.is_as_given()) add_conduct(reply, "the library wrote into the policy, or beside it");
     tell_changes(watch, reply);
     if (!at_load_.empty()) add_conduct(reply, at_load_);
     if (!in_supports_.empty()) add_conduct(reply, in_supports_ + ", in supports()");
@@ -273,7 +273,7 @@ class Worker {
       is_as_given = ask_supports(operation, question) && is_as_given;
       std::memcpy(at, &question, sizeof(question));
     }
-    if (!is_as_given) add_conduct(reply, "the library wrote into the policy");
+    if (!is_as_given) add_conduct(reply, "the library wrote into the policy, or beside it");
     tell_changes(watch, reply);
     if (reply.conduct[0] != '\0') in_supports_ = reply.conduct;  // told with the next call
   }
@@ -338,6 +338,7 @@ class Worker {
   MessageBuffer cuda_text_;
   Turns turns_;
   std::uint64_t messages_ = 0;
+  std::uint64_t last_number_ = 0;  // of a message
   bool failed_ = false;
 };
 

@@ -136,7 +136,7 @@ void CudaWorker::interrupt(const DeviceCall& c, CudaHandle stream) {
     device_.synchronize(stream);
   }
   if (between.has_question != 0 && !ask_supports(c.operation, between.question))
-    add_conduct(c.reply, "the library wrote into the policy, in supports()");
+    add_conduct(c.reply, "the library wrote into the policy, or beside it, in supports()");
 }
 
 // A fault up to the first wait is the library's; what goes wrong after it is the model's. Tensors that are not copied

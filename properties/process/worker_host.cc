@@ -164,7 +164,7 @@ void HostWorker::interrupt(const HostCall& c) {
     other_->run_one({c.operation, *policy.get(), between.call, c.memory, reply}, between.displaced);
   }
   if (between.has_question != 0 && !ask_supports(c.operation, between.question))
-    add_conduct(c.reply, "the library wrote into the policy, in supports()");
+    add_conduct(c.reply, "the library wrote into the policy, or beside it, in supports()");
 }
 
 bool HostWorker::prepare_memory(const HostCall& c, CandidateCall& built, PolicyWithMemory& policy) {

@@ -301,7 +301,9 @@ constexpr std::size_t kMostBytesOfOne = 2048;
 }  // namespace
 
 Outcome RecordingRunner::run(const Call& call) {
-  Outcome outcome = candidate_.run(call);
+  Call with_outputs = call;
+  with_outputs.brings_other_outputs_only = false;
+  Outcome outcome = candidate_.run(with_outputs);
   RecordedCall recorded;
   recorded.status = outcome.status;
   if (outcome.kind == OutcomeKind::returned && outcome.status == MXCHECK_OK) {

@@ -27,6 +27,9 @@ bool is_negative(const Hadamard& t, std::size_t i) { return (t.signs[i / 32] >> 
 bool changes_sign(std::size_t i, std::size_t j) { return std::popcount(i & j) % 2 != 0; }
 
 std::uint32_t to_result(const Hadamard& t, double value) {
+  // Each type compiled apart: every element comes here.
+  if (t.result == Format::bf16) return encode<Bf16>(value, Rounding::nearest_even, Overflow::non_saturate).bits;
+  if (t.result == Format::fp32 && !std::isnan(value)) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return encode(t.result, value, Rounding::nearest_even, Overflow::non_saturate);
 }
 
@@ -61,15 +64,16 @@ void transform_exactly(const Hadamard& t, std::span<const float> x, std::span<st
   }
 }
 
-void transform_in_stages(const Hadamard& t, std::span<const float> x, std::span<std::uint32_t> y) {
-  std::vector<float> v(x.begin(), x.end());
+// In the place of x.
+void transform_in_stages(const Hadamard& t, std::span<float> v, std::span<std::uint32_t> y) {
   for (std::size_t h = 1; h < v.size(); h *= 2) {
-    for (std::size_t i = 0; i < v.size(); ++i) {
-      if ((i & h) != 0) continue;
-      const float low = v[i];
-      const float high = v[i + h];
-      v[i] = low + high;
-      v[i + h] = low - high;
+    for (std::size_t first = 0; first < v.size(); first += 2 * h) {
+      for (std::size_t i = first; i < first + h; ++i) {
+        const float low = v[i];
+        const float high = v[i + h];
+        v[i] = low + high;
+        v[i + h] = low - high;
+      }
     }
   }
   const float c = factor_of_size(t.size);
@@ -159,7 +163,8 @@ Tensor hadamard(const MatrixView& input, const Hadamard& t, Along along, std::sp
     };
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto [row, col] = place(i);
-      x[i] = is_negative(t, i) ? -input.at(row, col) : input.at(row, col);
+      const float value = input.at(row, col);
+      x[i] = is_negative(t, i) ? -value : value;
     }
     switch (t.sum) {
       case HadamardSum::exact: transform_exactly(t, x, y); break;

@@ -156,18 +156,30 @@ struct Quantizer {
   }
 };
 
+// Elements of one row from first_col on.
+void read_stretch(const MatrixView& input, std::int64_t row, std::int64_t first_col, std::span<float> values) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  if (n == 0) return;
+  const std::size_t offset = static_cast<std::size_t>(row * input.row_stride + first_col) * size_of(input.dtype);
+  MatrixView{input.dtype, input.data + offset, 1, n, n}.read_row(0, values);
+}
+
 void read_block(const MatrixView& input, std::int64_t first_row, std::int64_t end_row, std::int64_t first_col,
                 std::int64_t end_col, const Recipe& recipe, Block& block) {
-  block.values.clear();
-  block.at.clear();
+  const auto width = static_cast<std::size_t>(end_col - first_col);
+  block.values.resize(static_cast<std::size_t>(end_row - first_row) * width);
+  block.at.resize(block.values.size());
   Magnitudes all;
+  std::size_t i = 0;
   for (std::int64_t row = first_row; row < end_row; ++row) {
-    for (std::int64_t col = first_col; col < end_col; ++col) {
-      const float x = input.at(row, col);
-      if (recipe.nan == NanPolicy::refuse && std::isnan(x)) detail::refuse_nan(recipe, input.first_row + row, col);
-      block.values.push_back(x);
-      block.at.push_back(static_cast<std::size_t>(row * input.cols + col));
-      all.add(x);
+    const std::span<float> values = std::span(block.values).subspan(i, width);
+    read_stretch(input, row, first_col, values);
+    for (std::size_t n = 0; n < width; ++n, ++i) {
+      const std::int64_t col = first_col + static_cast<std::int64_t>(n);
+      if (recipe.nan == NanPolicy::refuse && std::isnan(values[n]))
+        detail::refuse_nan(recipe, input.first_row + row, col);
+      block.at[i] = static_cast<std::size_t>(row * input.cols + col);
+      all.add(values[n]);
     }
   }
   block.amax = {all.amax(TensorAmax::drops_nan), all.has_nan};
@@ -194,6 +206,8 @@ void detail::quantize_two_levels(const MatrixView& input, const Recipe& recipe, 
   const std::int64_t width = std::min(out.block().width(input.cols), input.cols);
   const std::vector<std::int64_t> starts = block_row_starts(input.rows, out.block().rows, offsets);
   const Quantizer quantizer{recipe, out.element(), extras};
+  const bool are_bytes = size_of(out.codes.format) == 1;
+  std::uint8_t* const bytes = are_bytes ? out.codes.as<std::uint8_t>().data() : nullptr;
   parallel_ranges(out.scale_rows(), input.rows * input.cols, threads, [&](std::int64_t begin, std::int64_t end) {
     Block block;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -204,7 +218,13 @@ void detail::quantize_two_levels(const MatrixView& input, const Recipe& recipe, 
                    std::min(input.cols, (j + 1) * width), recipe, block);
         const BlockScale scale = quantizer.quantize_block(block, outer.scales[o], outer.stored[o]);
         out.scales().set_code(static_cast<std::size_t>(i * out.scale_cols() + j), scale.byte);
-        for (std::size_t e = 0; e < block.at.size(); ++e) out.codes.set_code(block.at[e], block.codes[e]);
+        for (std::size_t e = 0; e < block.at.size(); ++e) {
+          if (are_bytes) {
+            bytes[block.at[e]] = static_cast<std::uint8_t>(block.codes[e]);
+          } else {
+            out.codes.set_code(block.at[e], block.codes[e]);
+          }
+        }
       }
     }
   });

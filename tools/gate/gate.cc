@@ -373,7 +373,7 @@ void add_gate(Command& app) {
               "python:FILE.py:NAME")
       .completes(tree_candidates())
       .shows_default();
-  gate.option("--suite", options->suite, "quick (under a minute), full (ten times the cases), exhaustive")
+  gate.option("--suite", options->suite, "quick (about a minute), full (ten times the cases), exhaustive")
       .completes({"quick", "full", "exhaustive"})
       .shows_default();
   gate.option(

@@ -50,8 +50,12 @@ Input drawn_matrix(const Case& c, const Recipe& recipe, float boundaries_scale) 
 
 // The scale of the matrix's own amax, or a multiple of it; 1 where the recipe has none that may be given.
 float scale_of_matrix(const Case& c, const Recipe& recipe, const MatrixView& x, std::uint64_t of) {
-  const QuantizedTensor q = quantize(x, Format::e2m1, blocks_of(c.variant).block, recipe);
-  float stored = q.levels[1].scales.empty() ? 1 : std::bit_cast<float>(q.levels[1].scales.code(0));
+  float stored = 1;
+  if (x.rows != 0 && x.cols != 0) {
+    const TwoLevel& levels = recipe.two_level;
+    const float amax = magnitudes_of(x).amax(levels.amax);
+    stored = stored_scale(levels, outer_scale(levels, largest_value(Format::e2m1), amax), amax);
+  }
   const std::uint64_t word = random_word(c.seed, of);
   if (word % 4 == 0)
     stored *= std::ldexp(1.0F + static_cast<float>(word >> 8 & 0xFF) / 256, static_cast<int>((word >> 16) % 9) - 4);

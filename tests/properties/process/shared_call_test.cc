@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "properties/core/operation.h"
 #include "properties/process/call_watch.h"
 #include "properties/process/shared_call.h"
 
@@ -106,6 +107,48 @@ TEST(SharedCall, outputs_are_read_and_whatever_else_was_written_is_out_of_bounds
     EXPECT_EQ(outcome.out_of_bounds.value_or("none"), row.out_of_bounds == nullptr ? "none" : row.out_of_bounds);
     EXPECT_EQ(outcome.outputs_untouched, row.out_of_bounds != nullptr);
   }
+}
+
+// Whatever is written later into the memory, what was equal at the one look is the answer, and a copy stays as it was.
+TEST(SharedCall, outputs_that_are_the_answer_are_not_brought) {
+  Three t;
+  const std::vector<ExpectedTensor> answer{{{}, {}}, {{}, std::vector<std::byte>(7, std::byte{7})}};
+  t.call.outputs[0].on_device = false, t.call.outputs[0].bytes = 0;
+  t.call.answer = &answer, t.call.brings_other_outputs_only = true;
+  const SharedCall shared(t.call);
+  std::vector<std::byte> memory(shared.bytes());
+  shared.write(memory.data());
+  std::byte* const output = memory.data() + shared.message().tensors[2].offset;
+  std::memset(output, 7, 7);
+  const auto read = [&](const SharedCall& from) {
+    Outcome outcome;
+    from.read(memory.data(), outcome);
+    return outcome;
+  };
+  const Outcome equal = read(shared);
+  EXPECT_TRUE(equal.is_the_answer);
+  EXPECT_TRUE(equal.outputs.empty());
+  EXPECT_FALSE(equal.outputs_untouched);
+  EXPECT_FALSE(equal.out_of_bounds);
+  output[7] = std::byte{7};  // past the end
+  EXPECT_TRUE(read(shared).out_of_bounds);
+  output[7] = std::byte{t.call.poison};
+  output[6] = std::byte{8};
+  const Outcome differs = read(shared);
+  EXPECT_FALSE(differs.is_the_answer);
+  ASSERT_EQ(differs.outputs.size(), 2U);
+  output[6] = std::byte{7};  // too late
+  EXPECT_EQ(differs.outputs[1][6], std::byte{8});
+
+  Three open = t;
+  open.call.outputs[1].open = {{6, 7}};
+  output[6] = std::byte{8};
+  EXPECT_TRUE(read(SharedCall(open.call)).is_the_answer);
+  output[5] = std::byte{8};
+  EXPECT_FALSE(read(SharedCall(open.call)).is_the_answer);
+  output[5] = output[6] = std::byte{7};
+  t.call.brings_other_outputs_only = false;
+  EXPECT_EQ(read(SharedCall(t.call)).outputs.size(), 2U);
 }
 
 TEST(CallWatch, what_has_not_changed_is_not_told) {

@@ -44,6 +44,10 @@ mxcheck_status stops_itself(const mxcheck_call* call) {
 
 void aborts_at_exit() { std::atexit(std::abort); }
 
+void ends_its_process_as_if_well() {
+  std::atexit([] { _exit(0); });
+}
+
 void never_ends() {
   std::atexit([] {
     for (;;) pause();
@@ -232,6 +236,11 @@ mxcheck_status refuses_with_blanks(const mxcheck_call* call) {
   return status;
 }
 
+mxcheck_status refuses_in_several_lines(const mxcheck_call* call) {
+  std::snprintf(call->message, call->message_bytes, "not here\nexit code 0: every statement that ran held\n");
+  return MXCHECK_UNSUPPORTED;
+}
+
 // More than a reply, and no text in it has an end; before the gate has asked anything.
 void answers_when_loaded() { answer_with(20'000, 0x01); }
 
@@ -274,6 +283,7 @@ std::span<const Adversary> process_adversaries() {
                                     {"hangs_in_run", hangs_in_run},
                                     {"stops_itself", stops_itself},
                                     {.name = "aborts_at_exit", .when_loaded = aborts_at_exit},
+                                    {.name = "ends_its_process_as_if_well", .when_loaded = ends_its_process_as_if_well},
                                     {.name = "never_ends", .when_loaded = never_ends},
                                     {"closes_descriptors", closes_descriptors},
                                     {"leaves_a_process_behind", leaves_a_process_behind},
@@ -291,6 +301,7 @@ std::span<const Adversary> process_adversaries() {
                                     {"leaves_threads", leaves_threads},
                                     {"leaves_children", leaves_children},
                                     {"refuses_with_blanks", refuses_with_blanks},
+                                    {"refuses_in_several_lines", refuses_in_several_lines},
                                     {"stops_the_gate", stops_the_gate},
                                     {"spoils_the_shared_memory", spoils_the_shared_memory},
                                     {"answers_with_garbage", answers_with_garbage},

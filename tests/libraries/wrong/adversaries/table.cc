@@ -30,6 +30,18 @@ mxcheck_status is_slow_in_supports(const mxcheck_policy* policy, DLDataType dtyp
   return honest::supports(policy, dtype);
 }
 
+mxcheck_status writes_into_a_text_in_supports(const mxcheck_policy* policy, DLDataType dtype) {
+  const mxcheck_status status = honest::supports(policy, dtype);
+  const_cast<char*>(policy->format)[0] = 'E';
+  return status;
+}
+
+mxcheck_status writes_before_the_policy_in_supports(const mxcheck_policy* policy, DLDataType dtype) {
+  volatile unsigned char* const before = reinterpret_cast<unsigned char*>(const_cast<mxcheck_policy*>(policy)) - 16;
+  for (int i = 0; i < 8; ++i) before[i] = 0x5A;
+  return honest::supports(policy, dtype);
+}
+
 void hangs_when_loaded() {
   for (;;) pause();
 }
@@ -43,6 +55,8 @@ constexpr Adversary kOfTheTable[]{
     {.name = "crashes_in_supports", .supports = crashes_in_supports},
     {.name = "hangs_in_supports", .supports = hangs_in_supports},
     {.name = "is_slow_in_supports", .supports = is_slow_in_supports},
+    {.name = "writes_into_a_text_in_supports", .supports = writes_into_a_text_in_supports},
+    {.name = "writes_before_the_policy_in_supports", .supports = writes_before_the_policy_in_supports},
     {.name = "hangs_when_loaded", .when_loaded = hangs_when_loaded},
     {.name = "crashes_when_loaded", .when_loaded = crashes_when_loaded},
     {.name = "speaks_another_version", .interface_version = MXCHECK_CANDIDATE_VERSION + 1},
