@@ -287,7 +287,8 @@ OperationModule nvfp4_module() {
   traits.usual_in_quick = std::int64_t{1} << 17;
   traits.has_row_index_on_host = true;
   traits.invalid_calls = [] {
-    std::vector<InvalidCall> all = invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe()}));
+    std::vector<InvalidCall> all =
+        invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), far_row_index()}));
     add_invalid(all, {invalid_nvfp4_options(), invalid_row_index()});
     return all;
   };

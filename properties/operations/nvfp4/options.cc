@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "kernels/candidate_nvfp4.h"
+#include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
 #include "properties/operations/scaled_blocks/geometry.h"
@@ -272,6 +274,24 @@ bool set_group(mxcheck_nvfp4_policy& p, int group) {
 }
 
 }  // namespace
+
+InvalidCall far_row_index() {
+  return {"a row index names rows that are far behind the last", [](Call& call) {
+            for (const CallTensor& tensor : call.inputs) {
+              if (tensor.is_index) return false;
+            }
+            if (call.policy.num_bytes >= sizeof(mxcheck_nvfp4_policy) &&
+                read<mxcheck_nvfp4_policy>(call.policy).directions == MXCHECK_BOTH_DIRECTIONS) {
+              return false;  // which have no row index at all
+            }
+            const std::vector<std::int32_t> index(static_cast<std::size_t>(read<mxcheck_policy>(call.policy).rows),
+                                                  INT32_MAX);
+            CallTensor t = index_tensor(index);
+            t.data = call.own(to_bytes(index));
+            call.inputs.push_back(t);
+            return true;
+          }};
+}
 
 std::vector<InvalidCall> invalid_nvfp4_options() {
   using P = mxcheck_nvfp4_policy;
