@@ -31,7 +31,7 @@
  *   cast           in  x [rows, cols] (row stride allowed, column stride by contract)
  *                  out codes [rows, cols]: each element to the format, with no scale; nearest, ties to even,
  *                  saturating; recipe, layout, blocks and pad_byte have no meaning
- *   quantize_nvfp4 in  x [rows, cols] (row stride allowed), tensor_scale fp32 [1], optionally offsets
+ *   quantize_nvfp4 in  x [rows, cols] (row stride allowed), tensor_scale fp32 [1], optionally offsets and a row index
  *                  out codes uint8 [rows, ceil(cols / 2)], scales
  *   dequantize_nvfp4
  *                  in  codes uint8 [rows, ceil(cols / 2)], scales, tensor_scale fp32 [1], optionally offsets

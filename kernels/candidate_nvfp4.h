@@ -25,9 +25,12 @@
  * asks for none. supports() says which options it takes. A library under the contract "exact" is never asked for any.
  *
  *   in   x [rows, cols], tensor_scale fp32 [1]; with both directions column_tensor_scale fp32 [1]; optionally offsets
- *        (not with both directions)
+ *        and a row index (neither with both directions)
  *   out  codes uint8 [rows, ceil(cols / 2)], scales; with both directions also
  *        column codes uint8 [cols, ceil(rows / 2)], column scales: of the transposed matrix
+ *
+ * Row index. The matrix that is transformed and quantized is the gathered one, whose row i is row index[i] of x; the
+ * numbers of its elements are those that its words belong to.
  *
  * Stochastic rounding. Element i of the quantized matrix (row-major, without gaps, i = row * cols + col, experts
  * included) has the word that is the first output of Philox4x32-10 under the key `seed` (low half first) and the
@@ -58,7 +61,7 @@
  *
  * Wrong, beside what kernels/candidate.h says: a policy that is larger than mxcheck_policy and smaller than this one;
  * values of the fields that are not stated here; bits of signs from `hadamard` on; cols, or rows, that are no multiple;
- * offsets with both directions.
+ * offsets or a row index with both directions.
  *
  * A header of its own, so that the recorded sources of libraries that have none of this stay as they are.
  */

@@ -72,6 +72,8 @@ const Library kLibraries[] = {
      "refused       quantize: row stride, beyond the columns "},
     {"of_any_column_stride", "operations=quantize,cast;one_of=797;col_stride=1"},
     {"without_a_row_index", "operations=quantize;one_of=397;refuses=index"},
+    {"without_a_row_index_of_nvfp4", "operations=quantize_nvfp4;one_of=17;refuses=index", "--cases 40 --seed 3",
+     "refused       quantize_nvfp4: row index "},
     {"without_any_option", "operations=quantize,route;one_of=1597;refuses=offsets,strides,index"},
     {"of_aligned_operands", "operations=matmul;one_of=7;refuses=misaligned;contracts=sm90_fp8"},
     {"of_any_nan",

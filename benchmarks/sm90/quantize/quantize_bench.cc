@@ -316,6 +316,19 @@ std::vector<DeviceRequest> all_requests(const Options& options) {
       }
     }
   }
+  for (const Format wide : {Format::bf16, Format::fp32}) {
+    for (const BlockShape block : {BlockShape{1, 16}, BlockShape{16, 16}}) {
+      for (const int experts : {0, 64}) {
+        for (const bool gather : {false, true}) {
+          DeviceRequest r{"quantize_nvfp4", wide, Format::e2m1, block, false, fewer, cols, experts, gather, "nvfp4_te"};
+          if (experts != 0 || gather) all.push_back(r);
+          r.rounding = MXCHECK_STOCHASTIC_BYTES, r.group = 16;
+          if (quick) r.cols = 384;
+          if (gather && wide == Format::bf16) all.push_back(r);
+        }
+      }
+    }
+  }
   for (const char* recipe : {"nvfp4_te", "nvfp4", "nvfp4_46"}) {  // neither side of which is a multiple of a tile
     DeviceRequest r{"quantize_nvfp4", Format::bf16, Format::e2m1, {1, 16}, true, fewer - 1, cols - 3};
     r.recipe = recipe, r.has_both = true;

@@ -60,6 +60,7 @@ struct Direction {
   const Checked& codes;
   const Checked& scales;
   bool transposed = false;
+  const std::int32_t* index = nullptr;  // row i is row index[i] of x; null: row i
 };
 
 // The options of a direction; the rows of a call with both are not transformed.
@@ -75,13 +76,13 @@ void quantize_direction(const mxcheck_policy& policy, const Nvfp4Policy& plan, c
   Nvfp4Job job{Levels(plan.recipe, *static_cast<const float*>(d.tensor_scale.data))};
   const Nvfp4Options own = options_of(options, d.transposed);
   job.values = plan.values, job.block_rows = plan.block_rows;
-  job.x = d.x.data, job.cols = d.transposed ? d.x.rows : d.x.cols;
+  job.x = d.x.data, job.cols = d.transposed ? d.x.rows : d.x.cols, job.index = d.index;
   job.stride = d.transposed ? 1 : d.x.stride, job.col_step = d.transposed ? d.x.stride : 1;
   job.codes = static_cast<std::uint8_t*>(d.codes.data), job.scales = static_cast<std::uint8_t*>(d.scales.data);
-  job.map = &map, job.stream = d.codes.bytes >= kStreamBytes && !options.any();
+  job.map = &map, job.stream = d.codes.bytes >= kStreamBytes && !options.any() && d.index == nullptr;
   if (options.any()) job.options = &own, job.words = own.words;
   if (map.has_padding()) std::memset(d.scales.data, policy.pad_byte, d.scales.bytes);  // before the threads start
-  const std::int64_t parts = part_count(map.bands(), static_cast<std::int64_t>(d.x.bytes), policy.threads);
+  const std::int64_t parts = part_count(map.bands(), static_cast<std::int64_t>(4 * d.codes.bytes), policy.threads);
   for_each_part(map.bands(), parts,
                 [&](std::int64_t begin, std::int64_t end) { quantize_nvfp4_bands(job, begin, end); });
 }
@@ -95,25 +96,28 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   if (both) {
     check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
   } else {
-    check_call(call, 2, 3, 2, ", x, tensor_scale and, optionally, offsets");
+    check_call(call, 2, 4, 2, ", x, tensor_scale and, optionally, offsets and a row index");
   }
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_policy_of(call.policy, call.inputs[0].dtype, true);
   const Nvfp4Options options = read_options_of(call.policy, plan);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
-  require_policy_shape(policy, x.rows, x.cols);
+  const Extras extras = find_extras(call, both ? 3 : 2);
+  const std::int64_t rows = extras.index != nullptr ? policy.rows : x.rows;
+  require_policy_shape(policy, rows, x.cols);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[1], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
   const mxcheck_layout layout = layout_of(plan);
-  const Offsets offsets = both ? Offsets{} : check_offsets(call, 2, x.rows);
-  const ScaleMap map(layout, {plan.block_rows, kBlockCols}, {x.rows, x.cols}, offsets.values);
+  const RowIndex index = check_row_index(extras.index, rows, x.rows);
+  const Offsets offsets = check_offsets(extras.offsets, rows);
+  const ScaleMap map(layout, {plan.block_rows, kBlockCols}, {rows, x.cols}, offsets.values);
   const Checked codes = check_tensor("codes", call.outputs[0], kByteType, 2, Strides::contiguous);
-  require_shape("codes", codes, x.rows, x.cols / 2 + x.cols % 2);
+  require_shape("codes", codes, rows, x.cols / 2 + x.cols % 2);
   const Checked scales = check_tensor("scales", call.outputs[1], kByteType, scale_rank(layout), Strides::contiguous);
   require_scales("scales", scales, map, layout);
   if (!both) {
-    require_disjoint(std::array{x, tensor_scale, offsets.tensor}, std::array{codes, scales});
-    return quantize_direction(policy, plan, options, {x, tensor_scale, codes, scales}, map);
+    require_disjoint(std::array{x, tensor_scale, offsets.tensor, index.tensor}, std::array{codes, scales});
+    return quantize_direction(policy, plan, options, {x, tensor_scale, codes, scales, false, index.values}, map);
   }
   const Checked column_scale = check_tensor("column_tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
   require_shape("column_tensor_scale", column_scale, 1, 1);

@@ -17,7 +17,8 @@ struct Nvfp4Job {
   Nvfp4Values values = Nvfp4Values::bf16;
   const void* x = nullptr;
   std::int64_t cols = 0;
-  std::int64_t stride = 0;  // of x, in elements
+  std::int64_t stride = 0;              // of x, in elements
+  const std::int32_t* index = nullptr;  // row i is row index[i] of x; null: row i
   std::int64_t block_rows = 1;
   std::uint8_t* codes = nullptr;  // (cols + 1) / 2 bytes a row
   std::uint8_t* scales = nullptr;
@@ -27,6 +28,8 @@ struct Nvfp4Job {
   const Nvfp4Options* options = nullptr;
   Nvfp4Words words;
   std::int64_t col_step = 1;
+
+  [[nodiscard]] std::int64_t row_of_x(std::int64_t row) const { return index != nullptr ? index[row] : row; }
 };
 
 // Quantizes the bands [begin, end) of job.map. Does not throw. Padding of tiled scales is not written.

@@ -5,8 +5,8 @@
 // tensors is read or written. Blocks whose amax is not finite, or under whose scale a zero has another code, go to
 // scalar_block.h afterwards, and so do all blocks of Four Over Six and of HWY_SCALAR.
 //
-// With options (options_inl.h) every piece goes through a buffer: the elements as they are quantized, after the
-// transform. Kind is their type, Source that of x.
+// With options (options_inl.h) or rows by index every piece goes through a buffer: the elements as they are quantized,
+// after the transform. Kind is their type, Source that of x.
 
 #if defined(MXCHECK_CPU_NVFP4_QUANTIZE_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_NVFP4_QUANTIZE_INL_H_
@@ -17,6 +17,7 @@
 
   #include <algorithm>
   #include <cstdint>
+  #include <type_traits>
 
   #include "hwy/cache_control.h"
   #include "hwy/highway.h"
@@ -182,20 +183,20 @@ class Nvfp4Quantizer {
   Buffer<T, kMostBlockRows> buffer_;
 };
 
-// With options: the elements of a piece as they are quantized.
+// The elements of a piece as they are quantized; without options, Source is Kind.
 template <class Kind, class Source>
-class Nvfp4OptionQuantizer : public Nvfp4Quantizer<Kind> {
+class Nvfp4BufferedQuantizer : public Nvfp4Quantizer<Kind> {
  public:
   using T = typename Kind::Bits;
 
-  explicit Nvfp4OptionQuantizer(const Nvfp4Job& job) : Nvfp4Quantizer<Kind>(job), of_(job) {}
+  explicit Nvfp4BufferedQuantizer(const Nvfp4Job& job) : Nvfp4Quantizer<Kind>(job), of_(job) {}
 
   void piece(const Band& band, std::int64_t first, std::int64_t cols) {
     const std::int64_t readable = (cols + kGranule - 1) / kGranule * kGranule;
     for (std::int64_t r = 0; r < band.rows; ++r) {
       T* to = elements_ + r * kPanelCols;
       const auto* x = static_cast<const typename Source::Bits*>(of_.x);
-      read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
+      read_row(x + of_.row_of_x(band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
       std::fill(to + cols, to + readable, T{0});
     }
     constexpr std::int64_t kBytes = kPanelCols / 2;
@@ -207,6 +208,9 @@ class Nvfp4OptionQuantizer : public Nvfp4Quantizer<Kind> {
 
  private:
   void read_row(const typename Source::Bits* from, std::int64_t cols, T* to) {
+    if constexpr (std::is_same_v<Kind, Source>) {
+      if (of_.options == nullptr) return void(std::copy_n(from, cols, to));
+    }
     for (std::int64_t c = 0; c < cols; ++c) floats_[c] = Source::value(from[c * of_.col_step]);
     if (of_.options->hadamard != 0) transform_groups(*of_.options, floats_, cols);
     for (std::int64_t c = 0; c < cols; ++c) to_result(floats_[c], to[c]);
@@ -219,8 +223,8 @@ class Nvfp4OptionQuantizer : public Nvfp4Quantizer<Kind> {
 };
 
 template <class Kind, class Source>
-void quantize_nvfp4_with_options(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
-  Nvfp4OptionQuantizer<Kind, Source> quantizer(job);  // about 120 KiB of stack
+void quantize_nvfp4_buffered(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
+  Nvfp4BufferedQuantizer<Kind, Source> quantizer(job);  // about 120 KiB of stack
   quantizer.bands(begin, end, &quantizer);
 }
 
@@ -228,14 +232,15 @@ void quantize_nvfp4_with_options(const Nvfp4Job& job, std::int64_t begin, std::i
 void quantize_nvfp4_with_options(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
   const bool from_fp32 = job.values == Nvfp4Values::fp32;
   const bool to_fp32 = job.options->hadamard != 0 ? job.options->result_is_fp32 : from_fp32;
-  if (from_fp32 && to_fp32) return quantize_nvfp4_with_options<Fp32, Fp32>(job, begin, end);
-  if (from_fp32) return quantize_nvfp4_with_options<Bf16, Fp32>(job, begin, end);
-  if (to_fp32) return quantize_nvfp4_with_options<Fp32, Bf16>(job, begin, end);
-  quantize_nvfp4_with_options<Bf16, Bf16>(job, begin, end);
+  if (from_fp32 && to_fp32) return quantize_nvfp4_buffered<Fp32, Fp32>(job, begin, end);
+  if (from_fp32) return quantize_nvfp4_buffered<Bf16, Fp32>(job, begin, end);
+  if (to_fp32) return quantize_nvfp4_buffered<Fp32, Bf16>(job, begin, end);
+  quantize_nvfp4_buffered<Bf16, Bf16>(job, begin, end);
 }
 
 template <class Kind>
 void quantize_nvfp4_bands_of(const Nvfp4Job& job, std::int64_t begin, std::int64_t end) {
+  if (job.index != nullptr) return quantize_nvfp4_buffered<Kind, Kind>(job, begin, end);
   Nvfp4Quantizer<Kind> quantizer(job);  // about 40 KiB of stack
   quantizer.bands(begin, end);
 }

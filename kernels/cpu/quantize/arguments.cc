@@ -99,8 +99,12 @@ void check_options(const mxcheck_call& call) {
 }
 
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows) {
-  if (call.num_inputs == inputs) return {};
-  const Checked t = check_tensor("offsets", call.inputs[inputs], kInt64Type, 1, Strides::contiguous);
+  return check_offsets(call.num_inputs == inputs ? nullptr : call.inputs + inputs, rows);
+}
+
+Offsets check_offsets(const DLTensor* tensor, std::int64_t rows) {
+  if (tensor == nullptr) return {};
+  const Checked t = check_tensor("offsets", *tensor, kInt64Type, 1, Strides::contiguous);
   if (t.cols == 0) invalid("offsets is empty: must hold one value more than there are experts");
   const std::span<const std::int64_t> offsets(static_cast<const std::int64_t*>(t.data),
                                               static_cast<std::size_t>(t.cols));
@@ -116,6 +120,20 @@ Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows) {
             std::to_string(rows));
   }
   return {t, offsets};
+}
+
+RowIndex check_row_index(const DLTensor* tensor, std::int64_t rows, std::int64_t source_rows) {
+  if (tensor == nullptr) return {};
+  const Checked t = check_tensor("row_index", *tensor, kInt32Type, 1, Strides::contiguous);
+  require_shape("row_index", t, 1, rows);
+  const auto* values = static_cast<const std::int32_t*>(t.data);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (values[i] < 0 || values[i] >= source_rows) {
+      invalid("row_index[" + std::to_string(i) + "] is " + std::to_string(values[i]) +
+              ": must be 0 or more and less than the rows of x, " + std::to_string(source_rows));
+    }
+  }
+  return {t, values};
 }
 
 }  // namespace mxcheck_kernels::cpu

@@ -22,6 +22,14 @@ struct Offsets {
   std::span<const std::int64_t> values;  // the caller's memory; empty if there is none
 };
 Offsets check_offsets(const mxcheck_call& call, int inputs, std::int64_t rows);
+Offsets check_offsets(const DLTensor* tensor, std::int64_t rows);  // null: there is none
+
+// The tensor of a row index of so many rows of the matrix, and its values, all of them rows of x.
+struct RowIndex {
+  Checked tensor;                        // no bytes if there is none
+  const std::int32_t* values = nullptr;  // the caller's memory; null if there is none
+};
+RowIndex check_row_index(const DLTensor* tensor, std::int64_t rows, std::int64_t source_rows);  // null: there is none
 
 // x of any strides. Columns that do not follow one another are copied to where they do.
 class StridedX {

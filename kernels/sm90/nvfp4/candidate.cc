@@ -13,6 +13,7 @@
 #include "kernels/common/nvfp4/policy.h"
 #include "kernels/common/refusal.h"
 #include "kernels/sm90/common/arguments.h"
+#include "kernels/sm90/nvfp4/gather.h"
 #include "kernels/sm90/nvfp4/groups.h"
 #include "kernels/sm90/nvfp4/nvfp4.h"
 
@@ -41,27 +42,36 @@ void check_quantize(const mxcheck_policy* policy, DLDataType type) {
   read_options_of(policy, read_nvfp4_policy(policy, type, kRecipes, false));
 }
 
-// Offsets of a call, if it has some, and what the device must check of them.
+// Offsets and a row index of a call, if it has some, and what the device must check of them.
 struct Groups {
   Checked tensor;
-  GroupsJob job;  // of a call without them offsets are null
+  Checked index_tensor;
+  GroupsJob job;  // of a call without them offsets are null, and there is one expert
+  const std::int32_t* index = nullptr;
+  std::int64_t source_rows = 0;
 
   Groups() = default;
-  Groups(const mxcheck_call& call, int inputs, const Nvfp4Policy& plan, std::int64_t rows, std::int64_t cols) {
-    const Extras extras = find_extras(call, inputs, false);
+  Groups(const mxcheck_call& call, const Extras& extras, const Nvfp4Policy& plan, std::int64_t rows,
+         std::int64_t cols) {
+    job.experts = 1, job.rows = rows, job.cols = cols, job.tiled = plan.tiled, job.report = report_of(call);
+    if (extras.index != nullptr) {
+      index_tensor = check_tensor("row_index", *extras.index, kInt32Type, 1, Strides::contiguous);
+      require_shape("row_index", index_tensor, 1, rows);
+      if (rows != 0) index = static_cast<const std::int32_t*>(index_tensor.data);
+    }
     if (extras.offsets == nullptr) return;
     tensor = check_tensor("offsets", *extras.offsets, kInt64Type, 1, Strides::contiguous);
     if (tensor.cols == 0) invalid("offsets is empty: must hold one value more than there are experts");
     if (tensor.cols == 1 && rows != 0) invalid("offsets holds one value, no expert, and there are rows");
     job.offsets = static_cast<const std::int64_t*>(tensor.data), job.experts = tensor.cols - 1;
-    job.rows = rows, job.cols = cols, job.tiled = plan.tiled, job.report = report_of(call);
   }
   [[nodiscard]] bool are_there() const { return job.offsets != nullptr; }
 
   GroupTable make(const mxcheck_call& call) const {
     require_workspace(call, table_bytes(job));
     GroupTable table;
-    require_success(make_groups(job, call.workspace, table, stream_of(call)));
+    require_success(index != nullptr ? make_gather({job, index, source_rows}, call.workspace, table, stream_of(call))
+                                     : make_groups(job, call.workspace, table, stream_of(call)));
     return table;
   }
 };
@@ -140,22 +150,31 @@ void run_quantize_nvfp4(const mxcheck_call& call) {
   if (read_nvfp4_options(call.policy, kOptions).both) {
     check_call(call, 3, 3, 4, ", x, tensor_scale and column_tensor_scale");
   } else {
-    check_call(call, 2, 3, 2, ", x, tensor_scale and, optionally, offsets");
+    check_call(call, 2, 4, 2, ", x, tensor_scale and, optionally, offsets and a row index");
   }
   const mxcheck_policy& policy = *call.policy;
   const Nvfp4Policy plan = read_nvfp4_policy(call.policy, call.inputs[0].dtype, kRecipes, false);
   const Nvfp4Options options = read_options_of(call.policy, plan);
   const Checked x = check_tensor("x", call.inputs[0], dl_type(plan.values), 2, Strides::any);
-  require_policy_shape(policy, x.rows, x.cols);
-  Groups groups = options.both ? Groups{} : Groups{call, 2, plan, x.rows, x.cols};
-  const Direction rows = check_direction(call, kRowArguments, plan, x.rows, x.cols, groups);
+  const Extras extras = options.both ? Extras{} : find_extras(call, 2, true);
+  if (policy.rows < 0) invalid("policy.rows is " + std::to_string(policy.rows) + ": must be 0 or more");
+  require_policy_shape(policy, extras.index != nullptr ? policy.rows : x.rows, x.cols);
+  Groups groups{call, extras, plan, policy.rows, x.cols};
+  groups.source_rows = x.rows;
+  const Direction rows = check_direction(call, kRowArguments, plan, policy.rows, x.cols, groups);
   const std::int64_t vector_stride = plan.values == Nvfp4Values::bf16 ? 8 : 4;
   const bool has_vectors = (x.rows <= 1 || x.stride % vector_stride == 0) && is_aligned(x.data, 16);
   Nvfp4Job job = job_of(policy, plan, rows, has_vectors);
   job.x = x.data, job.stride = x.stride;
   const Nvfp4OptionJob asked = option_job_of(options);
   if (!options.both) {
-    require_disjoint(std::array{x, rows.tensor_scale, groups.tensor}, std::array{rows.codes, rows.scales});
+    require_disjoint(std::array{x, rows.tensor_scale, groups.tensor, groups.index_tensor},
+                     std::array{rows.codes, rows.scales});
+    if (groups.index != nullptr) {
+      const GroupTable table = groups.make(call);
+      return require_success(
+          quantize_nvfp4_gathered(job, asked, plan.block_rows, plan.values, table, groups.index, stream_of(call)));
+    }
     if (groups.are_there()) {
       const GroupTable table = groups.make(call);
       return require_success(quantize_nvfp4_groups(job, asked, plan.block_rows, plan.values, table, stream_of(call)));
@@ -179,7 +198,7 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   const Checked codes = check_tensor("codes", call.inputs[0], kByteType, 2, Strides::contiguous);
   require_shape("codes", codes, y.rows, y.cols / 2 + y.cols % 2);
   const Checked scales = check_tensor("scales", call.inputs[1], kByteType, plan.tiled ? 1 : 2, Strides::contiguous);
-  Groups groups(call, 3, plan, y.rows, y.cols);
+  Groups groups(call, find_extras(call, 3, false), plan, y.rows, y.cols);
   require_scales("scales", scales, plan, y.rows, y.cols, groups);
   const Checked tensor_scale = check_tensor("tensor_scale", call.inputs[2], kFp32Type, 1, Strides::contiguous);
   require_shape("tensor_scale", tensor_scale, 1, 1);
@@ -201,14 +220,15 @@ void run_dequantize_nvfp4(const mxcheck_call& call) {
   require_success(dequantize_nvfp4(job, plan.values, vector, stream_of(call)));
 }
 
-// Offsets follow so many inputs. Their number is all that counts: data of tensors may be null.
-std::uint64_t workspace_of(const mxcheck_call& call, int inputs) {
-  const mxcheck_policy& policy = *call.policy;
-  const Extras extras = find_extras(call, inputs, false);
-  if (extras.offsets == nullptr) return 0;
-  if (extras.offsets->ndim != 1 || extras.offsets->shape == nullptr) invalid("offsets is no vector");
+// Data of tensors may be null.
+std::uint64_t workspace_of(const mxcheck_policy& policy, const Extras& extras) {
+  if (extras.offsets == nullptr && extras.index == nullptr) return 0;
   GroupsJob job;
-  job.rows = policy.rows, job.cols = policy.cols, job.experts = extras.offsets->shape[0] - 1;
+  job.rows = policy.rows, job.cols = policy.cols, job.experts = 1;
+  if (extras.offsets != nullptr) {
+    if (extras.offsets->ndim != 1 || extras.offsets->shape == nullptr) invalid("offsets is no vector");
+    job.experts = extras.offsets->shape[0] - 1;
+  }
   job.tiled = policy.layout == MXCHECK_TCGEN05;
   constexpr std::int64_t kMost = std::int64_t{1} << 48;
   if (job.rows < 0 || job.rows > kMost || job.experts < 0 || job.experts > kMost) {
@@ -219,13 +239,13 @@ std::uint64_t workspace_of(const mxcheck_call& call, int inputs) {
 }
 
 std::uint64_t workspace_of_quantize(const mxcheck_call& call) {
-  check_call(call, 2, 3, call.num_outputs);
-  return read_nvfp4_options(call.policy, kOptions).both ? 0 : workspace_of(call, 2);
+  check_call(call, 2, 4, call.num_outputs);
+  return read_nvfp4_options(call.policy, kOptions).both ? 0 : workspace_of(*call.policy, find_extras(call, 2, true));
 }
 
 std::uint64_t workspace_of_dequantize(const mxcheck_call& call) {
   check_call(call, 3, 4, call.num_outputs);
-  return workspace_of(call, 3);
+  return workspace_of(*call.policy, find_extras(call, 3, false));
 }
 
 constexpr std::array kOperations{

@@ -1,9 +1,14 @@
 // The check of offsets and the table of tiles. Every block of threads checks and sums up all experts for itself, which
-// takes less time than to wait for another, and has a part of the table.
+// takes less time than to wait for another, and has a part of the table. Of a row index each block of a cluster checks
+// a part, and they tell one another what they found.
 
 #include "kernels/sm90/nvfp4/groups.h"
 
 #include <algorithm>
+
+#include <cooperative_groups.h>
+
+#include "kernels/sm90/nvfp4/gather.h"
 
 namespace mxcheck_kernels::sm90 {
 namespace {
@@ -126,6 +131,54 @@ __global__ void __launch_bounds__(kPlanThreads)
     table[t] = is_right && t < tiles ? tile_of(job, shared, run, t) : GroupTile{};
 }
 
+// The first row, of every kPlanBlocks * kPlanThreads-th from this thread's own on, that comes from none of x.
+__device__ long long first_wrong_index(const GatherJob& job) {
+  constexpr std::int64_t kStep = std::int64_t{kPlanBlocks} * kPlanThreads;
+  long long first = kNone;
+#pragma unroll 4
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kPlanThreads + threadIdx.x; i < job.groups.rows; i += kStep) {
+    const std::int64_t row = job.index[i];
+    if ((row < 0 || row >= job.source_rows) && i < first) first = i;
+  }
+  return first;
+}
+
+__global__ void __cluster_dims__(kPlanBlocks) __launch_bounds__(kPlanThreads)
+    gather_kernel(const __grid_constant__ GatherJob job, GroupTile* table, std::int64_t count) {
+  __shared__ Shared shared;
+  __shared__ long long bad_index;
+  __shared__ std::int64_t all_rows[2];  // offsets of one expert
+  const auto cluster = cooperative_groups::this_cluster();
+  if (threadIdx.x == 0) bad_index = kNone, all_rows[0] = 0, all_rows[1] = job.groups.rows;
+  __syncthreads();
+  const long long mine = first_wrong_index(job);
+  if (mine != kNone) atomicMin(&bad_index, mine);
+  const GroupsJob groups{.offsets = job.groups.offsets != nullptr ? job.groups.offsets : all_rows,
+                         .experts = job.groups.experts,
+                         .rows = job.groups.rows,
+                         .cols = job.groups.cols,
+                         .tiled = job.groups.tiled,
+                         .claimed = job.groups.claimed,
+                         .report = job.groups.report};
+  const std::int64_t run = divide_up(groups.experts, kPlanThreads);
+  const bool speaks = blockIdx.x == 0 && threadIdx.x == 0;
+  std::int64_t tiles = 0;
+  bool is_right = check(groups, shared, run, speaks, tiles);
+  cluster.sync();
+  long long bad = kNone;
+  for (unsigned b = 0; b < kPlanBlocks; ++b) bad = min(bad, *cluster.map_shared_rank(&bad_index, b));
+  if (is_right && bad != kNone) {
+    if (speaks) {
+      refuse(job.groups.report, "the row index must be 0 or more and less than the rows of x", bad, job.index[bad]);
+    }
+    is_right = false;
+  }
+  constexpr std::int64_t kStep = std::int64_t{kPlanBlocks} * kPlanThreads;
+  for (std::int64_t t = std::int64_t{blockIdx.x} * kPlanThreads + threadIdx.x; t < count; t += kStep)
+    table[t] = is_right && t < tiles ? tile_of(groups, shared, run, t) : GroupTile{};
+  cluster.sync();  // a block's shared memory stays until all have read it
+}
+
 // Each expert with rows has one tile that is not full, at most.
 std::int64_t most_tiles(const GroupsJob& job) {
   return job.cols == 0 ? 0 : job.rows / height_of(job) + std::min(job.experts, job.rows);
@@ -142,6 +195,14 @@ cudaError_t make_groups(const GroupsJob& job, void* workspace, GroupTable& table
   auto* tiles = static_cast<GroupTile*>(workspace);
   table.tiles = tiles;
   groups_kernel<<<kPlanBlocks, kPlanThreads, 0, stream>>>(job, tiles, table.count);
+  return cudaGetLastError();
+}
+
+cudaError_t make_gather(const GatherJob& job, void* workspace, GroupTable& table, cudaStream_t stream) {
+  table.count = most_tiles(job.groups), table.shift = job.groups.tiled ? kTallShift : 0;
+  auto* tiles = static_cast<GroupTile*>(workspace);
+  table.tiles = tiles;
+  gather_kernel<<<kPlanBlocks, kPlanThreads, 0, stream>>>(job, tiles, table.count);
   return cudaGetLastError();
 }
 

@@ -12,7 +12,7 @@ cudaError_t quantize_nvfp4_groups(const Nvfp4Job& job, const Nvfp4OptionJob& opt
                                   Nvfp4Values values, const GroupTable& groups, cudaStream_t stream) {
   if (groups.count == 0) return cudaSuccess;
   Nvfp4Launch l{.job = job, .options = options, .square = block_rows != 1, .groups = groups, .stream = stream};
-  return launch<true>(l, values, groups.parts());
+  return launch<RowsOf::experts>(l, values, groups.parts());
 }
 
 }  // namespace mxcheck_kernels::sm90

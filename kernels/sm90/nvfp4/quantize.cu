@@ -9,7 +9,7 @@ cudaError_t quantize_nvfp4(const Nvfp4Job& job, const Nvfp4OptionJob& options, i
   if (job.cols == 0 || job.rows == 0) return cudaSuccess;
   Nvfp4Launch l{.job = job, .options = options, .square = block_rows != 1, .stream = stream};
   const std::int64_t rows = job.tiled ? divide_up(job.rows, kScaleTileRows) * kScaleTileRows : job.rows;
-  return launch<false>(l, values, divide_up(rows, kTileRows));
+  return launch<RowsOf::matrix>(l, values, divide_up(rows, kTileRows));
 }
 
 }  // namespace mxcheck_kernels::sm90

@@ -82,6 +82,13 @@ __device__ __forceinline__ Place place_at(const Nvfp4Job& job, std::int64_t row,
           static_cast<int>(min(std::int64_t{kElements}, job.cols - block * kElements))};
 }
 
+// Where the rows of x are: one after the other, or by index, of the row numbers that a kernel works with.
+struct RowsInOrder {};
+struct RowsByIndex {
+  const void* x;
+  const std::int32_t* index;
+};
+
 // Elements that are not there are 0.
 template <class T>
 __device__ __forceinline__ void load_blocks(const Nvfp4Job& job, const Place& at, Block<T> (&x)[kRowsOfThread]) {
@@ -97,6 +104,28 @@ __device__ __forceinline__ void load_blocks(const Nvfp4Job& job, const Place& at
 #pragma unroll
   for (int r = 0; r < kRowsOfThread; ++r) {
     x[r] = r < at.rows ? load_block(from + r * job.stride, at.count, job.vector) : Block<T>{};
+  }
+}
+
+// All of a warp has the same rows, so that one transaction reads an index for all.
+template <class T>
+__device__ __forceinline__ void load_blocks(const Nvfp4Job& job, const RowsByIndex& rows, const Place& at,
+                                            Block<T> (&x)[kRowsOfThread]) {
+  std::int64_t row[kRowsOfThread];
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) row[r] = r < at.rows ? __ldg(rows.index + at.row + r) : 0;
+  const T* from = static_cast<const T*>(rows.x) + at.block * kElements;
+  if (job.wide && at.rows == kRowsOfThread) {
+#pragma unroll
+    for (int r = 0; r < kRowsOfThread; ++r) {
+      x[r] = {};
+      if (at.count > 0) x[r] = load_block(from + row[r] * job.stride, kElements, true);
+    }
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) {
+    x[r] = r < at.rows ? load_block(from + row[r] * job.stride, at.count, job.vector) : Block<T>{};
   }
 }
 

@@ -86,6 +86,7 @@ class UsualDomain : public Domain {
   [[nodiscard]] int experts_axis() const { return experts_; }
   [[nodiscard]] int groups_axis() const { return groups_; }
   [[nodiscard]] int data_axis() const { return data_; }
+  [[nodiscard]] int index_axis() const { return index_; }
 
  private:
   struct Place {

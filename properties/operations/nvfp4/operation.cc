@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,7 +38,9 @@ bool is_usable(const Recipe& recipe, float stored) {
   return std::isfinite(stored) && (stored > 0 || (stored == 0 && recipe.two_level.stored == StoredScale::amax));
 }
 
-Input drawn_matrix(const Case& c, const Recipe& recipe, float boundaries_scale) {
+// x as it is drawn, before rows are gathered.
+Input drawn_matrix(Case c, const Recipe& recipe, float boundaries_scale) {
+  c.gather = 0;
   if (c.data != Data::boundaries) return expand(c);
   Input x =
       expand_nvfp4_ties(c, outer_scale_of_stored(recipe.two_level, largest_value(Format::e2m1), boundaries_scale));
@@ -72,19 +75,6 @@ float column_scale_of_call(const Call& call) {
   return std::bit_cast<float>(bits);
 }
 
-Input input_of(const Call& call) {
-  const CallTensor& x = call.inputs[0];
-  Input input{{}, x.dtype, x.shape[0], x.shape[1], x.row_stride != 0 ? x.row_stride : x.shape[1]};
-  const std::size_t width = value_bytes(x.dtype);
-  input.bytes.resize(static_cast<std::size_t>(input.rows) * input.row_bytes());
-  const std::size_t line = static_cast<std::size_t>(input.cols) * width;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(input.rows) && line != 0; ++i) {
-    if (i * input.row_bytes() + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
-    std::memcpy(input.bytes.data() + i * input.row_bytes(), x.data + i * input.row_bytes(), line);
-  }
-  return input;
-}
-
 }  // namespace
 
 Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
@@ -92,6 +82,7 @@ Nvfp4Problem::Nvfp4Problem(const Case& from) : Problem(from) {
   const std::uint32_t given = blocks_case(c).tensor_scale;
   float stored = given != 0 ? std::bit_cast<float>(given) : drawn_tensor_scale(c, of);
   input = drawn_matrix(c, of, stored);
+  if (c.gather != 0) gathered = gather_from(input, c.seed, c.gather);
   const bool is_transformed = options().hadamard != 0;
   std::vector<Nvfp4Matrix> matrices;
   if (is_transformed || options().has_both) matrices = nvfp4_matrices(*this);
@@ -110,12 +101,16 @@ Nvfp4Problem::Nvfp4Problem(const Case& with, Input x, float stored, float column
   blocks_case(c).tensor_scale = std::bit_cast<std::uint32_t>(stored);
   blocks_case(c).random.column_scale = std::bit_cast<std::uint32_t>(column_stored);
   if (options().has_both) column_scale = {column_stored};
+  if (c.gather != 0) {
+    c.gather = std::max(c.gather, c.rows);
+    gathered = gather_from(input, c.seed, c.gather);
+  }
   describe_outputs();
 }
 
 Nvfp4Problem::Nvfp4Problem(const Call& call)
-    : Nvfp4Problem(case_of(call, call.inputs[0].dtype), mxcheck::input_of(call), scale_of_call(call),
-                   column_scale_of_call(call)) {}
+    : Nvfp4Problem(case_of(call, call.inputs[0].dtype), matrix_of_call(call, case_of(call, call.inputs[0].dtype)),
+                   scale_of_call(call), column_scale_of_call(call)) {}
 
 void Nvfp4Problem::describe_outputs() {
   const BlockShape block = blocks_of(std::as_const(c.variant)).block;
@@ -136,11 +131,15 @@ std::vector<std::size_t> Nvfp4Problem::order() const {
 }
 
 std::vector<ProblemInput> Nvfp4Problem::inputs() const {
-  std::vector<ProblemInput> all{{values_tensor(c.variant.dtype, c.rows, c.cols, input.stride, input.bytes), {}}};
-  all[0].info = values_info("x", c.variant.dtype, c.rows, input.stride);
+  const bool gathers = c.gather != 0;
+  std::vector<ProblemInput> all{
+      {values_tensor(c.variant.dtype, c.rows_of_x(), c.cols, input.stride, gathers ? gathered.source : input.bytes),
+       {}}};
+  all[0].info = values_info("x", c.variant.dtype, c.rows_of_x(), input.stride);
   all.push_back(vector_input("tensor_scale", tensor_scale));
   if (options().has_both) all.push_back(vector_input("column_tensor_scale", column_scale));
   if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
+  if (gathers) all.push_back(vector_input("row_index", gathered.index));
   return all;
 }
 
@@ -164,7 +163,20 @@ std::vector<ExpectedTensor> Nvfp4Problem::answer() const {
 
 Table Nvfp4Problem::definitions(std::span<const Bytes> observed) const {
   if (c.elements() > kMostForRows || c.elements() == 0) return {};
-  return options().any() ? nvfp4_options_table(*this) : nvfp4_table(*this, observed);
+  Table rows = options().any() ? nvfp4_options_table(*this) : nvfp4_table(*this, observed);
+  if (c.gather != 0) merge(rows, gathers());
+  return rows;
+}
+
+// Other source rows.
+Table Nvfp4Problem::gathers() const {
+  return gather_table(gathered, input, c.experts, [own = std::make_shared<Nvfp4Problem>(*this)](Input x) {
+    Nvfp4Problem other = *own;
+    other.input = std::move(x);
+    std::vector<Bytes> bytes;
+    for (ExpectedTensor& tensor : other.answer()) bytes.push_back(std::move(tensor.bytes));
+    return bytes;
+  });
 }
 
 namespace {
@@ -213,6 +225,7 @@ void Nvfp4Problem::explain(std::size_t output, Finding& finding) const {
                               " nibble of its byte");
     finding.relevant.push_back(input.plant(e.row, col));
     finding.element.push_back(place_line(c, g, e.row, col));
+    if (c.gather != 0) finding.element.push_back(gathered_line(gathered, e.row));
     explain_block(*this, e.row, col, finding);
   } else {
     ScalePlace place{e.row, e.col};
@@ -226,6 +239,23 @@ void Nvfp4Problem::explain(std::size_t output, Finding& finding) const {
 }
 
 namespace {
+
+// Rows by index: fewer source rows than rows, more, and, of few variants, more than 16 bits count.
+std::vector<Case> gathered_corners(const Variant& v) {
+  const ScaledBlocksVariant& blocks = blocks_of(v);
+  if (blocks.options.has_both) return {};
+  const std::int64_t height = blocks.block.rows;
+  std::vector<Case> cases{blocks_corner(v, 2 * height + 5, 65, Data::slots, 120),
+                          blocks_corner(v, 3 * height + 4, 80, Data::boundaries, 121)};
+  cases[0].gather = height + 1;
+  cases[1].gather = cases[1].rows + 40;
+  cases[1].experts = {0, 1, 1, height + 3, cases[1].rows};
+  if (blocks.recipe == "nvfp4" && !blocks.options.any()) {
+    cases.push_back(blocks_corner(v, 99, 8, Data::slots, 122));
+    cases.back().gather = 70'000;
+  }
+  return cases;
+}
 
 // Statement: equality, on all data; boundaries are the ties of expand.cc.
 Statement equality() {
@@ -242,6 +272,7 @@ Statement equality() {
       cases.push_back(blocks_corner(v, block.rows * 8, block.rows > 1 ? 128 : 512, Data::boundaries, seed));
     }
     for (Case& c : divisor_corners(v)) cases.push_back(std::move(c));
+    for (Case& c : gathered_corners(v)) cases.push_back(std::move(c));
     const ScaledBlocksVariant& blocks = blocks_of(v);
     constexpr std::int64_t kMostOfAGrid = 65'535;  // blocks below one another
     if (blocks.block.rows > 1 && blocks.recipe == "nvfp4" && v.dtype == Format::bf16 && !blocks.options.any())
@@ -258,11 +289,11 @@ OperationModule nvfp4_module() {
   traits.can_be_asked = [](const Variant&) { return true; };
   traits.depends_on_recipe = traits.has_two_levels = traits.has_options = true;
   traits.usual_in_quick = std::int64_t{1} << 17;
-  traits.has_row_index = false;
+  traits.has_row_index_on_host = true;
   traits.invalid_calls = [] {
     std::vector<InvalidCall> all =
-        invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), unwanted_row_index()}));
-    add_invalid(all, {invalid_nvfp4_options()});
+        invalid_scaled_blocks(disagreeing_extents({unknown_format(), unknown_recipe(), far_row_index()}));
+    add_invalid(all, {invalid_nvfp4_options(), invalid_row_index()});
     return all;
   };
   static const OperationOf<Nvfp4Problem, ScaledBlocksOperation> kQuantize(traits);

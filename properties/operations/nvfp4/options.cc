@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "kernels/candidate_nvfp4.h"
+#include "numerics/bytes.h"
 #include "numerics/format/codec.h"
+#include "properties/core/check.h"
 #include "properties/core/invalid_call.h"
 #include "properties/core/notation.h"
 #include "properties/operations/scaled_blocks/geometry.h"
@@ -186,6 +188,7 @@ void explain_element(const Nvfp4Problem& p, const Nvfp4Matrix& m, std::int64_t r
                                           notations(m.x.dtype, m.x.bits(row, col)), first,
                                           first + p.options().hadamard - 1, m.is_transposed ? "column" : "row"));
   }
+  if (p.c.gather != 0) finding.element.push_back(gathered_line(p.gathered, x_row));
   if (!p.options().is_stochastic()) return;
   const Nvfp4Random& r = p.random();
   const std::array<std::uint32_t, 2>& counter = m.is_transposed ? r.column_counter : r.counter;
@@ -256,6 +259,14 @@ InvalidCall offsets_of_both() {
           }};
 }
 
+InvalidCall row_index_of_both() {
+  return {"a row index is there with both directions", [](Call& call) {
+            if (call.policy.num_bytes < sizeof(mxcheck_nvfp4_policy)) return false;
+            const bool has_both = read<mxcheck_nvfp4_policy>(call.policy).directions == MXCHECK_BOTH_DIRECTIONS;
+            return has_both && unwanted_row_index().make(call);
+          }};
+}
+
 bool set_group(mxcheck_nvfp4_policy& p, int group) {
   if (p.hadamard == 0 || group == 0) return false;
   p.hadamard = group;
@@ -263,6 +274,24 @@ bool set_group(mxcheck_nvfp4_policy& p, int group) {
 }
 
 }  // namespace
+
+InvalidCall far_row_index() {
+  return {"a row index names rows that are far behind the last", [](Call& call) {
+            for (const CallTensor& tensor : call.inputs) {
+              if (tensor.is_index) return false;
+            }
+            if (call.policy.num_bytes >= sizeof(mxcheck_nvfp4_policy) &&
+                read<mxcheck_nvfp4_policy>(call.policy).directions == MXCHECK_BOTH_DIRECTIONS) {
+              return false;  // which have no row index at all
+            }
+            const std::vector<std::int32_t> index(static_cast<std::size_t>(read<mxcheck_policy>(call.policy).rows),
+                                                  INT32_MAX);
+            CallTensor t = index_tensor(index);
+            t.data = call.own(to_bytes(index));
+            call.inputs.push_back(t);
+            return true;
+          }};
+}
 
 std::vector<InvalidCall> invalid_nvfp4_options() {
   using P = mxcheck_nvfp4_policy;
@@ -285,7 +314,8 @@ std::vector<InvalidCall> invalid_nvfp4_options() {
                      [](P& p) { return p.hadamard_sum = "zutterfly", p.hadamard != 0; }),
       invalid_option("the result of the transform is 2", [](P& p) { return p.hadamard_result = 2, p.hadamard != 0; }),
       invalid_option("a sign is beyond the group",
-                     [](P& p) { return p.signs[3] |= 1U << 31, p.hadamard != 0 && p.hadamard < 128; })};
+                     [](P& p) { return p.signs[3] |= 1U << 31, p.hadamard != 0 && p.hadamard < 128; }),
+      row_index_of_both()};
 }
 
 }  // namespace mxcheck

@@ -85,6 +85,8 @@ std::vector<NamedNvfp4Slip> nvfp4_word_slips(const Nvfp4Problem& problem);
 // Other recipes, and slips of words, of the transform and of directions.
 Table nvfp4_options_table(const Nvfp4Problem& problem);
 std::vector<InvalidCall> invalid_nvfp4_options();
+// A row index of one direction, added to a call that has none, whose values are no rows of x.
+InvalidCall far_row_index();
 std::vector<Statement> nvfp4_options_laws();
 
 }  // namespace mxcheck

@@ -15,6 +15,7 @@
 #include "properties/core/input.h"
 #include "properties/core/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
+#include "properties/operations/scaled_blocks/gathered.h"
 #include "reference/quantize/quantize.h"
 
 namespace mxcheck {
@@ -23,9 +24,11 @@ class Nvfp4Problem final : public Problem {
  public:
   explicit Nvfp4Problem(const Case& c);     // drawn
   explicit Nvfp4Problem(const Call& call);  // that a call poses
+  // x given; where the case gathers, from rows of which none comes twice.
   Nvfp4Problem(const Case& c, Input x, float tensor_scale, float column_scale = 0);
 
-  Input input;
+  Input input;                      // as the candidate must see it, gathered
+  Gathered gathered;                // gather: where its rows come from
   std::vector<float> tensor_scale;  // one
   std::vector<float> column_scale;  // one with both directions, else none
 
@@ -46,6 +49,7 @@ class Nvfp4Problem final : public Problem {
 
  private:
   void describe_outputs();
+  [[nodiscard]] Table gathers() const;
 };
 
 // The matrix of data=boundaries, and the tensor's scale of a case.

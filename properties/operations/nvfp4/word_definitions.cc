@@ -265,6 +265,12 @@ void WordSlips::numbers() {
     add_number("rows padded to " + std::to_string(unit) + " columns when elements are numbered",
                [=](const Nvfp4Word& w) { return number(w.row * ((w.cols + unit - 1) / unit * unit) + w.col); });
   }
+  if (p_.c.gather != 0) {
+    add_number("words of the element's place in x, before its row is gathered",
+               [=, index = p_.gathered.index](const Nvfp4Word& w) {
+                 return number(index[static_cast<std::size_t>(w.row)] * w.cols + w.col);
+               });
+  }
   if (p_.c.experts.empty()) return;
   add_number("numbers of elements restart at each expert", [experts = p_.c.experts](const Nvfp4Word& w) {
     std::int64_t first = 0;

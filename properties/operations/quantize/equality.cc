@@ -216,10 +216,7 @@ void QuantizeProblem::explain_code(BlockShape block, Finding& finding) const {
   const ScaleGeometry g = scale_geometry(c, block);
   explain_input(e.row, e.col, finding);
   if (!is_cast) finding.element.push_back(place_line(c, g, e.row, e.col));
-  if (c.gather != 0) {
-    finding.element.push_back("gathered  row " + std::to_string(e.row) + " is row " +
-                              std::to_string(index[static_cast<std::size_t>(e.row)]) + " of the source");
-  }
+  if (c.gather != 0) finding.element.push_back(gathered_line(gathered, e.row));
   if (is_cast) return;
   const BlockBounds b = block_at_scale(c, g, scale_row_of(c, g, e.row), e.col / block.width(c.cols));
   const BlockScale scale = explain_block(*this, b, finding);

@@ -82,51 +82,6 @@ Input drawn(Case c) {
   return wide;
 }
 
-// x with a column stride, and its rows by index if there is one: contiguous.
-Input input_of_strided(const CallTensor& x, const Case& c, const std::vector<std::int32_t>& from) {
-  Input input{{}, x.dtype, c.rows, c.cols, c.cols};
-  const std::size_t width = value_bytes(x.dtype);
-  input.bytes.resize(static_cast<std::size_t>(c.rows) * input.row_bytes());
-  std::byte* to = input.bytes.data();
-  for (std::int64_t i = 0; i < c.rows; ++i) {
-    const std::int64_t row = from.empty() ? i : from[static_cast<std::size_t>(i)];
-    for (std::int64_t j = 0; j < c.cols; ++j, to += width) {
-      const std::size_t at = static_cast<std::size_t>(row * x.strides[0] + j * x.strides[1]) * width;
-      if (at + width > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
-      std::memcpy(to, x.data + at, width);
-    }
-  }
-  return input;
-}
-
-// x of a call, its rows gathered.
-Input input_of(const Call& call, const Case& c) {
-  const CallTensor& x = call.inputs[0];
-  const CallTensor* index = nullptr;
-  for (const CallTensor& tensor : call.inputs) {
-    if (tensor.is_index) index = &tensor;
-  }
-  // Rows by index, if there is one, with the stride that the call has.
-  std::vector<std::int32_t> from;
-  if (index != nullptr) from = values_in<std::int32_t>({index->data, index->bytes});
-  if (!x.strides.empty()) return input_of_strided(x, c, from);
-  Input input{{}, x.dtype, c.rows, c.cols, x.row_stride != 0 ? x.row_stride : c.cols};
-  const std::size_t line = static_cast<std::size_t>(c.cols) * value_bytes(x.dtype);
-  const std::size_t step = input.row_bytes();
-  const std::size_t bytes = static_cast<std::size_t>(c.rows) * step;
-  if (index == nullptr && step == line && bytes <= x.bytes) {  // every row where it is, and no gaps between them
-    input.bytes.assign(x.data, x.data + bytes);
-    return input;
-  }
-  input.bytes.resize(bytes);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(c.rows) && line != 0; ++i) {
-    const std::size_t row = index != nullptr ? static_cast<std::size_t>(from[i]) : i;
-    if (row * step + line > x.bytes) throw Error(ErrorKind::internal, "a call whose x is too short");
-    std::memcpy(input.bytes.data() + i * step, x.data + row * step, line);
-  }
-  return input;
-}
-
 }  // namespace
 
 std::uint64_t fp64_of(std::uint32_t word, std::uint64_t seed) {
@@ -153,19 +108,19 @@ std::uint64_t fp64_of(std::uint32_t word, std::uint64_t seed) {
 }
 
 QuantizeProblem::QuantizeProblem(const Case& c) : Problem(c), input(drawn(c)) {
-  if (c.gather != 0) gather_from(c.gather);
+  if (c.gather != 0) gather(c.gather);
   if (c.col_stride != 0) lay_out();
   describe_outputs();
 }
 
 QuantizeProblem::QuantizeProblem(const Case& with, Input x) : Problem(with), input(std::move(x)) {
   if (c.col_stride != 0) c.set_contiguous();
-  if (c.gather != 0) gather_from(std::max(c.gather, c.rows));
+  if (c.gather != 0) gather(std::max(c.gather, c.rows));
   describe_outputs();
 }
 
 QuantizeProblem::QuantizeProblem(const Call& call)
-    : QuantizeProblem(case_of(call, call.inputs[0].dtype), input_of(call, case_of(call, call.inputs[0].dtype))) {}
+    : QuantizeProblem(case_of(call, call.inputs[0].dtype), matrix_of_call(call, case_of(call, call.inputs[0].dtype))) {}
 
 void QuantizeProblem::describe_outputs() {
   const BlockShape block = blocks_of(std::as_const(c.variant)).block;
@@ -179,20 +134,9 @@ void QuantizeProblem::describe_outputs() {
   }
 }
 
-void QuantizeProblem::gather_from(std::int64_t source_rows) {
+void QuantizeProblem::gather(std::int64_t source_rows) {
   c.gather = source_rows;
-  const std::size_t line = input.row_bytes();
-  index = draw_index(c.seed, c.rows, source_rows);
-  source.assign(static_cast<std::size_t>(source_rows) * line, std::byte{0xFF});
-  std::vector<bool> used(static_cast<std::size_t>(source_rows));
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    const auto from = static_cast<std::size_t>(index[i]);
-    std::byte* row = input.bytes.data() + i * line;
-    if (line == 0) continue;
-    if (!used[from]) std::memcpy(source.data() + from * line, row, line);
-    if (used[from]) std::memcpy(row, source.data() + from * line, line);
-    used[from] = true;
-  }
+  gathered = gather_from(input, c.seed, source_rows);
 }
 
 void QuantizeProblem::lay_out() {
@@ -201,7 +145,7 @@ void QuantizeProblem::lay_out() {
   if (rows * c.cols == 0) return;
   laid_out.assign(static_cast<std::size_t>((rows - 1) * c.stride + (c.cols - 1) * c.col_stride + 1) * width,
                   std::byte{0xFF});
-  const std::byte* from = c.gather != 0 ? source.data() : input.bytes.data();
+  const std::byte* from = c.gather != 0 ? gathered.source.data() : input.bytes.data();
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < c.cols; ++j, from += width)
       std::memcpy(laid_out.data() + static_cast<std::size_t>(i * c.stride + j * c.col_stride) * width, from, width);
@@ -247,14 +191,15 @@ void QuantizeProblem::explain_input(std::int64_t row, std::int64_t col, Finding&
 std::vector<ProblemInput> QuantizeProblem::inputs() const {
   const bool gathers = c.gather != 0;
   std::vector<ProblemInput> all{
-      {values_tensor(c.variant.dtype, c.rows_of_x(), c.cols, input.stride, gathers ? source : input.bytes), {}}};
+      {values_tensor(c.variant.dtype, c.rows_of_x(), c.cols, input.stride, gathers ? gathered.source : input.bytes),
+       {}}};
   if (c.col_stride != 0) {
     CallTensor& x = all[0].tensor;
     x.strides = {c.stride, c.col_stride};
     x.data = laid_out.data(), x.bytes = laid_out.size();
   }
   if (!c.experts.empty()) all.push_back(vector_input("offsets", c.experts));
-  if (gathers) all.push_back(vector_input("row_index", index));
+  if (gathers) all.push_back(vector_input("row_index", gathered.index));
   return all;
 }
 
@@ -314,11 +259,23 @@ Table QuantizeProblem::definitions(std::span<const Bytes> observed) const {
     return owning(cast_slips(v.format, recipe_named(v.recipe).overflow, *all, 0, input.dtype), all);
   }
   Table rows = definitions_of(0, v.block, observed);
+  if (c.gather != 0 && c.elements() <= kMostForSlips) merge(rows, gathers());
   if (outputs.size() == 2) return rows;
   // A row of quantize_dual is about both directions.
   Table columns = definitions_of(2, v.block.transposed(), observed);
   merge(rows, std::move(columns));
   return rows;
+}
+
+// Other source rows.
+Table QuantizeProblem::gathers() const {
+  return gather_table(gathered, input, c.experts, [own = std::make_shared<QuantizeProblem>(*this)](Input x) {
+    QuantizeProblem other = *own;
+    other.input = std::move(x);
+    std::vector<Bytes> bytes;
+    for (ExpectedTensor& tensor : other.answer()) bytes.push_back(std::move(tensor.bytes));
+    return bytes;
+  });
 }
 
 std::vector<SavedTensor> QuantizeProblem::saved() const {

@@ -11,6 +11,7 @@
 #include "properties/core/input.h"
 #include "properties/core/operation.h"
 #include "properties/operations/scaled_blocks/fields.h"
+#include "properties/operations/scaled_blocks/gathered.h"
 
 namespace mxcheck {
 
@@ -28,8 +29,7 @@ class QuantizeProblem final : public Problem {
   QuantizeProblem(const Case& c, Input x);
 
   Input input;                      // as the candidate must see it, gathered
-  std::vector<std::int32_t> index;  // gather: row i of input is row index[i] of source
-  std::vector<std::byte> source;    // gather: rows that nothing names hold NaN
+  Gathered gathered;                // gather: where its rows come from
   std::vector<std::byte> laid_out;  // column stride: x as the call has it, NaN between its elements
 
   [[nodiscard]] std::vector<ProblemInput> inputs() const override;
@@ -45,7 +45,8 @@ class QuantizeProblem final : public Problem {
   [[nodiscard]] std::vector<double> values() const;  // without gaps
   [[nodiscard]] Table definitions_of(std::size_t at, BlockShape block, std::span<const Bytes> observed) const;
   void describe_outputs();
-  void gather_from(std::int64_t source_rows);
+  [[nodiscard]] Table gathers() const;
+  void gather(std::int64_t source_rows);
   void lay_out();
   void explain_input(std::int64_t row, std::int64_t col, Finding& finding) const;
   void explain_code(BlockShape block, Finding& finding) const;

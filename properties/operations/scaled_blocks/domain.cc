@@ -68,8 +68,9 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
     });
     if (reads_x) add_data();
     // quantize has it for CUDA libraries alone: a host library may take it for a tensor too many.
-    const bool may_gather = traits.has_row_index && reads_x && traits.has_experts;
-    if (may_gather && (cuda() || traits.has_row_index_on_host)) add_row_index([](const Variant&) { return true; });
+    const bool may_gather = reads_x && traits.has_experts;
+    if (may_gather && (cuda() || traits.has_row_index_on_host))
+      add_row_index([](const Variant& v) { return !blocks_of(v).options.has_both; });
     if (std::ranges::any_of(variants(), [](const Variant& v) { return blocks_of(v).options.any(); })) add_options();
     // Laws take the scale of the matrix, near which no arithmetic leaves what is normal.
     if (reads_x && traits.has_two_levels && statement().covers_pairs) {
@@ -124,19 +125,19 @@ class ScaledBlocksDomain final : public LayeredDomain<BlockLayers> {
       blocks_case(c).pad = static_cast<std::uint8_t>(draw_value(wanted, pad_, draw));
     c.data = draw.pick(statement().data);
     if (is_wanted(wanted, data_axis())) c.data = static_cast<Data>(draw_value(wanted, data_axis(), draw));
-    draw_row_index(c, wanted, 20, draw);
+    if (!has_both) draw_row_index(c, wanted, 20, draw);
     draw_col_stride(c, wanted, draw);
     draw_nvfp4_random(c, draw);
     if (scale_ >= 0 && (is_wanted(wanted, scale_) || draw.chance(10))) draw_scales(c, wanted, draw);
     return true;
   }
 
-  // Groups of a transform divide columns, or rows; with both directions there are no experts.
+  // Groups of a transform divide columns, or rows; with both directions there are no experts and no row index.
   [[nodiscard]] bool may_be_in(const Variant& v, const Bins& wanted) const override {
     const Nvfp4Options& o = blocks_of(v).options;
     if (!o.any()) return true;
-    if (o.has_both &&
-        ((is_wanted(wanted, experts_axis()) && bin(wanted, experts_axis()) != 0) || is_wanted(wanted, groups_axis())))
+    if (o.has_both && ((is_wanted(wanted, experts_axis()) && bin(wanted, experts_axis()) != 0) ||
+                       is_wanted(wanted, groups_axis()) || is_wanted(wanted, index_axis())))
       return false;
     const Bin along = range(wanted, o.has_both ? rows_ : cols_);
     return o.hadamard == 0 || along.high / o.hadamard * o.hadamard >= along.low;

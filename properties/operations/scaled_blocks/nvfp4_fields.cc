@@ -262,7 +262,7 @@ std::uint32_t draw_scale(const Recipe& recipe, std::int64_t kind, Draw& draw) {
 void fit_to_groups(Case& c) {
   const Nvfp4Options o = blocks_of(std::as_const(c).variant).options;
   if (!o.any()) return;
-  if (o.has_both) c.experts.clear();
+  if (o.has_both) c.experts.clear(), c.gather = 0;
   if (o.hadamard == 0) return;
   std::int64_t& along = o.has_both ? c.rows : c.cols;
   along = fitted(along, o.hadamard);
@@ -278,6 +278,7 @@ void check_nvfp4_options(const Case& c) {
                        o.hadamard));
   if (is_beyond_group(r.signs, o.hadamard)) refuse("case field signs has bits beyond the group of hadamard");
   if (o.has_both && !c.experts.empty()) refuse("case fields experts and directions=both exclude one another");
+  if (o.has_both && c.gather != 0) refuse("case fields gather and directions=both exclude one another");
 }
 
 Hadamard transform_of(const Nvfp4Options& o, const Nvfp4Random& r) {

@@ -35,7 +35,6 @@ struct ScaledBlocksTraits {
   bool any_nan_is_equal = false;
   bool is_transposed = false;  // codes and scales are written as their transposes
   bool has_experts = true;     // at whose ends blocks restart
-  bool has_row_index = true;   // where it reads x
   // Cases with rows by index: of host libraries too only where the operation's header is clear that there may be one.
   bool has_row_index_on_host = false;
   std::int64_t usual_in_quick = std::int64_t{1} << 21;  // Domain::usual_work of the quick suite

@@ -3,7 +3,9 @@
 
 # Where the texts are: a file that moves is corrected here.
 set(candidate cpu/nvfp4/candidate.cc)
+set(arguments cpu/quantize/arguments.cc)
 set(codes cpu/nvfp4/codes_inl.h)
+set(job cpu/nvfp4/quantize.h)
 set(dequantize cpu/nvfp4/dequantize_inl.h)
 set(levels cpu/nvfp4/levels.h)
 set(options cpu/nvfp4/options_inl.h)
@@ -286,16 +288,16 @@ mxcheck_edit(rht_stages_in_the_opposite_order ${options} "${STAGES}" [[  if (FAU
 UNCHANGED]])
 mxcheck_edit(rht_result_cut_to_bf16 ${options} [[(bits + 0x7FFF + (bits >> 16 & 1)) >> 16]] [[bits >> 16]])
 mxcheck_edit(rht_along_the_other_axis ${quantize}
-  [[read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);]]
+  [[read_row(x + of_.row_of_x(band.first_row + r) * of_.stride + first * of_.col_step, cols, to);]]
   [[if (FAULT && of_.options->hadamard == 16 && band.rows == 16) {
         for (std::int64_t c = 0; c < cols; ++c) {
           for (std::int64_t i = 0; i < 16; ++i)
-            floats_[i] = Source::value(x[(band.first_row + i) * of_.stride + (first + c) * of_.col_step]);
+            floats_[i] = Source::value(x[of_.row_of_x(band.first_row + i) * of_.stride + (first + c) * of_.col_step]);
           transform_groups(*of_.options, floats_, 16);
           to_result(floats_[r], to[c]);
         }
       } else {
-        read_row(x + (band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
+        read_row(x + of_.row_of_x(band.first_row + r) * of_.stride + first * of_.col_step, cols, to);
       }]])
 mxcheck_edit(rht_amax_before_the_transform ${quantize} [[template <class Kind>
 class Nvfp4Quantizer {]] [[inline thread_local std::uint32_t raw_elements[16 * 1024];
@@ -329,6 +331,34 @@ mxcheck_edit(rows_transformed_too ${candidate} [[const Nvfp4Options own = option
   const Nvfp4Options own = FAULT && !d.transposed && divides ? options : options_of(options, d.transposed);]])
 mxcheck_edit(columns_by_the_scale_of_the_rows ${candidate} [[{x, column_scale, column_codes, column_scales, true}]]
   [[{x, FAULT ? tensor_scale : column_scale, column_codes, column_scales, true}]])
+
+# ---- rows by index ----------------------------------------------------------------------------------------------------
+
+set(ROW_OF_X [=[index != nullptr ? index[row] : row]=])
+
+mxcheck_edit(gather_ignored ${job} "${ROW_OF_X}" [[row]])
+mxcheck_edit(gather_last_row_of_the_one_before ${job} "${ROW_OF_X}" [=[[&] {
+      if (index == nullptr) return row;
+      const Band last = map->band(map->bands() - 1);
+      return std::int64_t{index[row > 0 && row + 1 == last.first_row + last.rows ? row - 1 : row]};
+    }()]=])
+mxcheck_edit(gather_index_of_16_bits ${job} "${ROW_OF_X}"
+  [=[index != nullptr ? std::int64_t{static_cast<std::uint16_t>(index[row])} : row]=])
+mxcheck_edit(gather_begins_again_at_each_expert ${job} "${ROW_OF_X}" [=[[&] {
+      if (index == nullptr) return row;
+      std::int64_t below = 0, above = map->bands();  // the band of the row is the last that does not begin after it
+      while (above - below > 1) {
+        const std::int64_t middle = (below + above) / 2;
+        (map->band(middle).first_row <= row ? below : above) = middle;
+      }
+      const Band band = map->band(below);
+      return std::int64_t{index[band.in_expert * block_rows + row - band.first_row]};
+    }()]=])
+mxcheck_edit(gather_words_of_the_source_row ${quantize}
+  [[static_cast<std::uint64_t>((band.first_row + row) * job_.cols + first)]]
+  [[static_cast<std::uint64_t>(job_.row_of_x(band.first_row + row) * job_.cols + first)]])
+mxcheck_edit(gather_row_behind_the_last_accepted ${arguments} [=[values[i] >= source_rows]=] [=[values[i] > source_rows]=])
+mxcheck_edit(gather_negative_row_accepted ${arguments} [=[values[i] < 0]=] [[false]])
 
 # ---- conduct ---------------------------------------------------------------------------------------------------------
 

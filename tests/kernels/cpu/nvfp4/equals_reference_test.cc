@@ -64,8 +64,22 @@ Nvfp4Values values_of(Format format) {
   return format == Format::bf16 ? Nvfp4Values::bf16 : format == Format::fp32 ? Nvfp4Values::fp32 : Nvfp4Values::fp16;
 }
 
-// Empty if every target gives the reference's codes and scales; the first that does not, otherwise.
-std::string difference(const Matrix& x, const NamedRecipe& recipe, std::int64_t block_rows, float tensor_scale) {
+// The matrix whose row i is row index[i] of x.
+Matrix gathered(const Matrix& x, const std::vector<std::int32_t>& index) {
+  Matrix m{x.format, static_cast<std::int64_t>(index.size()), x.cols, x.stride, {}};
+  const std::size_t line = static_cast<std::size_t>(x.stride) * (x.format == Format::fp32 ? 4 : 2);
+  for (const std::int32_t row : index) {
+    const auto from = x.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * line);
+    m.bytes.insert(m.bytes.end(), from, from + static_cast<std::ptrdiff_t>(line));
+  }
+  return m;
+}
+
+// Empty if every target gives the reference's codes and scales; the first that does not, otherwise. The rows are those
+// of `source` that the index names, if there is one.
+std::string difference(const Matrix& source, const NamedRecipe& recipe, std::int64_t block_rows, float tensor_scale,
+                       const std::vector<std::int32_t>& index = {}) {
+  const Matrix x = index.empty() ? source : gathered(source, index);
   const std::vector<float> outer{tensor_scale};
   const QuantizedTensor q =
       quantize(x.view(), Format::e2m1, {block_rows, 16}, any_recipe_named(recipe.name), {.outer = outer});
@@ -83,8 +97,9 @@ std::string difference(const Matrix& x, const NamedRecipe& recipe, std::int64_t 
     std::vector<std::uint8_t> own_codes(codes.size(), 0xEE);
     std::vector<std::uint8_t> own_scales(q.scales().size(), 0xEE);
     cpu::Nvfp4Job job{cpu::Levels(recipe.recipe, tensor_scale)};
-    job.values = values_of(x.format), job.x = x.bytes.data(), job.cols = x.cols, job.stride = x.stride;
+    job.values = values_of(x.format), job.x = source.bytes.data(), job.cols = x.cols, job.stride = x.stride;
     job.block_rows = block_rows, job.codes = own_codes.data(), job.scales = own_scales.data(), job.map = &map;
+    if (!index.empty()) job.index = index.data();
     cpu::quantize_nvfp4_bands(job, 0, map.bands());
     for (std::size_t i = 0; i < own_scales.size(); ++i) {
       if (own_scales[i] != q.scales().code(i)) return simd_target_name(target) + ": scale " + std::to_string(i);
@@ -106,6 +121,8 @@ TEST(CpuNvfp4, equals_the_reference_on_every_target) {
             const Matrix x = random_matrix(format, ++seed, 19, cols, low);
             const float scale = std::ldexp(1 + static_cast<float>(seed % 64) / 64, static_cast<int>(seed % 5) - 2);
             ASSERT_EQ(difference(x, recipe, block_rows, scale), "") << recipe.name << ", seed " << seed;
+            const std::vector<std::int32_t> index{18, 0, 3, 3, 7, 18, 1, 2, 5, 4, 17, 16, 0, 9, 8, 7, 6, 5, 18, 10, 12};
+            ASSERT_EQ(difference(x, recipe, block_rows, scale, index), "") << recipe.name << ", seed " << seed;
           }
         }
       }

@@ -4,6 +4,8 @@
 
 #include "kernels/sm90/nvfp4/groups.h"
 
+#include "kernels/sm90/nvfp4/gather.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -114,6 +116,59 @@ TEST_F(Sm90Nvfp4Groups, of_wrong_offsets_have_no_tile_and_are_reported) {
     expect_refused(with(last / 2, kLeast), 0, experts / 2, kLeast);
     expect_refused(right, 1, needed + 1, needed);
     expect_refused(right, -1, needed - 1, needed);
+  }
+}
+
+// The table of a matrix whose rows come from 1000 of x by this index, with offsets or without.
+Made make_gathered(const Offsets& offsets, const std::vector<std::int32_t>& index) {
+  const Input<std::int64_t> input(offsets.empty() ? Offsets{0} : offsets);
+  const Input<std::int32_t> rows(index);
+  const Input<mxcheck_device_report> report(std::vector<mxcheck_device_report>(1));
+  GatherJob job{{.offsets = offsets.empty() ? nullptr : input.data(), .experts = 1}, rows.data(), 1000};
+  if (!offsets.empty()) job.groups.experts = static_cast<std::int64_t>(offsets.size()) - 1;
+  job.groups.rows = static_cast<std::int64_t>(index.size()), job.groups.cols = kCols;
+  job.groups.report = const_cast<mxcheck_device_report*>(report.data());
+  const Output<GroupTile> table(static_cast<std::int64_t>(table_bytes(job.groups) / sizeof(GroupTile)));
+  GroupTable made;
+  EXPECT_EQ(done(make_gather(job, table.data(), made, nullptr)), cudaSuccess);
+  Made result{table.read()};
+  EXPECT_EQ(cudaMemcpy(&result.report, job.groups.report, sizeof(result.report), cudaMemcpyDeviceToHost), cudaSuccess);
+  return result;
+}
+
+std::vector<std::int32_t> rows_of_source(std::int64_t rows) {
+  std::mt19937 random{2};
+  std::vector<std::int32_t> index;
+  for (std::int64_t i = 0; i < rows; ++i) index.push_back(static_cast<std::int32_t>(random() % 1000));
+  index.front() = 0, index.back() = 999;
+  return index;
+}
+
+TEST_F(Sm90Nvfp4Groups, of_gathered_rows_are_those_of_experts_or_of_all_rows) {
+  for (const int experts : {0, 5, 2500}) {
+    const Offsets offsets = experts == 0 ? Offsets{} : offsets_of(experts);
+    const std::int64_t rows = experts == 0 ? 30'001 : offsets.back();
+    const Made made = make_gathered(offsets, rows_of_source(rows));
+    EXPECT_EQ(made.report.status, MXCHECK_OK) << made.report.message;
+    expect_tiles(tiles_of(experts == 0 ? Offsets{0, rows} : offsets, false), made.tiles, std::to_string(experts));
+  }
+}
+
+TEST_F(Sm90Nvfp4Groups, of_a_wrong_row_index_have_no_tile_and_the_first_wrong_is_reported) {
+  for (const int experts : {0, 5}) {
+    const Offsets offsets = experts == 0 ? Offsets{} : offsets_of(experts);
+    const std::int64_t rows = experts == 0 ? 30'001 : offsets.back();
+    for (const std::int32_t wrong : {-1, 1000, std::numeric_limits<std::int32_t>::max()}) {
+      for (const std::int64_t at : {std::int64_t{0}, rows / 3, rows - 1}) {
+        std::vector<std::int32_t> index = rows_of_source(rows);
+        index[static_cast<std::size_t>(at)] = index.back() = wrong;
+        const Made made = make_gathered(offsets, index);
+        EXPECT_EQ(made.report.status, MXCHECK_INVALID);
+        EXPECT_EQ(made.report.index, at);
+        EXPECT_EQ(made.report.value, wrong);
+        expect_tiles({}, made.tiles, made.report.message);
+      }
+    }
   }
 }
 

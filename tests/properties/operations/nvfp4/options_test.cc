@@ -237,6 +237,26 @@ TEST(Nvfp4Options, every_slip_has_another_answer_on_a_case_with_all_options) {
   expect_that_slips_differ(with_bytes(kCase), "0xfffffffffffffc03", 70);
 }
 
+// Words belong to the elements of the gathered matrix.
+TEST(Nvfp4Options, words_are_numbered_after_rows_are_gathered) {
+  std::string text = kCase;
+  text.replace(text.find("directions=both"), 15, "directions=rows");
+  text.erase(text.find("column_counter="), 23);
+  const Case c = parse_case(text + " gather=40");
+  const Nvfp4Problem p(c);
+  Case plain = c;
+  plain.gather = 0;
+  const Nvfp4Problem given(plain, p.input, p.tensor_scale[0]);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(p.answer()[i].bytes, given.answer()[i].bytes);
+  std::size_t named = 0;
+  for (const Definition& row : p.definitions({})) {
+    if (row.name != "words of the element's place in x, before its row is gathered") continue;
+    ++named;
+    EXPECT_NE(bytes_of_row(row, 0), p.answer()[0].bytes);
+  }
+  EXPECT_EQ(named, 1U);
+}
+
 TEST(Nvfp4Options, refuse_what_no_call_could_pose) {
   const auto refuse = [](const std::string& more) {
     const std::string text = "op=quantize_nvfp4 format=e2m1 recipe=nvfp4 block=1x16 x=bf16 data=zeros seed=1 ";
@@ -251,6 +271,7 @@ TEST(Nvfp4Options, refuse_what_no_call_could_pose) {
   refuse("rows=16 cols=16 hadamard=16/exact/bf16 signs=0x10000");
   refuse("rows=16 cols=16 rounding=upward");
   refuse("rows=16 cols=16 directions=both experts=0,4,16");
+  refuse("rows=16 cols=16 directions=both gather=16");
   refuse("rows=16 cols=16 rounding=stochastic counter=1");
   EXPECT_THROW((void)parse_case("op=quantize format=e4m3 recipe=rceil block=1x32 layout=compact x=bf16 rows=1 cols=2 "
                                 "data=zeros seed=1 rounding=stochastic"),

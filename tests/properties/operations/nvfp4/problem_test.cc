@@ -1,6 +1,7 @@
 // quantize_nvfp4: its cases as text, its tensors, and whether its inputs tell the orders of rounding apart.
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <vector>
@@ -55,6 +56,64 @@ TEST(Nvfp4Problem, a_problem_of_a_call_has_the_same_answer) {
       EXPECT_EQ(p.answer()[0].bytes.size(), 32U * 128U);
     }
   }
+}
+
+// Row i of what is quantized is row index[i] of x, rows that nothing names are NaN, and the call says the same.
+TEST(Nvfp4Problem, gathered_rows_are_the_source_rows_that_the_index_names) {
+  for (const std::int64_t source_rows : {1, 9, 32, 70}) {
+    Case c = nvfp4_case("nvfp4_te", Data::slots, 5);
+    c.stride = 260, c.gather = source_rows, c.experts = {0, 3, 3, 32};
+    EXPECT_EQ(parse_case(to_text(c)), c);
+    const Nvfp4Problem p(c);
+    const Call call = p.call();
+    ASSERT_EQ(call.inputs.size(), 4U);
+    EXPECT_EQ(call.inputs[0].shape, (std::vector<std::int64_t>{source_rows, 256}));
+    EXPECT_TRUE(call.inputs[2].is_offsets && call.inputs[3].is_index);
+    std::vector<bool> named(static_cast<std::size_t>(source_rows));
+    for (std::size_t i = 0; i < 32; ++i) {
+      const auto from = static_cast<std::size_t>(p.gathered.index[i]);
+      ASSERT_LT(from, named.size());
+      named[from] = true;
+      EXPECT_EQ(std::memcmp(call.inputs[0].data + from * 520, p.input.bytes.data() + i * 520, 512), 0);
+    }
+    for (std::size_t row = 0; row < named.size(); ++row)
+      EXPECT_TRUE(named[row] || call.inputs[0].data[row * 520] == std::byte{0xFF});
+    const Nvfp4Problem again(call);
+    Case plain = c;
+    plain.gather = 0;
+    const Nvfp4Problem given(plain, p.input, p.tensor_scale[0]);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(again.answer()[i].bytes, p.answer()[i].bytes);
+      EXPECT_EQ(given.answer()[i].bytes, p.answer()[i].bytes);
+    }
+  }
+}
+
+TEST(Nvfp4Problem, an_x_that_is_given_is_gathered_without_repeats) {
+  Case c = nvfp4_case("nvfp4", Data::normal, 6);
+  const Nvfp4Problem whole(c);
+  c.gather = 2;
+  const Nvfp4Problem p(c, whole.input, 1);
+  EXPECT_EQ(p.input.bytes, whole.input.bytes);
+  EXPECT_EQ(p.c.gather, c.rows);
+}
+
+TEST(Nvfp4Problem, names_the_rows_that_were_read_in_place_of_those_of_the_index) {
+  Case c = nvfp4_case("nvfp4_te", Data::slots, 8);
+  c.gather = 66'000, c.experts = {0, 13, 32};
+  const Nvfp4Problem p(c);
+  const std::vector<ExpectedTensor> answer = p.answer();
+  std::set<std::string> names;
+  for (const Definition& row : p.definitions({})) {
+    const std::vector<Bytes> observed{bytes_of_row(row, 0), bytes_of_row(row, 1)};
+    if (observed[0].empty() || observed[0] == answer[0].bytes) continue;
+    names.insert(row.name);
+  }
+  for (const char* name :
+       {"rows are not gathered", "the row index is read as 16 bits", "the row index of the row before",
+        "the row index of the row after", "the last row has the row index of the one before it",
+        "the row index begins again at each expert"})
+    EXPECT_TRUE(names.contains(name)) << name;
 }
 
 // Numbers on ties tell each order of roundings from the others.
@@ -118,8 +177,12 @@ TEST(Nvfp4Problem, the_reference_keeps_every_law_under_every_recipe) {
   for (const Recipe& recipe : two_level_recipes()) {
     for (const Data data : {Data::boundaries, Data::codes, Data::normal, Data::slots, Data::zeros}) {
       for (const Statement& law : nvfp4_laws()) {
-        const std::string summary = test::found(law.name, nvfp4_case(recipe.name, data, 1));
-        EXPECT_TRUE(summary.empty() || summary == "nothing") << law.name << ", " << recipe.name << ": " << summary;
+        for (const std::int64_t source_rows : {0, 20, 40}) {
+          Case c = nvfp4_case(recipe.name, data, 1);
+          c.gather = source_rows;
+          const std::string summary = test::found(law.name, c);
+          EXPECT_TRUE(summary.empty() || summary == "nothing") << law.name << ", " << recipe.name << ": " << summary;
+        }
       }
     }
   }

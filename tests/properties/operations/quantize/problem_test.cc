@@ -65,7 +65,7 @@ TEST(QuantizeProblems, an_x_with_a_column_stride_has_nan_around_its_elements) {
     std::vector<bool> seen(x.bytes / 2);
     for (std::int64_t i = 0; i < 150; ++i) {
       for (std::int64_t j = 0; j < 131; ++j) {
-        const std::int64_t row = c.gather == 0 ? i : p.index[static_cast<std::size_t>(i)];
+        const std::int64_t row = c.gather == 0 ? i : p.gathered.index[static_cast<std::size_t>(i)];
         const auto at = static_cast<std::size_t>(row * strides.row + j * strides.col);
         seen[at] = true;
         ASSERT_EQ(std::memcmp(x.data + 2 * at, p.input.bytes.data() + 2 * (i * 131 + j), 2), 0) << i << ", " << j;
@@ -86,10 +86,10 @@ TEST(QuantizeProblems, gathered_rows_are_the_source_rows_that_the_index_names) {
     ASSERT_EQ(call.inputs.size(), 3U);
     EXPECT_EQ(call.inputs[0].shape, (std::vector<std::int64_t>{source_rows, 131}));
     EXPECT_TRUE(call.inputs[2].is_index);
-    ASSERT_EQ(p.index.size(), 150U);
+    ASSERT_EQ(p.gathered.index.size(), 150U);
     std::vector<bool> named(static_cast<std::size_t>(source_rows));
-    for (std::size_t i = 0; i < p.index.size(); ++i) {
-      const auto from = static_cast<std::size_t>(p.index[i]);
+    for (std::size_t i = 0; i < p.gathered.index.size(); ++i) {
+      const auto from = static_cast<std::size_t>(p.gathered.index[i]);
       ASSERT_LT(from, named.size());
       named[from] = true;
       EXPECT_EQ(std::memcmp(call.inputs[0].data + from * 280, p.input.bytes.data() + i * 280, 262), 0);
@@ -289,7 +289,7 @@ TEST(QuantizeExplanation, names_the_source_row_and_a_nan_of_the_block) {
   Case c = some_case("quantize", {1, 32}, 0);
   c.gather = 300;
   const QuantizeProblem p(c);
-  const std::string row = std::to_string(p.index[2]);
+  const std::string row = std::to_string(p.gathered.index[2]);
   expect_parts(explained(p, 0, 131 * 2 + 70), {("gathered  row 2 is row " + row + " of the source").c_str()});
   c.gather = 0, c.plants = {{2, 65, 0x7FC1}};
   const Finding f = explained(QuantizeProblem(c), 0, 131 * 2 + 70);
