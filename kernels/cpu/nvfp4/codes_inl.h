@@ -79,25 +79,26 @@ HWY_INLINE V bits_of(V mask, V yes, V no) {
     #endif
 }
 
-// The code of each element in the top four bits of its lane. A difference limit - magnitude is negative if the code is
-// above the limit's; limits ascend, so that the number of negative ones has the parity of them all in bit 0, and two
-// more bits by halving.
+// The code of each element in the top four bits of its lane, by a search among the limits: three comparisons, each with
+// the limit that those before leave in question.
 template <class D, class T>
 HWY_INLINE hn::VFromD<D> top_codes(D d, const T* x, const T* limits) {
   constexpr int kCopies = 16 / static_cast<int>(sizeof(T));
+  const hn::RebindToSigned<D> di;  // magnitudes are below 2^(bits - 1)
   const auto v = hn::LoadU(d, x);
-  const auto magnitude = hn::And(v, hn::Set(d, Bits<T>::kMagnitude));
-  const auto above = [&](int k) HWY_ATTR { return hn::Sub(hn::LoadDup128(d, limits + k * kCopies), magnitude); };
-  const auto two = above(1);
-  const auto four = above(3);
-  const auto six = above(5);
-  const auto odd = hn::Xor(hn::Xor3(above(0), two, above(2)), hn::Xor(hn::Xor3(four, above(4), six), above(6)));
-  const auto middle = bits_of(four, six, two);
-  const auto first = [&](int bits)
-                         HWY_ATTR { return hn::Set(d, static_cast<T>(~(Bits<T>::kMagnitude >> (bits - 1)))); };
-  const auto top2 = bits_of(first(1), v, hn::ShiftRight<1>(four));
-  const auto top3 = bits_of(first(2), top2, hn::ShiftRight<2>(middle));
-  return bits_of(first(3), top3, hn::ShiftRight<3>(odd));
+  const auto magnitude = hn::BitCast(di, hn::And(v, hn::Set(d, Bits<T>::kMagnitude)));
+  const auto limit = [&](int k) HWY_ATTR { return hn::BitCast(di, hn::LoadDup128(d, limits + k * kCopies)); };
+  const auto four = hn::Gt(magnitude, limit(3));
+  const auto two = hn::Gt(magnitude, hn::IfThenElse(four, limit(5), limit(1)));
+  const auto one = hn::Gt(magnitude, hn::IfThenElse(four, hn::IfThenElse(two, limit(6), limit(4)),
+                                                    hn::IfThenElse(two, limit(2), limit(0))));
+  const auto bit = [&](auto mask, int number) HWY_ATTR {
+    constexpr int kTop = 8 * static_cast<int>(sizeof(T)) - 1;
+    return hn::BitCast(
+        d, hn::IfThenElseZero(mask, hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(T{1} << (kTop - number)))));
+  };
+  const auto sign = hn::AndNot(hn::Set(d, Bits<T>::kMagnitude), v);
+  return hn::Or(hn::Or(sign, bit(four, 1)), hn::Or(bit(two, 2), bit(one, 3)));
 }
 
 // Codes, one for each lane of 16 bits that d has, each in the top four bits of its lane.
@@ -137,18 +138,19 @@ void encode_nvfp4_run(const typename Kind::Bits* x, std::int64_t count, const Li
   const hn::Repartition<std::uint8_t, decltype(d)> d8;
   constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
   constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(*x));
-  const auto low_nibble = hn::Set(d32, 0xFU);
-  // Pairs of codes as bytes, each in the lowest of the four of its lane.
+  const auto low_nibbles = hn::Set(d32, 0x0F0FU);
+  const auto codes_at = [&](std::int64_t i) HWY_ATTR { return top_codes_in_16(d, x + i, limits.of(bytes[i / 16])); };
+  // Pairs of codes as bytes: of each lane of 32 bits, in its two lowest, those of the elements at i and kLanes further
+  // on.
   const auto pairs = [&](std::int64_t i) HWY_ATTR {
-    const auto v = hn::BitCast(d32, top_codes_in_16(d, x + i, limits.of(bytes[i / 16])));
-    return bits_of(low_nibble, hn::ShiftRight<12>(v), hn::ShiftRight<24>(v));
+    const auto both = hn::BitCast(d32, hn::Or(hn::ShiftRight<8>(codes_at(i)), codes_at(i + kLanes)));
+    return hn::Or(hn::And(hn::ShiftRight<4>(both), low_nibbles), hn::ShiftRight<16>(both));
   };
   const bool past_cache = stream && is_aligned(d8, codes);
   for (std::int64_t i = 0; i < count; i += 4 * kLanes) {
     for (std::int64_t line = 0; line < 4 * kLanes; line += kLine) prefetch(x + i + line, ahead);
-    const auto lower = hn::Or(pairs(i), hn::ShiftLeft<8>(pairs(i + kLanes)));
-    const auto upper = hn::Or(pairs(i + 2 * kLanes), hn::ShiftLeft<8>(pairs(i + 3 * kLanes)));
-    const auto packed = gathered_bytes(d8, hn::BitCast(d8, hn::Or(lower, hn::ShiftLeft<16>(upper))));
+    const auto four = hn::Or(pairs(i), hn::ShiftLeft<16>(pairs(i + 2 * kLanes)));
+    const auto packed = gathered_bytes(d8, hn::BitCast(d8, four));
     past_cache ? hn::Stream(packed, d8, codes + i / 2) : hn::StoreU(packed, d8, codes + i / 2);
   }
 }
