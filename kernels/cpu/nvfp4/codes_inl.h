@@ -1,7 +1,7 @@
 // Codes by comparison: what a block's codes depend on beside its elements is the byte of its scale, so for each of the
 // 127 bytes there are seven limits, the last magnitude of each code below 7, found with the scalar arithmetic when the
-// byte first occurs. An element's code is the number of limits below its magnitude; no element is converted, scaled or
-// rounded, and all recipes take the same path. Compiled once for each Highway target.
+// byte first occurs. An element's code is the number of limits below its magnitude, which three comparisons find; no
+// element is converted, scaled or rounded, and all recipes take the same path. Compiled once for each Highway target.
 
 #if defined(MXCHECK_CPU_NVFP4_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
   #ifdef MXCHECK_CPU_NVFP4_CODES_INL_H_
@@ -67,17 +67,6 @@ class Limits {
   HWY_ALIGN T limits_[128][8][kCopies] = {};  // of 8, a power of two, the last is not used
   State state_[128] = {};
 };
-
-// The bits of `yes` where mask has ones, and those of `no` elsewhere. Highway's IfVecThenElse may look at the top bit
-// of each byte alone; on AVX3 it is one instruction.
-template <class V>
-HWY_INLINE V bits_of(V mask, V yes, V no) {
-    #if HWY_TARGET <= HWY_AVX3
-  return hn::IfVecThenElse(mask, yes, no);
-    #else
-  return hn::Or(hn::And(mask, yes), hn::AndNot(mask, no));
-    #endif
-}
 
 // The code of each element in the top four bits of its lane, by a search among the limits: three comparisons, each with
 // the limit that those before leave in question.

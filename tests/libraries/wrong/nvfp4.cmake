@@ -56,8 +56,8 @@ mxcheck_edit(square_amax_over_15_rows ${quantize} [[column_amax(p.x, p.stride, p
 
 # ---- codes -----------------------------------------------------------------------------------------------------------
 
-mxcheck_edit(nibbles_exchanged ${codes} [[bits_of(low_nibble, hn::ShiftRight<12>(v), hn::ShiftRight<24>(v))]]
-  [[hn::Or(hn::ShiftRight<28>(v), hn::And(hn::ShiftRight<8>(v), hn::Set(d32, 0xF0U)))]]
+mxcheck_edit(nibbles_exchanged ${codes} [[hn::Or(hn::And(hn::ShiftRight<4>(both), low_nibbles), hn::ShiftRight<16>(both))]]
+  [[hn::Or(hn::And(hn::ShiftRight<20>(both), low_nibbles), hn::And(both, hn::Set(d32, 0xF0F0U)))]]
   ${scalar_block} [[row[c] | high << 4]] [[row[c] << 4 | high]])
 mxcheck_edit(element_over_the_product ${levels} [[e2m1_of(x * factor_of(byte))]]
   [[e2m1_of(byte == 0 && recipe >= Nvfp4Recipe::vllm ? x * 0.0F : x / (e4m3_value(byte) * decode))]])
