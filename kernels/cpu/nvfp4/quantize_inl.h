@@ -54,11 +54,12 @@ class Nvfp4Quantizer {
     constexpr std::int64_t kMany = std::int64_t{1} << 20;
     all_known_ = (end - begin) * job_.block_rows >= kMany / job_.cols && limits_.find_all(job_.levels);
   #endif
+    const std::int64_t panel = job_.block_rows == 1 ? kPanelCols : kPanelCols / 2;  // 16 rows stay in the first cache
     Band band = job_.map->band(begin);
     for (std::int64_t i = begin; i < end; ++i) {
       if (i != begin) band = job_.map->next(band);
-      for (std::int64_t c = 0; c < job_.cols; c += kPanelCols) {
-        const std::int64_t cols = std::min(kPanelCols, job_.cols - c);
+      for (std::int64_t c = 0; c < job_.cols; c += panel) {
+        const std::int64_t cols = std::min(panel, job_.cols - c);
         pieces != nullptr ? pieces->piece(band, c, cols) : piece(band, c, cols);
       }
     }
