@@ -289,7 +289,7 @@ UNCHANGED]])
 mxcheck_edit(rht_result_cut_to_bf16 ${options} [[(bits + 0x7FFF + (bits >> 16 & 1)) >> 16]] [[bits >> 16]])
 mxcheck_edit(rht_along_the_other_axis ${quantize}
   [[read_row(x + of_.row_of_x(band.first_row + r) * of_.stride + first * of_.col_step, cols, to);]]
-  [[if (FAULT && of_.options->hadamard == 16 && band.rows == 16) {
+  [[if (FAULT && of_.options != nullptr && of_.options->hadamard == 16 && band.rows == 16) {
         for (std::int64_t c = 0; c < cols; ++c) {
           for (std::int64_t i = 0; i < 16; ++i)
             floats_[i] = Source::value(x[of_.row_of_x(band.first_row + i) * of_.stride + (first + c) * of_.col_step]);

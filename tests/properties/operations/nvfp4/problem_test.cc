@@ -99,8 +99,8 @@ TEST(Nvfp4Problem, an_x_that_is_given_is_gathered_without_repeats) {
 }
 
 TEST(Nvfp4Problem, names_the_rows_that_were_read_in_place_of_those_of_the_index) {
-  Case c = nvfp4_case("nvfp4_te", Data::slots, 8);
-  c.gather = 66'000, c.experts = {0, 13, 32};
+  Case c = nvfp4_case("nvfp4_te", Data::normal, 8);
+  c.gather = 140'000, c.experts = {0, 13, 32};
   const Nvfp4Problem p(c);
   const std::vector<ExpectedTensor> answer = p.answer();
   std::set<std::string> names;
